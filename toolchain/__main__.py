@@ -1,0 +1,82 @@
+"""`python3 -m toolchain <verb>`: what the Makefile's targets call."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+from toolchain import backend, checks, clean, environment, pulumi, up
+from toolchain.steps import SetupError, say
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="toolchain", description="Set this machine up and work with a stack.")
+    verbs = top.add_subparsers(dest="verb", required=True)
+    for name, text in (
+        ("up", "set up what is missing, bring the stack up, wait for its job"),
+        ("down", "destroy the stack, keep the model"),
+        ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
+        ("review", "write what would be applied to stacks/rendered/<stack>"),
+        ("test", "run a suite: unit, ci or full"),
+        ("bench", "run the benchmarks"),
+        ("clean", "remove all that this machine got from us, keep models and data"),
+    ):
+        verb = verbs.add_parser(name, help=text)
+        if name in ("up", "down", "env", "review"):
+            verb.add_argument("--stack", default="dev")
+        if name == "up":
+            verb.add_argument("--data-dir", type=Path, default=None, help="folder with the four IDX files")
+        if name in ("test", "bench"):
+            verb.add_argument("pytest", nargs="*", help="arguments for pytest")
+        if name == "test":
+            verb.add_argument("--suite", choices=sorted(checks.SUITES), default="ci")
+    return top
+
+
+def show_environment(stack: str) -> None:
+    """Print what is known; never does work that takes time."""
+    backend.check_stack(stack)
+    found = environment.saved()
+    if found is None:
+        print("set-up is missing or out of date: run `make up`", file=sys.stderr)
+    print(environment.exports(environment.complete(found or {}, stack)))
+
+
+def dispatch(asked: argparse.Namespace) -> int:
+    match asked.verb:
+        case "up":
+            up.up(asked.stack, asked.data_dir)
+        case "down":
+            up.down(asked.stack)
+        case "env":
+            show_environment(asked.stack)
+        case "review":
+            return checks.review(asked.stack)
+        case "test":
+            return checks.test(asked.suite, asked.pytest)
+        case "bench":
+            return checks.test("bench", asked.pytest)
+        case "clean":
+            clean.clean()
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    asked = parser().parse_args(arguments)
+    # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    pulumi.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
+    try:
+        return dispatch(asked)
+    except SetupError as error:
+        say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; the same command takes up where this one stopped")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""`make clean`: what this machine got from us goes; what the user made stays."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from toolchain import backend, engine, gocaches, recovery, setup, up
+from toolchain.places import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
+from toolchain.steps import SetupError, say, step
+
+CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
+
+
+def clean() -> None:
+    """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use."""
+    standing = [stack for stack in backend.stacks() if recovery.has_resources(stack)]
+    for stack in standing:
+        up.down(stack)
+    with setup.alone():
+        if not engine.stop():
+            raise SetupError(
+                "containers still run in the engine that we started",
+                "run `make down` in the project folder that they belong to",
+            )
+        with step("container engine, its images and packages"):
+            engine.remove()
+        for stack in backend.stacks():
+            backend.without_salt(STACKS / f"Pulumi.{stack}.yaml")
+        gocaches.clean()
+        for folder in (cache(), VENV, *(ROOT / name for name in CACHES), *ROOT.glob("*.egg-info"), LOCAL):
+            _remove(folder)
+    backend.forget_filter()
+    for kept in (MODELS, DATA):
+        if kept.exists():
+            say(f"kept: {kept}")
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        say(f"removing {folder}")
+        shutil.rmtree(folder)

@@ -1,0 +1,69 @@
+"""Set-up: everything that this machine lacks, side by side, then the environment for Pulumi."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain import ambient, engine, environment, preflight, supplies, tools, venv
+from toolchain.jobs import Jobs
+from toolchain.places import LOCAL
+from toolchain.steps import step
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hold the lock of this project folder: two runs at once would undo each other's work."""
+    LOCAL.mkdir(exist_ok=True)
+    with (LOCAL / "lock").open("a+") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            with step(f"waiting for process {handle.read().strip()}, which works in this folder"):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield
+
+
+def prepare() -> dict[str, str]:
+    """Make everything ready; returns the variables that say where it is. Raises SetupError."""
+    choices = tools.choose()
+    answering = engine.find()
+    images_missing = answering is not None and not supplies.published(answering) and not supplies.all_built()
+    preflight.check(builds=images_missing or not all(choice.ready for choice in choices.values()))
+    with Jobs() as jobs:
+        packages = jobs.start(venv.ensure)
+        running = jobs.start(engine.ensure)
+        programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
+        plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
+        images = jobs.start(lambda: supplies.ensure(jobs, running.result()))
+        kubectl = jobs.start(lambda: _after(images.result(), choices["kubectl"]))
+        links = [(name, program.result()) for name, program in programs.items()]
+        links.append(("kubectl", kubectl.result()))
+        built = [(name, path) for name, path in links if path != choices[name].own]
+        standins = [(path.name, path) for path in plugins.result()]
+        found = {**_home(choices["pulumi"]), **running.result().env, **images.result()}
+        packages.result()
+    environment.link([*built, *standins])
+    environment.save(found)
+    return found
+
+
+def _home(pulumi: tools.Choice) -> dict[str, str]:
+    return {} if pulumi.own else {"PULUMI_HOME": str(ambient.own_home())}
+
+
+def _plugins(choice: tools.Choice, pulumi: Path) -> list[Path]:
+    return ambient.standins(pulumi, _home(choice))
+
+
+def _after(images: dict[str, str], kubectl: tools.Choice) -> Path:
+    # Where the images had to be built, kubectl is among what was built for them already.
+    del images
+    return kubectl.program()
