@@ -1,0 +1,87 @@
+"""What dockerd changes in the host's network, noted before it starts and undone after it has stopped."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+SYSCTLS = (
+    "net/ipv4/ip_forward",
+    "net/ipv6/conf/all/forwarding",
+    "net/ipv6/conf/default/forwarding",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/bridge/bridge-nf-call-ip6tables",
+)
+FAMILIES = ("iptables", "ip6tables")
+
+
+def _sysctl(name: str) -> Path:
+    return Path("/proc/sys") / name
+
+
+def _rules(family: str) -> str:
+    if shutil.which(f"{family}-save") is None:
+        return ""
+    return subprocess.run([f"{family}-save"], capture_output=True, text=True, check=False).stdout
+
+
+def _bridges() -> set[str]:
+    links = (link.name for link in Path("/sys/class/net").iterdir())
+    return {name for name in links if name == "docker0" or re.fullmatch(r"br-[0-9a-f]{12}", name)}
+
+
+def remember(path: Path) -> None:
+    """Write forwarding settings, forward policy and Docker bridges as they are now to `path`, unless kept there."""
+    if path.exists():
+        return
+    values = {name: _sysctl(name).read_text().strip() for name in SYSCTLS if _sysctl(name).exists()}
+    rules = {family: _rules(family) for family in FAMILIES}
+    kept = {
+        "sysctls": values,
+        "policies": {family: _forward_policy(text) for family, text in rules.items()},
+        "bridges": sorted(_bridges()),
+        "other_engine": any(":DOCKER " in text for text in rules.values()),
+    }
+    path.write_text(json.dumps(kept))
+
+
+def _forward_policy(rules: str) -> str:
+    found = re.search(r"^:FORWARD (\w+)", rules, re.MULTILINE)
+    return found[1] if found else "ACCEPT"
+
+
+def without(rules: str, bridges: Sequence[str], chains: bool) -> str:
+    """An iptables-save text without the rules of `bridges` and, with `chains`, without Docker's own chains.
+
+    Docker ties every rule to a bridge or to a chain named DOCKER..., except the masquerading of a container that
+    calls its own published port: source and destination are the same address there.
+    """
+    marks = [rf"\b{re.escape(name)}\b" for name in bridges]
+    if chains:
+        marks += [r"^:DOCKER", r"\bDOCKER\b", r"^-A POSTROUTING -s (\S+) -d \1 .*MASQUERADE"]
+    ours = re.compile("|".join(marks) or r"(?!)")
+    return "".join(line for line in rules.splitlines(keepends=True) if not ours.search(line))
+
+
+def forget(path: Path) -> None:
+    """Delete the bridges and rules that came since `remember` wrote `path`; set forwarding back to what it keeps."""
+    if not path.exists():
+        return
+    kept = json.loads(path.read_text())
+    bridges = sorted(_bridges() - set(kept["bridges"]))
+    for family in FAMILIES:
+        if rules := _rules(family):
+            cleaned = without(rules, bridges, chains=not kept["other_engine"])
+            policy = f":FORWARD {kept['policies'][family]}"
+            cleaned = re.sub(r"^:FORWARD \w+", policy, cleaned, flags=re.MULTILINE)
+            subprocess.run([f"{family}-restore"], input=cleaned, text=True, check=False)
+    for name in bridges:
+        subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
+    if not kept["other_engine"]:
+        for name, value in kept["sysctls"].items():
+            _sysctl(name).write_text(value)
+    path.unlink()
