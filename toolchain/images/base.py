@@ -1,0 +1,73 @@
+"""Root file systems of Debian releases, made by mmdebstrap and imported as images."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolchain.engine import Engine, packages
+from toolchain.steps import SetupError
+
+LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+
+
+@dataclass(frozen=True)
+class RootFileSystem:
+    """What mmdebstrap is asked for. `variant` is its own word; `hooks` are shell lines run once packages are unpacked,
+    `$1` the new root."""
+
+    name: str
+    suite: str
+    variant: str = "minbase"
+    include: Sequence[str] = field(default=())
+    hooks: Sequence[str] = field(default=())
+
+    @property
+    def image(self) -> str:
+        recipe = json.dumps([self.suite, self.variant, *self.include, *self.hooks, *LEFT_OUT])
+        return f"trainstack/{self.name}:{self.suite}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+    def command(self) -> list[str]:
+        options = [f"--include={','.join(self.include)}"] if self.include else []
+        options += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+        options += [f"--extract-hook={hook}" for hook in self.hooks]
+        command = ["mmdebstrap", "--quiet", "--mode=root", f"--variant={self.variant}"]
+        command += ['--aptopt=Acquire::Languages "none"', *options, self.suite, "-"]
+        mirror = os.environ.get("TRAINSTACK_DEBIAN_MIRROR")
+        return [*command, mirror] if mirror else command
+
+
+def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
+    """Name of the image of `system`, made when the engine does not have it. Raises SetupError."""
+    if engine.has_image(system.image):
+        return system.image
+    if not packages.available() or os.geteuid() != 0:
+        raise SetupError(
+            f"image {system.image} is missing, and only root on Debian can make it",
+            "run as root on Debian, or on a machine that reaches an image registry",
+        )
+    if not packages.installed("mmdebstrap"):
+        packages.install(["mmdebstrap"])
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        make = subprocess.Popen(system.command(), stdout=subprocess.PIPE, stderr=sink)
+        load = subprocess.run(
+            [engine.docker, "import", "--change", "CMD /bin/bash", "-", f"{system.image}-partial"],
+            stdin=make.stdout,
+            stdout=sink,
+            stderr=sink,
+            env={**os.environ, **engine.env},
+        )
+    if make.wait() or load.returncode:
+        raise SetupError(f"mmdebstrap could not make {system.image}", f"see {log}")
+    engine.output("tag", f"{system.image}-partial", system.image)
+    engine.output("rmi", f"{system.image}-partial")
+    return system.image
+
+
+TRAINER_CPU = RootFileSystem("base", "trixie")

@@ -1,0 +1,165 @@
+"""The kind node image, built like kind's own: Debian with systemd and containerd, kind's files, Kubernetes on top.
+
+kind's files come from its Go module, at the version of the kind in use. What differs from the published image:
+containerd, runc and CNI plugins are Debian's; the pod network is a bridge per node whose address range containerd
+fills in from the node's podCIDR (kindnet cannot be had as a module); there is no local-path provisioner.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolchain.engine import Engine
+from toolchain.images import base, control_plane, scratch
+from toolchain.steps import Step, run
+
+HERE = Path(__file__).parent
+DEBIAN = base.RootFileSystem(
+    "base-node",
+    "bookworm",
+    include=[
+        *("systemd", "systemd-sysv", "containerd", "runc", "containernetworking-plugins"),
+        *("iptables", "nftables", "conntrack", "iproute2", "ethtool", "kmod", "socat"),
+        *("pigz", "ca-certificates", "curl", "jq", "procps", "e2fsprogs"),
+    ],
+)
+NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl")
+PAUSE = "registry.k8s.io/pause:3.10"
+
+# {{.PodCIDR}} is containerd's: it writes the file when the kubelet tells it the node's range.
+CNI_TEMPLATE = {
+    "cniVersion": "0.4.0",
+    "name": "trainstack",
+    "plugins": [
+        {
+            "type": "bridge",
+            "bridge": "cni0",
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
+            "promiscMode": False,
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{"subnet": "{{.PodCIDR}}"}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        },
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ],
+}
+
+CONTAINERD_ADDITION = """
+[plugins."io.containerd.grpc.v1.cri".cni]
+  conf_template = "/etc/containerd/cni.template.json"
+"""
+
+
+def image_name(version: str, programs: Mapping[str, Path], kind_files: Path, restricted: bool) -> str:
+    """The tag says what is inside: Kubernetes' version, and a hash of recipe, programs and kind's files."""
+    recipe = [path.read_text() for path in sorted(HERE.glob("*.py"))]
+    kind = sorted(path for path in kind_files.rglob("*") if path.is_file())
+    # Sizes and paths are enough for programs: their folders are named by what they were built from.
+    built = [f"{name} {path.resolve()} {path.stat().st_size}" for name, path in sorted(programs.items())]
+    return f"trainstack/node:{version}-{scratch.digest(*recipe, *built, *kind, str(restricted))}"
+
+
+def ensure(
+    engine: Engine,
+    programs: Mapping[str, Path],
+    kind_files: Path,
+    restricted: bool,
+    log: Path,
+    progress: Step,
+) -> str:
+    """Name of the node image, built when the engine lacks it.
+
+    `programs` maps kubeadm, kubelet, kubectl, kube-*, etcd, coredns and pause to executables; `kind_files` is
+    `images/base/files` of kind's module; `restricted` tells that the host's root lacks CAP_SYS_RESOURCE.
+    Raises SetupError.
+    """
+    version = _output([programs["kubeadm"], "version", "-o", "short"])
+    image = image_name(version, programs, kind_files, restricted)
+    if engine.has_image(image):
+        return image
+    progress.note("Debian base")
+    debian = base.ensure(engine, DEBIAN, log)
+    progress.note("control-plane images")
+    names = control_plane.ensure(engine, _kubeadm_images(programs["kubeadm"], version), programs, log)
+    progress.note("assembling the node")
+    with tempfile.TemporaryDirectory(prefix="trainstack-node-") as folder:
+        context = Path(folder)
+        _lay_out(context / "root", programs, kind_files, version, restricted)
+        shutil.copyfile(HERE / "node.Dockerfile", context / "Dockerfile")
+        build = [
+            engine.docker,
+            "build",
+            "--quiet",
+            "--build-arg",
+            f"BASE={debian}",
+            "--tag",
+            f"{image}-empty",
+        ]
+        run([*build, context], log=log, env=dict(engine.env))
+    progress.note("importing the control-plane images")
+    _import(engine, f"{image}-empty", image, names, log)
+    engine.output("rmi", f"{image}-empty")
+    return image
+
+
+def _output(command: list[str | Path]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _kubeadm_images(kubeadm: Path, version: str) -> list[str]:
+    listed = _output([kubeadm, "config", "images", "list", "--kubernetes-version", version]).split()
+    return [name for name in listed if "/pause:" not in name] + [PAUSE]
+
+
+def _lay_out(
+    root: Path, programs: Mapping[str, Path], kind_files: Path, version: str, restricted: bool
+) -> None:
+    shutil.copytree(kind_files, root)
+    for path in root.rglob("*"):
+        path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+    scratch.place({f"usr/bin/{name}": programs[name] for name in NODE_PROGRAMS}, root)
+    (root / "kind" / "version").write_text(version)
+    containerd = root / "etc" / "containerd"
+    (containerd / "cni.template.json").write_text(json.dumps(CNI_TEMPLATE, indent=2))
+    config = (containerd / "config.toml").read_text() + CONTAINERD_ADDITION
+    if restricted:
+        config = config.replace("restrict_oom_score_adj = false", "restrict_oom_score_adj = true")
+    (containerd / "config.toml").write_text(config)
+
+
+IMPORT = """
+containerd >/dev/null 2>&1 & pid=$!
+for _ in $(seq 100); do ctr version >/dev/null 2>&1 && break; sleep 0.1; done
+ctr --namespace k8s.io images import --no-unpack - && kill $pid && wait $pid
+rm -rf /run/containerd
+"""
+
+
+def _import(engine: Engine, source: str, target: str, names: list[str], log: Path) -> None:
+    """Start containerd in a container of `source`, load the images `names` into it, commit it as `target`."""
+    environment = {**os.environ, **engine.env}
+    container = engine.output(
+        *("create", "--interactive", "--privileged", "--security-opt", "seccomp=unconfined"),
+        *("--entrypoint", "/bin/sh", source, "-c", IMPORT),
+    )
+    try:
+        with log.open("ab") as sink:
+            save = subprocess.Popen([engine.docker, "save", *names], stdout=subprocess.PIPE, env=environment)
+            load = [engine.docker, "start", "--attach", "--interactive", container]
+            done = subprocess.run(load, stdin=save.stdout, stdout=sink, stderr=sink, env=environment)
+        if save.wait() or done.returncode:
+            run(["false"], log=log)
+        entry = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
+        engine.output("commit", "--change", entry, "--change", "CMD []", container, target)
+    finally:
+        engine.output("rm", "--force", "--volumes", container)

@@ -1,0 +1,103 @@
+"""Images of single static programs, on nothing at all."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from toolchain.engine import Engine, packages
+from toolchain.steps import run
+
+
+def digest(*parts: str | Path) -> str:
+    """12 hex digits over strings and the contents of files."""
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part.read_bytes() if isinstance(part, Path) else part.encode())
+        total.update(b"\0")
+    return total.hexdigest()[:12]
+
+
+def place(files: Mapping[str, Path], root: Path) -> None:
+    """Copy executables to their paths (no leading slash) below `root`."""
+    for target, source in files.items():
+        path = root / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(0o755)
+
+
+def build(
+    engine: Engine,
+    image: str,
+    files: Mapping[str, Path],
+    log: Path,
+    *,
+    base: str = "scratch",
+    lines: Sequence[str] = (),
+) -> str:
+    """Build `image` from `base` and `files` (path in the image -> file here), with more Dockerfile `lines`."""
+    with tempfile.TemporaryDirectory(prefix="trainstack-image-") as folder:
+        context = Path(folder)
+        place(files, context / "root")
+        dockerfile = [
+            f"FROM {base}",
+            "COPY root/ /",
+            "ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            *lines,
+        ]
+        (context / "Dockerfile").write_text("\n".join(dockerfile) + "\n")
+        run([engine.docker, "build", "--quiet", "--tag", image, context], log=log, env=dict(engine.env))
+    return image
+
+
+def registry(engine: Engine, program: Path, log: Path) -> str:
+    """The image registry: listens on :5000 in plain HTTP, stores below /var/lib/registry."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder) / "config.yml"
+        settings.write_text(REGISTRY_SETTINGS)
+        image = f"trainstack/registry:{digest(program, settings)}"
+        if engine.has_image(image):
+            return image
+        files = {"usr/local/bin/registry": program, "etc/distribution/config.yml": settings}
+        start = 'ENTRYPOINT ["/usr/local/bin/registry", "serve", "/etc/distribution/config.yml"]'
+        return build(engine, image, files, log, lines=["VOLUME /var/lib/registry", start])
+
+
+REGISTRY_SETTINGS = """\
+version: 0.1
+log: {level: warn, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: /var/lib/registry}
+  delete: {enabled: true}
+http: {addr: ":5000"}
+"""
+
+
+def operator(engine: Engine, program: Path, log: Path) -> str:
+    """The training-operator, laid out as upstream's image is: the program is /manager."""
+    image = f"trainstack/training-operator:{digest(program)}"
+    if engine.has_image(image):
+        return image
+    return build(engine, image, {"manager": program}, log, lines=["USER 65532", 'ENTRYPOINT ["/manager"]'])
+
+
+def debian_program(package: str, path: str, cache: Path) -> Path:
+    """A static program out of a Debian package, unpacked below `cache` and not installed."""
+    found = cache / package / path
+    if not found.exists():
+        packages.unpack(package, cache / package)
+    return found
+
+
+def init(engine: Engine, cache: Path, log: Path) -> str:
+    """Busybox with a shell and nc, for the init container that waits for rank 0."""
+    program = debian_program("busybox-static", "bin/busybox", cache)
+    image = f"trainstack/busybox:{digest(program)}"
+    if engine.has_image(image):
+        return image
+    link = 'RUN ["/bin/busybox", "--install", "/bin"]'
+    return build(engine, image, {"bin/busybox": program}, log, lines=[link, 'CMD ["sh"]'])
