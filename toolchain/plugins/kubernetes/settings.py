@@ -1,0 +1,65 @@
+"""The provider's own arguments, from the program or from the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_PREFIX = "kubernetes:config:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `kubernetes.Provider(...)` was given; names as in the SDK, in snake case.
+
+    Parameters:
+        kubeconfig: path or contents; empty for the ambient one.
+        context: overrides the current context.
+        cluster: overrides the context's cluster.
+        namespace: for namespaced objects without one.
+        server_side_apply: whether updates are applied; otherwise they are merged.
+        client: `kubeClientSettings`, of which `timeout` (seconds) is used.
+        render_directory: where to write manifests instead of talking to a cluster.
+    """
+
+    kubeconfig: str = ""
+    context: str = ""
+    cluster: str = ""
+    namespace: str = ""
+    delete_unreachable: bool = False
+    skip_update_unreachable: bool = False
+    server_side_apply: bool = True
+    config_map_mutable: bool = False
+    secret_mutable: bool = False
+    suppress_helm_hook_warnings: bool = False
+    render_directory: str = ""
+    client: Mapping[str, Any] = field(default_factory=dict)
+
+
+def from_variables(variables: Mapping[str, str]) -> Settings:
+    """Read the Configure request; environment variables stand in for what it lacks."""
+
+    def text(name: str) -> str:
+        return variables.get(_PREFIX + name, "")
+
+    def flag(name: str, variable: str, *, default: bool = False) -> bool:
+        value = variables.get(_PREFIX + name, os.environ.get(f"PULUMI_K8S_{variable}"))
+        return default if value is None else value == "true"
+
+    return Settings(
+        kubeconfig=text("kubeconfig"),
+        context=text("context"),
+        cluster=text("cluster"),
+        namespace=text("namespace"),
+        delete_unreachable=flag("deleteUnreachable", "DELETE_UNREACHABLE"),
+        skip_update_unreachable=flag("skipUpdateUnreachable", "SKIP_UPDATE_UNREACHABLE"),
+        server_side_apply=flag("enableServerSideApply", "ENABLE_SERVER_SIDE_APPLY", default=True),
+        config_map_mutable=flag("enableConfigMapMutable", "ENABLE_CONFIGMAP_MUTABLE"),
+        secret_mutable=flag("enableSecretMutable", "ENABLE_SECRET_MUTABLE"),
+        suppress_helm_hook_warnings=flag("suppressHelmHookWarnings", "SUPPRESS_HELM_HOOK_WARNINGS"),
+        render_directory=text("renderYamlToDirectory"),
+        client=json.loads(text("kubeClientSettings") or "{}"),
+    )

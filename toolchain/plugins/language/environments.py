@@ -1,0 +1,142 @@
+"""Where a program's interpreter lives, and how its dependencies are installed: pip, uv or poetry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Tool(StrEnum):
+    """The value of `runtime.options.toolchain` in Pulumi.yaml."""
+
+    PIP = "pip"
+    UV = "uv"
+    POETRY = "poetry"
+
+
+class BrokenEnvironmentError(Exception):
+    """The program's environment is missing or broken; the message says how to mend it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """The interpreter a program runs with.
+
+    Parameters:
+        tool: what installs the dependencies.
+        directory: the virtual environment, or None for the ambient Python (pip without `virtualenv`).
+        program: the folder of the program, where requirements.txt or pyproject.toml lies.
+    """
+
+    tool: Tool
+    directory: Path | None
+    program: Path
+
+    @property
+    def python(self) -> Path:
+        """The interpreter; raises BrokenEnvironmentError when there is none."""
+        if self.directory is None:
+            return _ambient_python()
+        python = self.directory / "bin" / "python"
+        if not python.exists():
+            raise BrokenEnvironmentError(
+                f"{self.directory} is not a virtual environment (no bin/python): "
+                "run 'pulumi install' to create it and install the dependencies"
+            )
+        return python
+
+    def variables(self) -> dict[str, str]:
+        """The process environment with the virtual environment activated."""
+        variables = dict(os.environ)
+        variables.pop("PYTHONHOME", None)
+        # Ours: the stand-in's own packages must not shadow the program's.
+        variables.pop("PYTHONPATH", None)
+        original = variables.pop("TRAINSTACK_PYTHONPATH", "")
+        if original:
+            variables["PYTHONPATH"] = original
+        if self.directory is not None:
+            variables["VIRTUAL_ENV"] = str(self.directory)
+            variables["PATH"] = f"{self.directory / 'bin'}{os.pathsep}{variables.get('PATH', os.defpath)}"
+        return variables
+
+    def site_packages(self) -> Path | None:
+        """Where all of the environment's packages lie; None where they may lie elsewhere too."""
+        if self.directory is None:
+            return None
+        settings = self.directory / "pyvenv.cfg"
+        if not settings.is_file() or "include-system-site-packages = true" in settings.read_text():
+            return None
+        found = list(self.directory.glob("lib/python*/site-packages"))
+        return found[0] if len(found) == 1 else None
+
+    def installation(self) -> Iterator[tuple[str, list[str]]]:
+        """What `pulumi install` does: pairs of a line for the user and a command run in the program's folder."""
+        if self.tool is Tool.UV:
+            yield "Installing dependencies with uv...", ["uv", "sync"]
+            return
+        if self.tool is Tool.POETRY:
+            yield "Installing dependencies with poetry...", ["poetry", "install", "--no-ansi"]
+            return
+        python = str(_ambient_python())
+        if self.directory is not None:
+            if not (self.directory / "bin" / "python").exists():
+                yield "Creating virtual environment...", [python, "-m", "venv", str(self.directory)]
+            python = str(self.directory / "bin" / "python")
+        if (self.program / "requirements.txt").is_file():
+            yield (
+                "Installing dependencies in virtual environment...",
+                [python, "-m", "pip", "install", "-r", "requirements.txt"],
+            )
+
+
+def find(options: Mapping[str, object], *, root: Path, program: Path) -> Environment:
+    """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found."""
+    named = str(options.get("toolchain") or "")
+    if named and named not in set(Tool):
+        raise BrokenEnvironmentError(
+            f"Pulumi.yaml: runtime.options.toolchain is {named!r}; allowed are {', '.join(Tool)}"
+        )
+    tool = Tool(named) if named else _tool_by_lock(program)
+    virtualenv = str(options.get("virtualenv") or "")
+    directory = root / virtualenv if virtualenv else None
+    if tool is Tool.UV and directory is None:
+        anchor = _upwards(program, "uv.lock") or _upwards(program, "pyproject.toml") or program
+        directory = anchor / ".venv"
+    if tool is Tool.POETRY:
+        directory = _poetry_directory(program)
+    return Environment(tool=tool, directory=directory, program=program)
+
+
+def _tool_by_lock(program: Path) -> Tool:
+    if _upwards(program, "uv.lock"):
+        return Tool.UV
+    return Tool.POETRY if _upwards(program, "poetry.lock") else Tool.PIP
+
+
+def _upwards(start: Path, name: str) -> Path | None:
+    return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
+
+
+def _poetry_directory(program: Path) -> Path:
+    if shutil.which("poetry") is None:
+        raise BrokenEnvironmentError("Pulumi.yaml asks for poetry, which is not on PATH: install it first")
+    found = subprocess.run(
+        ["poetry", "env", "info", "--path"], cwd=program, capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise BrokenEnvironmentError(f"poetry has no environment for {program}: run 'pulumi install' first")
+    return Path(found.stdout.strip())
+
+
+def _ambient_python() -> Path:
+    wanted = os.environ.get("PULUMI_PYTHON_CMD")
+    for name in [wanted] if wanted else ["python3", "python"]:
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise BrokenEnvironmentError(f"no {wanted or 'python3'} on PATH")

@@ -1,0 +1,121 @@
+"""Runs one Pulumi program; started by the language host with the program's own interpreter.
+
+Exit status: 0 done; 32 failed, and the user has been told; 1 failed, and the host still has to say so.
+"""
+
+import argparse
+import asyncio
+import gc
+import inspect
+import logging
+import os
+import runpy
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+TOLD_THE_USER = 32
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for name in ("project", "root_directory", "stack", "pwd", "monitor", "engine", "tracing", "organization"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--parallel", type=int)
+    parser.add_argument("--dry_run", choices=("true", "false"), default="false")
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs="*")
+    return parser.parse_args()
+
+
+def settings_of(arguments: argparse.Namespace, pulumi: Any) -> Any:
+    wanted = {
+        "monitor": arguments.monitor,
+        "engine": arguments.engine,
+        "project": arguments.project,
+        "stack": arguments.stack,
+        "parallel": arguments.parallel,
+        "dry_run": arguments.dry_run == "true",
+        "organization": arguments.organization,
+        "root_directory": arguments.root_directory,
+    }
+    # SDKs older than an option of ours do not know its name.
+    settings = pulumi.runtime.Settings
+    known = inspect.signature(settings.__init__).parameters
+    return settings(**{name: value for name, value in wanted.items() if name in known})
+
+
+def own_frames(error: BaseException, program: str) -> str:
+    """The traceback from the program's first frame on; ours and runpy's above it are of no use to its author."""
+    folder = program if os.path.isdir(program) else os.path.dirname(program)
+    frame = error.__traceback__
+    while frame is not None:
+        file = os.path.abspath(frame.tb_frame.f_code.co_filename)
+        if file == program or file == os.path.join(folder, "__main__.py"):
+            break
+        frame = frame.tb_next
+    return "".join(traceback.format_exception(type(error), error, frame or error.__traceback__))
+
+
+def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
+    program = os.path.abspath(arguments.program)
+    if os.path.isdir(program) and not os.path.isfile(os.path.join(program, "__main__.py")):
+        pulumi.log.error(f"unable to find main python program `__main__.py` in `{program}`")
+        return TOLD_THE_USER
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    # The SDK blocks one thread per resource operation under way, and some for its own callbacks.
+    executor = ThreadPoolExecutor(max_workers=max(arguments.parallel or 1, 1) * 4)
+    loop.set_default_executor(executor)
+    # A failed program leaves futures of its graph unawaited; asyncio's complaints about that say nothing new.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    try:
+        loop.run_until_complete(
+            pulumi.runtime.run_in_stack(lambda: runpy.run_path(arguments.program, run_name="__main__"))
+        )
+        return 0
+    except pulumi.RunError as error:
+        pulumi.log.error(str(error))
+        return 1
+    except Exception as error:
+        pulumi.log.error("Program failed with an unhandled exception:\n" + own_frames(error, program))
+        return TOLD_THE_USER
+    finally:
+        executor.shutdown(wait=True)
+        loop.close()
+
+
+def main() -> None:
+    # The folder of this file is no place to import from for the program.
+    sys.path.pop(0)
+    try:
+        import pulumi
+        import pulumi.runtime
+    except ImportError:
+        traceback.print_exc()
+        print(
+            f"The Pulumi SDK is not installed for {sys.executable}: "
+            "add 'pulumi' to the project's dependencies and run 'pulumi install'.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    arguments = parse()
+    # Programs are short: most of what the collector would look through again and again stays until the end.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    pulumi.runtime.set_all_config(
+        pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env()
+    )
+    pulumi.runtime.configure(settings_of(arguments, pulumi))
+    sys.argv = [arguments.program, *arguments.arguments]
+    if arguments.pwd:
+        os.chdir(arguments.pwd)
+    status = execute(arguments, pulumi)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
