@@ -1,0 +1,53 @@
+"""The volume's folder on a node that only Kubernetes reaches: a short Job, run as root, sets owner and mode."""
+
+from __future__ import annotations
+
+from storage.directory import script
+from storage.manifests import Manifest, Volume
+
+MOUNT = "/volume"
+
+
+def job(volume: Volume, image: str, owner: int, group: int, mode: str) -> Manifest:
+    """A batch/v1 Job with `image`, which needs a shell, chown and chmod.
+
+    The kubelet makes a missing hostPath folder for root alone. All that root may do here is change owner and mode.
+    """
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"{volume.claim}-prepare", "namespace": volume.namespace},
+        "spec": {
+            "backoffLimit": 3,
+            "activeDeadlineSeconds": 600,
+            "template": {
+                "metadata": {"labels": {"app.kubernetes.io/managed-by": "trainstack"}},
+                "spec": {
+                    "restartPolicy": "OnFailure",
+                    "automountServiceAccountToken": False,
+                    "containers": [_container(image, owner, group, mode)],
+                    "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": volume.claim}}],
+                },
+            },
+        },
+    }
+
+
+def _container(image: str, owner: int, group: int, mode: str) -> Manifest:
+    return {
+        "name": "prepare",
+        "image": image,
+        "command": script(MOUNT, owner, group, mode),
+        "resources": {
+            "limits": {"cpu": "100m", "memory": "64Mi"},
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+        },
+        "securityContext": {
+            "runAsUser": 0,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "FOWNER", "DAC_OVERRIDE"]},
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "models", "mountPath": MOUNT}],
+    }
