@@ -1,0 +1,47 @@
+"""Cluster, training-operator, storage, image, job, run: `pulumi up` makes them in this order."""
+
+import pulumi
+
+from infra import clusters, dataset, namespaces, places, program, rendering, volumes
+from infra.config import ConfigError
+from infra.image.component import Image
+from infra.job.component import Job, JobRun
+from infra.training_operator.component import Operator
+from infra.training_operator.plan import plan
+
+
+def main() -> None:
+    try:
+        stack = program.stack_config()
+        planned = plan(stack, clusters.examine(stack))
+        rendering.preview(stack, planned)
+        datasets = {
+            job.name: dataset.resolve(job.training.dataset, places.DATA, places.ROOT) for job in stack.jobs
+        }
+    except (ConfigError, dataset.DataError) as error:
+        program.refuse(error)
+
+    cluster = clusters.provide(stack)
+    spaces = namespaces.provide(stack, cluster, planned.namespaces)
+    operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
+    storage = volumes.provide(stack, cluster, spaces)
+    image = Image(stack=stack, cluster=cluster)
+    prepared = volumes.prepare(stack, cluster, storage, image.reference)
+
+    runs = {}
+    for job in stack.jobs:
+        placement = volumes.placement(stack, image.reference, datasets[job.name])
+        after = [*operator.ready, *prepared, *image.on_nodes]
+        registered = Job(job=job, placement=placement, cluster=cluster, after=after)
+        model = program.model_path(stack, registered.run)
+        runs[job.name] = JobRun(
+            job=job, registered=registered, placement=placement, cluster=cluster, model=model
+        )
+
+    pulumi.export("kubeconfig", cluster.kubeconfig)
+    pulumi.export("namespace", stack.cluster.namespace)
+    pulumi.export("imageDigest", image.digest)
+    program.export(runs)
+
+
+main()

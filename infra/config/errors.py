@@ -1,0 +1,145 @@
+"""Turns pydantic's findings into lines that name file, key, value, what is allowed and the fix."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+SHOWN = 60
+
+
+class ConfigError(Exception):
+    """The stack file is wrong. The text is complete: it needs no traceback around it."""
+
+
+def explain(error: ValidationError, model: type[BaseModel], file: str) -> ConfigError:
+    """One paragraph for each finding of `error`, which `model` raised about `file`."""
+    seen: dict[str, str] = {}
+    for finding in error.errors():
+        key, paragraph = _paragraph(finding, model, file)
+        seen.setdefault(key, paragraph)
+    return ConfigError("\n".join(seen.values()))
+
+
+def paragraph(file: str, key: str, value: object, allowed: str, fix: str) -> str:
+    """The form of every configuration error."""
+    shown = value if isinstance(value, str) and value.startswith("(") else _short(value)
+    return f"{file}: {key} = {shown}\n  allowed: {allowed}\n  fix: {fix}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tuple[str, str]:
+    owner, field, path = _locate(model, finding["loc"])
+    key = _key(path)
+    context = finding.get("ctx", {})
+    name = path[-1] if path else "job"
+    kind = finding["type"]
+    if kind == "extra_forbidden":
+        return key, paragraph(file, key, finding["input"], *_unknown(str(name), owner))
+    if kind == "missing":
+        return key, paragraph(file, key, "(absent)", _allowed(field), f"add `{name}: {_example(field)}`")
+    if kind == "trainstack":
+        inner = context["key"]
+        key = _key([*path, *inner.split(".")]) if inner else key
+        value = context["value"] if inner else finding["input"]
+        return key, paragraph(file, key, value, context["allowed"], context["fix"])
+    fix = f"write for example `{name}: {_example(field)}`"
+    allowed = _allowed(field)
+    if kind == "enum" and isinstance(finding["input"], str):
+        vocabulary = _vocabulary(field)
+        allowed = ", ".join(vocabulary)
+        near = difflib.get_close_matches(finding["input"], vocabulary, 1, 0.3)
+        fix = f"write `{name}: {near[0] if near else vocabulary[0]}`"
+    return key, paragraph(file, key, finding["input"], allowed, fix)
+
+
+def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
+    known = sorted(field.alias or key for key, field in owner.model_fields.items()) if owner else []
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    fix = f"did you mean {near[0]}? Rename the key" if near else "remove the key, or take one of those"
+    return "one of the known keys: " + ", ".join(known), fix
+
+
+def _key(path: Sequence[str | int]) -> str:
+    text = "trainstack:"
+    for place, part in enumerate(path):
+        text += f"[{part}]" if isinstance(part, int) else ("." if place else "") + part
+    return text
+
+
+def _locate(
+    model: type[BaseModel], loc: Sequence[str | int]
+) -> tuple[type[BaseModel] | None, FieldInfo | None, list[str | int]]:
+    """The model that holds the last key of `loc`, that key's field, and `loc` without pydantic's own tags."""
+    owner: type[BaseModel] | None = model
+    field: FieldInfo | None = None
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(part, int):
+            path.append(part)
+            owner = _model_in(field.annotation) if field else owner
+            continue
+        if field is not None:
+            inner = _model_in(field.annotation)
+            if inner is None:
+                # below a plain mapping, or a tag that pydantic adds for the member of a union
+                if _is_mapping(field.annotation) and part != "[key]":
+                    path.append(part)
+                continue
+            owner = inner
+        assert owner is not None
+        by_alias = {entry.alias or key: entry for key, entry in owner.model_fields.items()}
+        field = by_alias.get(part)
+        path.append(part)
+    return owner, field, path
+
+
+def _members(annotation: Any) -> list[Any]:
+    origin = typing.get_origin(annotation)
+    if origin in (typing.Union, types.UnionType, typing.Annotated, list, tuple):
+        return [found for part in typing.get_args(annotation) for found in _members(part)]
+    return [annotation]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    for member in _members(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            return member
+    return None
+
+
+def _is_mapping(annotation: Any) -> bool:
+    return any(typing.get_origin(member) is dict for member in _members(annotation))
+
+
+def _vocabulary(field: FieldInfo | None) -> list[str]:
+    for member in _members(field.annotation) if field else []:
+        if isinstance(member, type) and issubclass(member, Enum):
+            return [str(entry.value) for entry in member]
+    return []
+
+
+def _allowed(field: FieldInfo | None) -> str:
+    vocabulary = _vocabulary(field)
+    if vocabulary:
+        return ", ".join(vocabulary)
+    return (field.description if field else None) or "a mapping of keys to values"
+
+
+def _example(field: FieldInfo | None) -> str:
+    if field is not None and field.examples:
+        return str(field.examples[0])
+    vocabulary = _vocabulary(field)
+    return vocabulary[0] if vocabulary else "…"

@@ -1,0 +1,98 @@
+"""From the stack file's text to validated sections, with the defaults that depend on the stack's name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.errors import ConfigError, explain, paragraph
+from infra.config.image import ImageConfig
+from infra.config.job import JobConfig
+from infra.config.operator import OperatorConfig
+from infra.config.section import Section
+from infra.config.storage import StorageConfig
+
+PREFIX = "trainstack:"
+
+
+class Sections(Section):
+    cluster: ClusterConfig = Field(default=ClusterConfig(), description="a mapping")
+    operator: OperatorConfig = Field(default=OperatorConfig(), description="a mapping")
+    storage: StorageConfig = Field(default=StorageConfig(), description="a mapping")
+    image: ImageConfig = Field(default=ImageConfig(), description="a mapping")
+    job: JobConfig | None = Field(default=None, description="a mapping", examples=["{name: mnist}"])
+    jobs: tuple[JobConfig, ...] = Field(
+        default=(), description="a list of jobs", examples=["[{name: mnist}]"]
+    )
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack's name and its validated sections. `jobs` holds at least one."""
+
+    name: str
+    file: str
+    cluster: ClusterConfig
+    operator: OperatorConfig
+    storage: StorageConfig
+    image: ImageConfig
+    jobs: tuple[JobConfig, ...]
+
+    @property
+    def cluster_name(self) -> str:
+        return self.cluster.name or f"trainstack-{self.name}"
+
+    @property
+    def volume(self) -> str:
+        return self.storage.volume or f"trainstack-{self.name}-models"
+
+    @property
+    def claim(self) -> str:
+        return self.storage.claim or self.volume
+
+
+def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
+    """Validate the sections of stack `name`: section -> its contents. Raises ConfigError about `file`."""
+    try:
+        sections = Sections.model_validate(dict(raw))
+    except ValidationError as error:
+        raise explain(error, Sections, file) from None
+    jobs = (sections.job,) if sections.job else sections.jobs
+    if not jobs or (sections.job and sections.jobs):
+        fix = "add `trainstack:job: {name: mnist}`" if not jobs else "move job into the list jobs"
+        found = "(absent)" if not jobs else "(present beside jobs)"
+        raise ConfigError(paragraph(file, f"{PREFIX}job", found, "one job, or a list of them in jobs", fix))
+    if sections.cluster.kind is ClusterKind.EXISTING and not (
+        sections.image.reference or sections.image.repository
+    ):
+        allowed = (
+            "image.repository (built here and pushed) or image.reference (ready-made) where kind is existing"
+        )
+        fix = "add `repository: <registry>/<path>` that the cluster can pull from"
+        raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
+    names = [job.name for job in jobs]
+    for place, job in enumerate(names):
+        if job in names[:place]:
+            fix = f"rename it, for example `name: {job}-{place + 1}`"
+            key = f"{PREFIX}jobs[{place}].name"
+            raise ConfigError(paragraph(file, key, job, "names that differ within a stack", fix))
+    return Stack(name, file, sections.cluster, sections.operator, sections.storage, sections.image, jobs)
+
+
+def from_file(path: Path) -> Stack:
+    """Read stacks/Pulumi.<stack>.yaml without Pulumi. Raises ConfigError."""
+    file = os.path.relpath(path)
+    try:
+        document = yaml.safe_load(path.read_text()) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file}: not YAML: {error}") from None
+    config = document.get("config") or {}
+    own = {key.removeprefix(PREFIX): value for key, value in config.items() if key.startswith(PREFIX)}
+    return from_raw(path.stem.removeprefix("Pulumi."), own, file)

@@ -1,0 +1,116 @@
+"""Kinds of text in the stack file: names, quantities, paths, image references."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from infra.config.section import refusal
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+# Pods are called <job>-worker-<n>, and the operator gives each a Service of that name: 63 characters at most.
+JOB_NAME_LENGTH = 50
+
+QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+FACTORS = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    **{unit: Decimal(1000) ** n for n, unit in enumerate("kMGTP", start=1)},
+    **{f"{unit}i": Decimal(1024) ** n for n, unit in enumerate("KMGTP", start=1)},
+}
+
+# distribution's grammar: [host[:port]/]path[:tag][@sha256:...]
+REFERENCE = re.compile(
+    r"(?:[a-zA-Z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+
+
+def quantity(text: str) -> Decimal:
+    """Value of a Kubernetes quantity (`500m`, `2Gi`). Raises ValueError when it is none."""
+    match = QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return Decimal(match[1]) * FACTORS[match[2] or ""]
+
+
+def _text(value: Any) -> Any:
+    """`cpu: 2` is a number in YAML and a quantity in Kubernetes."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _quantity(value: str) -> str:
+    if QUANTITY.fullmatch(value) is None or not quantity(value):
+        raise refusal(
+            "a Kubernetes quantity above zero: a number, or one with m, k, M, G, T, Ki, Mi, Gi or Ti",
+            "write for example 500m for half a CPU, or 2Gi for memory",
+        )
+    return value
+
+
+def _label(value: str) -> str:
+    if LABEL.fullmatch(value) is None:
+        raise refusal(
+            "a DNS label: lower-case letters, digits and -, at most 63 characters, no - at either end",
+            f"write for example {_nearest(value, 63)}",
+        )
+    return value
+
+
+def _subdomain(value: str) -> str:
+    if SUBDOMAIN.fullmatch(value) is None or len(value) > 253:
+        raise refusal(
+            "a DNS name: lower-case letters, digits, - and ., at most 253 characters",
+            f"write for example {_nearest(value, 63)}",
+        )
+    return value
+
+
+def _job_name(value: str) -> str:
+    if JOB_NAME.fullmatch(value) is None or len(value) > JOB_NAME_LENGTH:
+        raise refusal(
+            f"lower-case letters, digits and -, a letter first, at most {JOB_NAME_LENGTH} characters",
+            f"write for example {_nearest(value, JOB_NAME_LENGTH)}",
+        )
+    return value
+
+
+def _nearest(value: str, length: int) -> str:
+    plain = re.sub(r"[^a-z0-9]+", "-", value.lower()).lstrip("-0123456789")
+    return plain[:length].strip("-") or "mnist"
+
+
+def _absolute(value: str) -> str:
+    if (
+        not value.startswith("/")
+        or ".." in value.split("/")
+        or posixpath.normpath(value) != value
+        or value == "/"
+    ):
+        raise refusal(
+            "an absolute path below /, without .. and without a / at the end",
+            f"write for example {posixpath.normpath('/' + value.replace('..', '').strip('/')) or '/models'}",
+        )
+    return value
+
+
+def _reference(value: str) -> str:
+    if REFERENCE.fullmatch(value) is None:
+        raise refusal(
+            "an image reference: [host[:port]/]path, in lower case, then :tag, @sha256:<64 hex digits> or both",
+            "write for example ghcr.io/you/trainer@sha256:… with the digest that `docker push` printed",
+        )
+    return value
+
+
+Quantity = Annotated[str, BeforeValidator(_text), AfterValidator(_quantity)]
+DnsLabel = Annotated[str, AfterValidator(_label)]
+DnsName = Annotated[str, AfterValidator(_subdomain)]
+JobName = Annotated[str, AfterValidator(_job_name)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Reference = Annotated[str, AfterValidator(_reference)]

@@ -1,0 +1,27 @@
+"""Which data set `auto` stands for on this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.config.training import Dataset
+
+
+class DataError(Exception):
+    """Data files are there and damaged."""
+
+
+def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
+    """`auto` becomes the data set found in `folder`, else the digits in the image; others stay. Raises DataError."""
+    if chosen is not Dataset.AUTO:
+        return chosen
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return Dataset.DIGITS
+    command = [sys.executable, "-m", "trainer", "data", "verify", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    if done.returncode:
+        raise DataError(f"the data folder {folder} is damaged:\n{(done.stdout + done.stderr).strip()}")
+    return Dataset(json.loads(done.stdout)["dataset"])

@@ -1,0 +1,59 @@
+"""What we ask of the container engine: containers, images, networks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from infra.process import CommandError, output
+
+
+class EngineError(RuntimeError):
+    """The container engine does not answer."""
+
+
+def ensure_answers() -> None:
+    """Raises EngineError unless the engine answers: a silent one must not look like one without containers."""
+    try:
+        output("docker", "version", "--format", "{{.Server.Version}}")
+    except CommandError as error:
+        raise EngineError(
+            f"the container engine does not answer; start it, or run make up.\n{error}"
+        ) from None
+
+
+def container(name: str) -> dict[str, Any] | None:
+    """`docker inspect` of a container, None where there is none of that name or id."""
+    try:
+        found: list[dict[str, Any]] = json.loads(output("docker", "container", "inspect", name))
+    except CommandError as error:
+        if "No such container" in str(error):
+            return None
+        ensure_answers()
+        raise
+    return found[0]
+
+
+def labelled(label: str) -> list[dict[str, Any]]:
+    """`docker inspect` of every container, stopped ones too, with `label` (`key=value`)."""
+    try:
+        ids = output("docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}").split()
+    except CommandError:
+        ensure_answers()
+        raise
+    found = (container(identity) for identity in ids)
+    return sorted((each for each in found if each is not None), key=lambda each: str(each["Name"]))
+
+
+def execute(node: str, *command: str, stdin: str | None = None) -> str:
+    """Run a command in a container; its standard output."""
+    interactive = ["--interactive"] if stdin is not None else []
+    return output("docker", "exec", *interactive, node, *command, stdin=stdin)
+
+
+def has_image(name: str) -> bool:
+    try:
+        output("docker", "image", "inspect", "--format", "{{.Id}}", name)
+    except CommandError:
+        return False
+    return True

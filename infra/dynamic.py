@@ -1,0 +1,47 @@
+"""Base of our dynamic resource providers.
+
+Pulumi pickles a provider into the state. Ours hold no data and are importable classes, so what is pickled is a name.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
+
+Props = dict[str, Any]
+GONE = ""
+IGNORED = {"__provider"}
+
+
+class Provider(ResourceProvider):
+    serialize_as_secret_always = False
+    # Input properties whose change means another object; all others update in place or do not count.
+    replaced_by: tuple[str, ...] = ()
+    updated_by: tuple[str, ...] = ()
+
+    def configure(self, req: ConfigureRequest) -> None:
+        # gRPC would print the traceback of each of our errors beside the message that Pulumi shows.
+        logging.getLogger("grpc._server").disabled = True
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        replaces = changed(self.replaced_by, _olds, _news)
+        updates = changed(self.updated_by, _olds, _news)
+        return DiffResult(
+            changes=bool(replaces or updates), replaces=replaces, stables=[], delete_before_replace=True
+        )
+
+
+def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
+    return [key for key in keys if olds.get(key) != news.get(key)]
+
+
+def gone() -> ReadResult:
+    """An empty id tells Pulumi that the object no longer exists."""
+    return ReadResult(GONE, {})
+
+
+def own(props: Props) -> Props:
+    """Properties without Pulumi's own."""
+    return {key: value for key, value in props.items() if key not in IGNORED}

@@ -1,0 +1,1 @@
+"""The trainer image: its inputs' hash, its build, and the registries it goes to."""

@@ -1,0 +1,79 @@
+"""The trainer image of a stack, by digest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from infra import places
+from infra.cluster import Cluster
+from infra.config import Stack
+from infra.config.cluster import Addon, ClusterKind
+from infra.image import inputs
+from infra.image.providers import BuiltImage, PulledImages, RegistryImage, RepositoryImage
+from infra.microk8s.commands import REGISTRY
+from infra.microk8s.providers import ImportedImage
+
+
+def rendered_reference(stack: Stack) -> str:
+    """The image as a reviewer sees it: the stack's reference, or the tag made from the hash of the image's inputs."""
+    config = stack.image
+    if config.reference:
+        return config.reference
+    tag = inputs.build(config, places.ROOT, {}).tag
+    return f"{config.repository or _local_repository(stack)}:{tag}"
+
+
+def _local_repository(stack: Stack) -> str:
+    """Where an image that is only for this machine's cluster gets its name from."""
+    if stack.cluster.kind is ClusterKind.MICROK8S:
+        pushed = Addon.REGISTRY in stack.cluster.addons
+        return f"{REGISTRY}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
+    return f"{stack.cluster_name}-registry:5000/{inputs.REPOSITORY}"
+
+
+def digest_of(reference: str) -> str:
+    """`sha256:...` of a reference, empty without one."""
+    return reference.partition("@")[2]
+
+
+class Image(pulumi.ComponentResource):
+    """Ready-made, pushed to a repository elsewhere, or in the kind cluster's registry and on its nodes."""
+
+    reference: pulumi.Output[str]
+
+    def __init__(
+        self, *, stack: Stack, cluster: Cluster, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        super().__init__("trainstack:image:Image", f"{stack.name}-image")
+        self.on_nodes: list[pulumi.Resource] = []
+        config = stack.image
+        if config.reference:
+            self.reference = pulumi.Output.from_input(config.reference)
+        else:
+            self.reference = self._built(stack, cluster, environment)
+        if cluster.nodes is not None and not config.reference:
+            props = {"references": [self.reference], "nodes": cluster.nodes, "instance": cluster.instance}
+            opts = cluster.bound(self, cluster.pull_ready)
+            self.on_nodes.append(PulledImages(f"{stack.name}-nodes", props, opts))
+        self.digest = self.reference.apply(digest_of)
+        self.register_outputs({"reference": self.reference})
+
+    def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:
+        build = inputs.build(stack.image, places.ROOT, environment)
+        source = {"root": str(places.ROOT), "target": build.target.value, "arguments": dict(build.arguments)}
+        child = pulumi.ResourceOptions(parent=self)
+        built = BuiltImage(stack.name, {**source, "tag": build.tag}, child)
+        props: dict[str, Any] = {"image": built.image, "tag": build.tag}
+        repository = stack.image.repository or cluster.repository
+        if repository:
+            opts = pulumi.ResourceOptions(parent=self, depends_on=cluster.pull_ready)
+            return RepositoryImage(stack.name, {**props, "repository": repository}, opts).reference
+        if cluster.imports:
+            imported = {"image": built.image, "instance": cluster.instance}
+            return ImportedImage(stack.name, imported, child).reference
+        place = {"registry": cluster.registry, "container": cluster.registry_container}
+        return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference

@@ -1,0 +1,62 @@
+"""What the trainer image is made from, and the hash that names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.config.image import ImageConfig, Target
+
+DOCKERFILE = "Dockerfile_training"
+SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
+REPOSITORY = "trainstack/trainer"
+BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", "GPU_BASE": "TRAINSTACK_GPU_BASE"}
+IGNORED = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build of Dockerfile_training. `tag` hashes target, build arguments and every file that goes in."""
+
+    target: Target
+    arguments: Mapping[str, str]
+    tag: str
+
+
+def arguments(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Build arguments that differ from the Dockerfile's defaults: the bases, and the preset.
+
+    The gpu target takes the digits' table from a stage on the CPU base, so it gets both.
+    """
+    wanted = ["CPU_BASE", *(["GPU_BASE"] if config.target is Target.GPU else [])]
+    found = {base: environment[BASES[base]] for base in wanted if environment.get(BASES[base])}
+    return found | ({"PRESET": config.preset} if config.preset else {})
+
+
+def files(root: Path) -> list[Path]:
+    """The files under SOURCES, in a stable order."""
+    found: list[Path] = []
+    for name in SOURCES:
+        path = root / name
+        below = path.rglob("*") if path.is_dir() else [path]
+        found += [each for each in below if each.is_file() and not IGNORED.intersection(each.parts)]
+    return sorted(found)
+
+
+def content_hash(root: Path, target: Target, chosen: Mapping[str, str]) -> str:
+    """12 hex digits over names, contents and executable bits of the files, the target and the build arguments."""
+    total = hashlib.sha256(json.dumps([target.value, dict(chosen)], sort_keys=True).encode())
+    for path in files(root):
+        executable = bool(path.stat().st_mode & 0o100)
+        total.update(f"\0{path.relative_to(root)}\0{executable}\0".encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()[:12]
+
+
+def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> Build:
+    chosen = arguments(config, environment)
+    return Build(config.target, chosen, content_hash(root, config.target, chosen))

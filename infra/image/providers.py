@@ -1,0 +1,142 @@
+"""Dynamic resources for images."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
+
+from infra import docker
+from infra.dynamic import Props, Provider, gone, own
+from infra.image import push
+from infra.image.inputs import REPOSITORY
+from infra.kind import registry
+
+
+class BuiltImageProvider(Provider):
+    """A build of Dockerfile_training in the engine. Properties: `tag`, `root`, `target`, `arguments`.
+
+    It is never deleted: the next cluster takes it from the engine's cache.
+    """
+
+    updated_by = ("tag",)
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult("trainer", _build(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(_build(_news))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        return ReadResult(id_, own(props)) if docker.has_image(props["image"]) else gone()
+
+
+def _build(props: Props) -> Props:
+    image = f"{REPOSITORY}:{props['tag']}"
+    push.build(Path(props["root"]), props["target"], props["arguments"], image)
+    return own(props) | {"image": image}
+
+
+class BuiltImage(Resource, module="trainstack", name="BuiltImage"):
+    """Output: `image`, its name in the engine."""
+
+    image: pulumi.Output[str]
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(BuiltImageProvider(), name, {**props, "image": None}, opts)
+
+
+class RegistryImageProvider(Provider):
+    """An image of the engine in a kind cluster's registry.
+
+    Properties: `image`, `registry`, `container` (of the registry), `repository`, `tag`.
+    """
+
+    updated_by = ("registry", "container", "repository", "tag")
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(f"{props['registry']}/{props['repository']}", _push(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(_push(_news))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        found = push.in_registry(props["registry"], props["repository"], props["tag"])
+        return ReadResult(id_, own(props)) if found == props["digest"] else gone()
+
+
+def _push(props: Props) -> Props:
+    name, repository, tag = props["registry"], props["repository"], props["tag"]
+    found = push.to_registry(props["image"], name, repository, tag)
+    return own(props) | {"digest": found, "reference": f"{registry.inside(name)}/{repository}@{found}"}
+
+
+class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
+    """Outputs: `digest`, and `reference` by which the nodes pull it."""
+
+    digest: pulumi.Output[str]
+    reference: pulumi.Output[str]
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RegistryImageProvider(), name, {**props, "digest": None, "reference": None}, opts)
+
+
+class RepositoryImageProvider(Provider):
+    """An image of the engine pushed to a repository elsewhere. Properties: `image`, `repository`, `tag`.
+
+    It is never deleted there: others may use it.
+    """
+
+    updated_by = ("repository", "tag")
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(props["repository"], _publish(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(_publish(_news))
+
+
+def _publish(props: Props) -> Props:
+    found = push.to_repository(props["image"], props["repository"], props["tag"])
+    return own(props) | {"digest": found, "reference": f"{props['repository']}@{found}"}
+
+
+class RepositoryImage(Resource, module="trainstack", name="RepositoryImage"):
+    """Outputs: `digest` and `reference`."""
+
+    digest: pulumi.Output[str]
+    reference: pulumi.Output[str]
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(RepositoryImageProvider(), name, {**props, "digest": None, "reference": None}, opts)
+
+
+class PulledImagesProvider(Provider):
+    """Images fetched to kind nodes ahead of the pods. Properties: `references`, `nodes`, `instance`."""
+
+    updated_by = ("references", "nodes", "instance")
+
+    def create(self, props: Props) -> CreateResult:
+        _pull(props)
+        return CreateResult(props["instance"], own(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        _pull(_news)
+        return UpdateResult(own(_news))
+
+
+def _pull(props: Props) -> None:
+    with ThreadPoolExecutor() as pool:
+        wanted = [(node, reference) for node in props["nodes"] for reference in props["references"]]
+        for done in [pool.submit(push.pull, *pair) for pair in wanted]:
+            done.result()
+
+
+class PulledImages(Resource, module="trainstack", name="PulledImages"):
+    """Images on their way to the nodes while the operator comes up."""
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(PulledImagesProvider(), name, props, opts)

@@ -1,0 +1,118 @@
+"""Builds images and brings them into a registry, doing only what is missing."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra import docker
+from infra.image.inputs import DOCKERFILE
+from infra.kind import registry
+from infra.process import CommandError, output
+
+MANIFESTS = ", ".join(
+    [
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.index.v1+json",
+    ]
+)
+TIMEOUT_S = 10
+
+
+def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> None:
+    """`docker build` of Dockerfile_training as `image`, unless the engine has it."""
+    if docker.has_image(image):
+        return
+    docker.ensure_answers()
+    options = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
+    command = [
+        "docker",
+        "build",
+        "--file",
+        str(root / DOCKERFILE),
+        "--target",
+        target,
+        *options,
+        "--tag",
+        image,
+    ]
+    output(*command, str(root))
+
+
+def digest(address: str, repository: str, tag: str) -> str | None:
+    """Digest of `repository:tag` in the plain HTTP registry at `address`, None when it is not there."""
+    url = f"http://{address}/v2/{repository}/manifests/{tag}"
+    request = urllib.request.Request(url, method="HEAD", headers={"Accept": MANIFESTS})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return str(answer.headers["Docker-Content-Digest"])
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def to_registry(image: str, name: str, repository: str, tag: str) -> str:
+    """Push the engine's `image` to the kind registry `name` as `repository:tag`, unless it is there; its digest."""
+    address = registry.address(name)
+    found = digest(address, repository, tag)
+    if found is None:
+        remote = f"{address}/{repository}:{tag}"
+        output("docker", "tag", image, remote)
+        try:
+            output("docker", "push", "--quiet", remote)
+        finally:
+            # The port in this name is good for this registry container only.
+            output("docker", "rmi", "--no-prune", remote)
+        found = digest(address, repository, tag)
+    if found is None:
+        raise CommandError(f"the registry {name} took {repository}:{tag} and does not have it")
+    return found
+
+
+def in_registry(name: str, repository: str, tag: str) -> str | None:
+    """As `digest`, None too where there is no such registry."""
+    try:
+        return digest(registry.address(name), repository, tag)
+    except (CommandError, urllib.error.URLError, TimeoutError):
+        return None
+
+
+class CredentialsError(RuntimeError):
+    """A registry refused the credentials of the Docker configuration, or there are none."""
+
+
+REFUSALS = ("unauthorized", "denied", "no basic auth credentials", "authentication required")
+
+
+def to_repository(image: str, repository: str, tag: str) -> str:
+    """Push to a repository elsewhere with the Docker configuration's credentials; the digest.
+
+    Raises CredentialsError.
+    """
+    remote = f"{repository}:{tag}"
+    output("docker", "tag", image, remote)
+    try:
+        output("docker", "push", "--quiet", remote)
+    except CommandError as error:
+        if not any(refusal in str(error) for refusal in REFUSALS):
+            raise
+        host = repository.partition("/")[0]
+        raise CredentialsError(
+            f"{error}\n  fix: docker login {host}, as somebody who may push there"
+        ) from None
+    listed = output("docker", "image", "inspect", "--format", '{{join .RepoDigests "\\n"}}', remote).split()
+    for entry in listed:
+        if entry.startswith(f"{repository}@"):
+            return entry.partition("@")[2]
+    raise CommandError(f"docker pushed {remote} and knows no digest of it")
+
+
+def pull(node: str, reference: str) -> None:
+    """Have a kind node's containerd fetch an image ahead of the kubelet."""
+    command = ["ctr", "--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"]
+    docker.execute(node, *command, reference)

@@ -1,0 +1,150 @@
+"""The pod template of a replica, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from infra.config.job import JobConfig
+from infra.config.training import Dataset, options
+from infra.labels import MANAGED_BY
+
+# The operator looks for a container of this name.
+CONTAINER = "pytorch"
+UID = 1000
+# Group 0 may write the image's folders and the volume, so that any uid will do.
+GID = 0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What the stack decides for every job: image, namespace, volume, data folder and data set."""
+
+    image: str
+    namespace: str
+    claim: str
+    mount_path: str
+    data_claim: str | None
+    dataset: Dataset | None
+    nodes: int = 1
+
+
+def words(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
+    """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`."""
+    chosen = options(job.training)
+    digits = job.training.digits_epochs
+    if job.training.dataset is Dataset.AUTO and dataset is Dataset.DIGITS and digits:
+        chosen["epochs"] = str(digits)
+    if job.command:
+        return [*job.command, *(f"--{name}={value}" for name, value in chosen.items())], list(job.args)
+    return [], [word for name, value in chosen.items() for word in (f"--{name}", value)] + list(job.args)
+
+
+def environment(job: JobConfig, placement: Placement) -> dict[str, str]:
+    """Without the run's id, which depends on all of this."""
+    env = {"TRAINER_MODEL_DIR": placement.mount_path}
+    if placement.data_claim:
+        env["TRAINER_DATA_DIR"] = job.datasets_path
+    if placement.dataset:
+        env["TRAINER_DATASET"] = placement.dataset.value
+    return env | job.nccl.environment() | job.env
+
+
+def volumes(job: JobConfig, placement: Placement) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The pod's volumes and the container's mounts; all else of the root file system is read-only."""
+    found: list[dict[str, Any]] = [
+        {"name": "models", "persistentVolumeClaim": {"claimName": placement.claim}},
+        {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
+    ]
+    mounts: list[dict[str, Any]] = [
+        {"name": "models", "mountPath": placement.mount_path},
+        {"name": "tmp", "mountPath": "/tmp"},
+    ]
+    if placement.data_claim:
+        claim = {"claimName": placement.data_claim, "readOnly": True}
+        found.append({"name": "data", "persistentVolumeClaim": claim})
+        mounts.append({"name": "data", "mountPath": job.datasets_path, "readOnly": True})
+    if job.shm_size:
+        found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm_size}})
+        mounts.append({"name": "shm", "mountPath": "/dev/shm"})
+    return found, mounts
+
+
+def restricted() -> dict[str, Any]:
+    """A container's security context that the Pod Security level `restricted` admits."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def container(job: JobConfig, placement: Placement, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+    command, args = words(job, placement.dataset)
+    return {
+        "name": CONTAINER,
+        "image": placement.image,
+        "imagePullPolicy": "IfNotPresent",
+        **({"command": command} if command else {}),
+        **({"args": args} if args else {}),
+        "env": [{"name": name, "value": value} for name, value in environment(job, placement).items()],
+        "resources": {"limits": job.resources.limits(), "requests": dict(job.resources.requests)},
+        "securityContext": restricted(),
+        "volumeMounts": mounts,
+    }
+
+
+def scheduling(job: JobConfig, placement: Placement) -> dict[str, Any]:
+    spec: dict[str, Any] = {}
+    if job.node_selector:
+        spec["nodeSelector"] = dict(job.node_selector)
+    if job.tolerations:
+        spec["tolerations"] = [
+            entry.model_dump(exclude_none=True, by_alias=True) for entry in job.tolerations
+        ]
+    if job.runtime_class:
+        spec["runtimeClassName"] = job.runtime_class
+    if job.priority_class:
+        spec["priorityClassName"] = job.priority_class
+    if job.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in job.image_pull_secrets]
+    if job.spread and placement.nodes > 1:
+        spec["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"job-name": job.name}},
+            }
+        ]
+    return spec
+
+
+def template(job: JobConfig, placement: Placement, replica: str) -> dict[str, Any]:
+    """The pod template of the replica type `replica` (master, worker).
+
+    The labels without a prefix are those of the operator's first versions; people still select by them.
+    """
+    found, mounts = volumes(job, placement)
+    older = {"job-name": job.name, "pytorch_job_name": job.name, "replica-type": replica}
+    return {
+        "metadata": {
+            "labels": {**MANAGED_BY, **job.labels, **older},
+            **({"annotations": dict(job.annotations)} if job.annotations else {}),
+        },
+        "spec": {
+            "containers": [container(job, placement, mounts)],
+            "volumes": found,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsUser": UID,
+                "runAsGroup": GID,
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **scheduling(job, placement),
+        },
+    }

@@ -1,0 +1,82 @@
+"""A kind cluster with its registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_kubernetes
+
+from infra import places
+from infra.cluster import Cluster
+from infra.config import Stack
+from infra.kind.config import KindConfig
+from infra.kind.providers import Connection, KindCluster, Registry
+
+REGISTRY_IMAGE = "registry:3"
+# toolchain/ builds node images of this name; they bring a pod network of their own.
+OWN_NODE_IMAGE = "trainstack/node:"
+
+
+def kind_config(stack: Stack, own_image: bool) -> KindConfig:
+    return KindConfig(
+        name=stack.cluster_name,
+        marker=str(places.marker(stack.cluster_name)),
+        models=str(places.models(stack.name)),
+        data=str(places.DATA),
+        models_path=stack.storage.host_path,
+        workers=stack.cluster.workers,
+        api_server_port=stack.cluster.api_server_port,
+        own_image=own_image,
+    )
+
+
+class Kind(pulumi.ComponentResource):
+    """kind cluster, registry, the nodes' way to it, and a provider for the objects in it."""
+
+    def __init__(self, *, stack: Stack, environment: Mapping[str, str] = os.environ) -> None:
+        super().__init__("trainstack:cluster:Kind", stack.cluster_name)
+        name = stack.cluster_name
+        image = environment.get("TRAINSTACK_NODE_IMAGE") or None
+        config = kind_config(stack, own_image=(image or "").startswith(OWN_NODE_IMAGE))
+        child = pulumi.ResourceOptions(parent=self)
+        kubeconfig_path = str(places.kubeconfig(name))
+        props = {"config": json.dumps(dataclasses.asdict(config), sort_keys=True), "image": image}
+        cluster = KindCluster(
+            name, {**props, "kubeconfigPath": kubeconfig_path, "project": str(places.ROOT)}, child
+        )
+        registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
+        registry_name = f"{name}-registry"
+        registry = Registry(
+            registry_name,
+            {"name": registry_name, "image": registry_image, "project": str(places.ROOT)},
+            child,
+        )
+        link = {"registry": registry_name, "container": registry.container}
+        connection = Connection(
+            registry_name, {**link, "instance": cluster.instance, "nodes": cluster.nodes}, child
+        )
+        provider = pulumi_kubernetes.Provider(
+            name,
+            kubeconfig=cluster.kubeconfig,
+            cluster_identifier=cluster.instance,
+            delete_unreachable=True,
+            opts=child,
+        )
+        self.cluster = Cluster(
+            provider=provider,
+            kubeconfig=cluster.kubeconfig,
+            # through the cluster's output, so that whoever reads the file comes after it was written
+            kubeconfig_path=cluster.instance.apply(lambda _: kubeconfig_path),
+            context=None,
+            instance=cluster.instance,
+            lifetime=cluster,
+            nodes=cluster.nodes,
+            registry=registry_name,
+            registry_container=connection.container,
+            connection=connection,
+        )
+        self.register_outputs({"kubeconfig": cluster.kubeconfig, "nodes": cluster.nodes})

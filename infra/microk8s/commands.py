@@ -1,0 +1,98 @@
+"""What we ask of `snap` and `microk8s`.
+
+Each function names the document of the behaviour that it relies on; tests run them against a stand-in that follows the
+same documents. Nothing here has been run against a real MicroK8s.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from infra.process import CommandError, output, tail
+
+WAIT_S = 600
+REGISTRY = "localhost:32000"
+
+
+class MicroK8sError(RuntimeError):
+    """MicroK8s cannot be had or does not get ready."""
+
+
+def installed() -> bool:
+    """`snap list <name>` fails with "no matching snaps installed" without it (snapcraft.io/docs/getting-started)."""
+    try:
+        output("snap", "list", "microk8s")
+    except CommandError as error:
+        if "no matching snaps" in str(error):
+            return False
+        raise
+    return True
+
+
+def install(channel: str) -> None:
+    """A classic snap from a pinned channel (microk8s.io/docs/setting-snap-channel). Raises MicroK8sError."""
+    try:
+        output("snap", "install", "microk8s", "--classic", f"--channel={channel}")
+    except CommandError as error:
+        raise MicroK8sError(
+            f"microk8s cannot be installed from channel {channel}.\n{error}\n"
+            "  fix: `snap info microk8s` lists the channels; snapd has to run, and you have to be root"
+        ) from None
+
+
+def refresh(channel: str) -> None:
+    """Moves to another channel in place (microk8s.io/docs/upgrading)."""
+    output("snap", "refresh", "microk8s", f"--channel={channel}")
+
+
+def remove() -> None:
+    """--purge leaves no snapshot of its data behind (microk8s.io/docs/command-reference)."""
+    output("snap", "remove", "microk8s", "--purge")
+
+
+def start() -> None:
+    """Harmless when it runs (microk8s.io/docs/command-reference#heading--microk8s-start)."""
+    output("microk8s", "start")
+
+
+def running() -> bool:
+    """`status` begins with "microk8s is running" (microk8s.io/docs/command-reference#heading--microk8s-status)."""
+    try:
+        return "microk8s is running" in output("microk8s", "status", "--timeout", "10")
+    except CommandError:
+        return False
+
+
+def wait_ready() -> None:
+    """`status --wait-ready --timeout` waits, and fails when the time is up (same document). Raises MicroK8sError."""
+    try:
+        text = output("microk8s", "status", "--wait-ready", "--timeout", str(WAIT_S))
+    except CommandError as error:
+        raise MicroK8sError(
+            f"microk8s is not ready after {WAIT_S} s.\n{error}\n  fix: `microk8s inspect` says what is wrong"
+        ) from None
+    if "microk8s is running" not in text:
+        raise MicroK8sError(
+            f"microk8s is not running:\n{text.strip()}\n  fix: `microk8s inspect` says what is wrong"
+        )
+
+
+def enable(addon: str) -> None:
+    """One add-on a command, as the documents ask; enabling an enabled one is fine (microk8s.io/docs/addons)."""
+    try:
+        output("microk8s", "enable", addon)
+    except CommandError as error:
+        raise MicroK8sError(f"add-on {addon} cannot be enabled.\n{error}") from None
+
+
+def kubeconfig() -> str:
+    """An administrator's kubeconfig (microk8s.io/docs/working-with-kubectl)."""
+    return output("microk8s", "config")
+
+
+def import_image(image: str) -> None:
+    """`microk8s images import` reads an archive of `docker save` (microk8s.io/docs/sideload)."""
+    save = subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE)
+    load = subprocess.run(["microk8s", "images", "import"], stdin=save.stdout, capture_output=True, text=True)
+    if save.wait() or load.returncode:
+        raise MicroK8sError(f"image {image} cannot be imported into microk8s:\n{tail(load)}")

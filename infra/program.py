@@ -1,0 +1,76 @@
+"""What `__main__` wires: reading the configuration, and the stack's outputs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+import pulumi
+from pulumi.runtime import config as runtime
+
+from infra import places
+from infra.clusters import job_key
+from infra.config import ConfigError, Stack, from_raw
+from infra.config.errors import paragraph
+from infra.config.load import PREFIX
+from infra.job.component import JobRun
+
+
+def stack_config() -> Stack:
+    """The stack's validated configuration. Raises ConfigError."""
+    given = {**runtime.get_config_env(), **runtime.CONFIG.get()}
+    raw = {key.removeprefix(PREFIX): _value(text) for key, text in given.items() if key.startswith(PREFIX)}
+    name = pulumi.get_stack()
+    stack = from_raw(name, raw, f"stacks/Pulumi.{name}.yaml")
+    refuse_ttl(stack)
+    return stack
+
+
+def refuse_ttl(stack: Stack) -> None:
+    """Raises ConfigError for a job that would vanish: the next `pulumi up` would start it again."""
+    for job in stack.jobs:
+        seconds = job.run_policy.ttl_seconds_after_finished
+        if seconds is not None:
+            key = f"{PREFIX}{job_key(stack, job.name)}.runPolicy.ttlSecondsAfterFinished"
+            fix = "remove it; `make review` renders it for jobs that Pulumi does not apply"
+            raise ConfigError(paragraph(stack.file, key, seconds, "nothing under Pulumi", fix))
+
+
+def _value(text: str) -> Any:
+    """Pulumi hands mappings and lists over as JSON, and a plain word as it is."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def refuse(error: Exception) -> NoReturn:
+    """End the program with an error that needs no traceback."""
+    raise pulumi.RunError(str(error)) from None
+
+
+def model_path(stack: Stack, run: pulumi.Output[str]) -> pulumi.Output[str]:
+    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several."""
+    folder = places.models(stack.name)
+    if len(stack.jobs) == 1:
+        return pulumi.Output.from_input(str(folder / "mnist_cnn.pt"))
+    return run.apply(lambda known: str(folder / "runs" / known / "mnist_cnn.pt"))
+
+
+def export(runs: dict[str, JobRun]) -> None:
+    """Flat outputs for the single job of a stack, the map `jobs` in any case."""
+    jobs = {
+        name: {
+            "jobStatus": run.status,
+            "accuracy": run.accuracy,
+            "loss": run.loss,
+            "modelPath": run.model_path,
+        }
+        for name, run in runs.items()
+    }
+    pulumi.export("jobs", jobs)
+    if len(runs) == 1:
+        name, outputs = next(iter(jobs.items()))
+        pulumi.export("jobName", name)
+        for key, value in outputs.items():
+            pulumi.export(key, value)

@@ -1,0 +1,111 @@
+"""The training-operator in a cluster, ready to take PyTorchJobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pulumi
+
+from infra import places
+from infra.cluster import Cluster
+from infra.config import Stack
+from infra.image.providers import RegistryImage
+from infra.manifest import Manifest, Object, register, title
+from infra.training_operator import overlay, patches
+from infra.training_operator.plan import Plan
+from infra.training_operator.webhook import Webhook
+
+IMAGES = {"operator": "TRAINSTACK_OPERATOR_IMAGE", "init": "TRAINSTACK_INIT_IMAGE"}
+# What the operator writes into its own objects while it runs.
+FILLED_IN = {
+    "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
+    "Secret": ["data"],
+}
+
+
+def manifests(stack: str, image: str | None, init_image: str, cache: Path, where: str) -> list[Manifest]:
+    """All of the operator's objects, as registered and as rendered for review."""
+    return patches.patched(overlay.rendered(where, cache), stack, image, init_image)
+
+
+class Operator(pulumi.ComponentResource):
+    """Upstream's objects, patched, one resource each, as far as `plan` says that they are ours to make.
+
+    `ready` holds what a PyTorchJob has to wait for.
+    """
+
+    ready: list[pulumi.Resource]
+
+    def __init__(
+        self,
+        *,
+        stack: Stack,
+        cluster: Cluster,
+        plan: Plan,
+        namespaces: list[pulumi.Resource],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        super().__init__("trainstack:operator:Operator", f"{stack.name}-operator")
+        self.stack, self.cluster = stack, cluster
+        self.ready = [*namespaces]
+        where = overlay.location(environment)
+        if plan.crd or plan.operator:
+            objects = manifests(stack.name, None, patches.INIT_IMAGE, places.STATE / "cache", where)
+            crds = [each for each in objects if each["kind"] == patches.CRD_KIND]
+            if plan.crd:
+                self.ready += [self._register(each) for each in crds]
+            if plan.operator:
+                rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
+                self.ready.append(self._operator(rest, environment))
+        self.register_outputs({})
+
+    def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
+        """Register the operator; the resource that is there once its webhook answers."""
+        image = self._mirrored("operator", environment)
+        init_image = self._mirrored("init", environment) or pulumi.Output.from_input(patches.INIT_IMAGE)
+        first = [*self.ready]
+        others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
+        upstream = next(each for each in objects if each["kind"] == "Deployment")
+        wanted = pulumi.Output.all(image, init_image).apply(
+            lambda images: _with_images(upstream, images[0], images[1])
+        )
+        opts = self.cluster.options(self, [*first, *self.cluster.pull_ready])
+        deployment = Object(title(upstream), wanted, api_version="apps/v1", kind="Deployment", opts=opts)
+        props = {
+            "kubeconfigPath": self.cluster.kubeconfig_path,
+            "context": self.cluster.context,
+            "namespace": patches.NAMESPACE,
+            "operator": deployment.uid,
+        }
+        return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [deployment, *others]))
+
+    def _mirrored(self, part: str, environment: Mapping[str, str]) -> pulumi.Output[str] | None:
+        """The reference, in the cluster's registry, of an image that toolchain/ made. None where there is none."""
+        source = environment.get(IMAGES[part])
+        if not source or self.cluster.registry is None:
+            return None
+        repository, _, tag = source.rpartition(":")
+        props = {"image": source, "repository": repository, "tag": tag}
+        place = {"registry": self.cluster.registry, "container": self.cluster.registry_container}
+        opts = pulumi.ResourceOptions(parent=self)
+        return RegistryImage(f"{self.stack.name}-{part}", {**props, **place}, opts).reference
+
+    def _register(
+        self, manifest: Manifest, depends_on: list[pulumi.Resource] | None = None
+    ) -> pulumi.Resource:
+        opts = self.cluster.options(self, depends_on)
+        ignored = pulumi.ResourceOptions(ignore_changes=FILLED_IN.get(manifest["kind"]))
+        return register(manifest, pulumi.ResourceOptions.merge(opts, ignored))
+
+
+def _with_images(deployment: Manifest, image: str | None, init_image: str) -> Manifest:
+    """The patched Deployment with the images known only once they are pushed."""
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    flag = "--pytorch-init-container-image="
+    args = [f"{flag}{init_image}" if word.startswith(flag) else word for word in container["args"]]
+    changed = {**container, "args": args, **({"image": image} if image else {})}
+    pod = {**deployment["spec"]["template"]["spec"], "containers": [changed]}
+    template = {**deployment["spec"]["template"], "spec": pod}
+    return {**deployment, "spec": {**deployment["spec"], "template": template}}

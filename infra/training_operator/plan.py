@@ -1,0 +1,45 @@
+"""What of the operator is ours to install in a cluster that others use, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from infra.config import ConfigError, Stack
+from infra.config.errors import paragraph
+from infra.config.operator import Install
+from infra.discovery import Found
+from infra.training_operator.patches import NAMESPACE
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to register: the CRD, the operator with its rights and its webhook, and namespaces."""
+
+    crd: bool
+    operator: bool
+    namespaces: tuple[str, ...]
+
+
+def plan(stack: Stack, found: Found) -> Plan:
+    """What was there before stays as it is. Raises ConfigError where `operator.install` cannot be done.
+
+    In a cluster that could not be asked, nothing is taken to be there.
+    """
+    install = stack.operator.install
+    if install is Install.ALWAYS and (found.crd or found.operator):
+        raise _refused(stack, "auto: this cluster has an operator of somebody else's", Install.AUTO)
+    if install is Install.NEVER and not found.problem and not found.crd:
+        raise _refused(stack, "auto or always: this cluster has no training-operator", Install.AUTO)
+    installs = install is not Install.NEVER
+    operator = installs and not found.operator
+    wanted = {stack.cluster.namespace, *([NAMESPACE] if operator else [])}
+    return Plan(
+        crd=installs and not found.crd,
+        operator=operator,
+        namespaces=tuple(sorted(wanted - found.namespaces)),
+    )
+
+
+def _refused(stack: Stack, allowed: str, instead: Install) -> ConfigError:
+    key, value = "trainstack:operator.install", stack.operator.install.value
+    return ConfigError(paragraph(stack.file, key, value, allowed, f"write `install: {instead.value}`"))

@@ -1,0 +1,70 @@
+"""Waits until the operator's webhook answers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from pulumi import ResourceOptions
+from pulumi.dynamic import CreateResult, Resource, UpdateResult
+
+from infra.api import ApiAddress, api_client
+from infra.dynamic import Props, Provider, own
+
+WAIT_S = 180
+PAUSE_S = 0.5
+
+
+class WebhookError(RuntimeError):
+    """The operator's webhook gave no answer."""
+
+
+def question(namespace: str) -> dict[str, Any]:
+    """A PyTorchJob that is right, and is only asked about."""
+    pod = {"spec": {"containers": [{"name": "pytorch", "image": "pytorch"}]}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"generateName": "trainstack-webhook-", "namespace": namespace},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod}}},
+    }
+
+
+def wait(address: ApiAddress, namespace: str) -> None:
+    """Ask with a server-side dry run until the answer comes. Raises WebhookError after WAIT_S seconds."""
+    jobs = client.CustomObjectsApi(api_client(address))
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            jobs.create_namespaced_custom_object(
+                "kubeflow.org", "v1", namespace, "pytorchjobs", question(namespace), dry_run="All"
+            )
+            return
+        except ApiException as error:
+            # 500: the webhook's service or certificate is not there yet; 404: the CRD is not served yet.
+            if error.status not in (404, 500) or time.monotonic() > end:
+                raise WebhookError(f"the training-operator's webhook does not answer: {error.body}") from None
+        time.sleep(PAUSE_S)
+
+
+class WebhookProvider(Provider):
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (uid of its Deployment)."""
+
+    updated_by = ("operator",)
+
+    def create(self, props: Props) -> CreateResult:
+        wait(ApiAddress.of(props), props["namespace"])
+        return CreateResult(props["namespace"], own(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        wait(ApiAddress.of(_news), _news["namespace"])
+        return UpdateResult(own(_news))
+
+
+class Webhook(Resource, module="trainstack", name="OperatorWebhook"):
+    """There once PyTorchJobs can be created."""
+
+    def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
+        super().__init__(WebhookProvider(), name, props, opts)
