@@ -1,0 +1,110 @@
+"""`python3 -m trainer [VERB] [OPTIONS]`; without a verb it trains."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from trainer import elastic, options, threads
+from trainer.idx import DataError
+
+RETRY = 138  # the operator's ExitCode policy restarts on 128 to 255; this one is set aside for users
+
+
+def train(arguments: Sequence[str]) -> int:
+    config = options.parse(arguments)
+    if elastic.wanted(os.environ):
+        elastic.become_torchrun(arguments)
+    threads.apply()  # before torch is imported, which reads the number once
+    from trainer import distributed, train
+    from trainer.checkpoint import CheckpointError
+
+    try:
+        train.main(config)
+    except distributed.PeerLostError as error:
+        return failed(error, RETRY)
+    except (distributed.SetupError, CheckpointError) as error:
+        return failed(error)
+    return 0
+
+
+def data(arguments: Sequence[str]) -> int:
+    from trainer import data
+
+    return data.main(arguments)
+
+
+def inspect(arguments: Sequence[str]) -> int:
+    threads.apply()
+    from trainer import inspection
+
+    return inspection.main(arguments)
+
+
+def evaluate(arguments: Sequence[str]) -> int:
+    threads.apply()
+    from trainer import saved
+
+    try:
+        return saved.evaluate(arguments)
+    except saved.ModelError as error:
+        return failed(error)
+
+
+def predict(arguments: Sequence[str]) -> int:
+    threads.apply()
+    from trainer import saved
+
+    try:
+        return saved.predict(arguments)
+    except saved.ModelError as error:
+        return failed(error)
+
+
+def failed(error: Exception, status: int = 1) -> int:
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    return status
+
+
+VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    "train": train,
+    "data": data,
+    "inspect": inspect,
+    "evaluate": evaluate,
+    "predict": predict,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    verb = given.pop(0) if given and given[0] in VERBS else "train"
+    try:
+        return VERBS[verb](given)
+    except (options.OptionError, DataError) as error:
+        return failed(error)
+
+
+def run() -> NoReturn:
+    """Run one verb and end the process, without taking the process group apart.
+
+    gloo's destructor joins threads that may be waiting for the interpreter lock, which its caller holds: with torch
+    2.6 a rank now and then hung in destroy_process_group, and would as well when the interpreter ends by itself.
+    """
+    try:
+        status = main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,96 @@
+"""Data sets as tensors of bytes: where they are found, fetched and checked."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainer import fetch, idx
+from trainer.options import Config
+
+TEMPORARY = Path(tempfile.gettempdir()) / "trainer-datasets"
+VALIDATION = 5_000  # of MNIST's 60,000; of smaller sets a twelfth as well
+
+
+@dataclass(frozen=True)
+class Part:
+    """Images (n, 28, 28) as bytes and labels (n) as int64, which indexing wants."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> Part:
+        return Part(self.images.to(device), self.labels.to(device))
+
+
+def resolve(config: Config) -> str:
+    """The data set's name; `auto` is what the data directory holds, else what the image holds, else digits."""
+    if config.dataset != "auto":
+        return config.dataset
+    try:
+        return idx.identify(config.data_dir)
+    except idx.DataError as error:
+        if any(
+            (config.data_dir / name).exists() or (config.data_dir / f"{name}.gz").exists()
+            for name in idx.FILES
+        ):
+            raise idx.DataError(f"{error}, or choose --dataset digits") from error
+    baked = [name for name in (*idx.CHECKSUMS, *idx.PACKED_CHECKSUMS) if (config.baked_dir / name).is_dir()]
+    return baked[0] if baked else "digits"
+
+
+def folder(config: Config, dataset: str) -> Path:
+    """The folder that holds `dataset`: the data directory, its subfolder, the image's, or a fresh download's.
+
+    Raises DataError.
+    """
+    places = [config.data_dir / dataset, config.baked_dir / dataset]
+    if dataset != "digits":
+        places.insert(0, config.data_dir)
+    for place in places:
+        try:
+            idx.locate(place, idx.FILES[0])
+            if not idx.of_another(place, dataset):
+                return place
+        except idx.DataError:
+            continue
+    if config.download and dataset in fetch.TORCHVISION:
+        return fetch.fetch(
+            dataset, config.mirror, (config.data_dir, config.model_dir / "datasets", TEMPORARY)
+        )
+    raise idx.DataError(
+        f"{dataset} is in none of {', '.join(map(str, places))}; put its four IDX files there, "
+        "or choose --dataset digits, which is in the image"
+    )
+
+
+def load(config: Config, dataset: str) -> tuple[Part, Part]:
+    """Training and test part, verified; with config.validation, the training images split in two instead."""
+    place = folder(config, dataset)
+    train = read(place, idx.TRAIN, dataset)
+    if config.validation:
+        kept = len(train) - len(train) * VALIDATION // 60_000
+        return Part(train.images[:kept], train.labels[:kept]), Part(train.images[kept:], train.labels[kept:])
+    return train, read(place, idx.TEST, dataset)
+
+
+def read(place: Path, names: tuple[str, str], dataset: str) -> Part:
+    """One part of a data set from its image and label file. Raises DataError."""
+    images, labels = (tensor(idx.verify(place, name, dataset), name) for name in names)
+    if len(images) != len(labels) or images.shape[1:] != (28, 28):
+        raise idx.DataError(
+            f"{place}: {names[0]} has shape {tuple(images.shape)}, {names[1]} {tuple(labels.shape)}"
+        )
+    return Part(images, labels.long())
+
+
+def tensor(raw: bytes, name: str) -> Tensor:
+    shape, values = idx.parse(raw, name)
+    return torch.frombuffer(bytearray(values), dtype=torch.uint8).reshape(shape)

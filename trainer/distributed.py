@@ -1,0 +1,121 @@
+"""The process group: who takes part, on which device, and the few exchanges that training needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.options import Config
+
+T = TypeVar("T")
+
+
+class SetupError(Exception):
+    """The replicas cannot work together like this; the message says what to change."""
+
+
+class PeerLostError(Exception):
+    """Another replica has gone; what is left of the job ends, to be started again as a whole."""
+
+
+@dataclass(frozen=True)
+class World:
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this rank logs and saves."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Add `values` up over all ranks, in place. Raises PeerLostError."""
+        if self.size > 1:
+            try:
+                dist.all_reduce(values)
+            except RuntimeError as error:
+                raise PeerLostError(
+                    f"rank {self.rank} lost another replica ({str(error).splitlines()[0]}); "
+                    "see that replica's log; restarted, the job goes on from its checkpoint"
+                ) from error
+        return values
+
+    def from_rank_zero(self, compute: Callable[[], T]) -> T:
+        """What `compute` returns on rank 0, on every rank; what it raises there is raised everywhere."""
+        if self.size == 1:
+            return compute()
+        outcome: list[tuple[T | None, Exception | None]] = [(None, None)]
+        if self.leads:
+            try:
+                outcome = [(compute(), None)]
+            except Exception as error:
+                outcome = [(None, error)]
+        dist.broadcast_object_list(outcome, src=0, device=self.device)
+        value, failure = outcome[0]
+        if failure is not None:
+            raise failure
+        return value  # type: ignore[return-value]
+
+
+def join(config: Config) -> World:
+    """Meet the other ranks as the environment says (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE). Raises SetupError."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    backend = config.backend or ("nccl" if _gpu_each(config) and dist.is_nccl_available() else "gloo")
+    device = choose_device(config, backend)
+    if backend == "mpi":
+        if not dist.is_mpi_available():
+            raise SetupError("this build of torch has no MPI: use --backend gloo")
+        dist.init_process_group("mpi")
+        return World(dist.get_rank(), dist.get_world_size(), device)
+    rank = int(os.environ.get("RANK", "0"))
+    if size > 1:
+        os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch is built without it
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
+        dist.init_process_group(backend, timeout=timedelta(seconds=config.timeout_s))
+    return World(rank, size, device)
+
+
+def choose_device(config: Config, backend: str) -> torch.device:
+    """The device this rank computes on. Raises SetupError when nccl has not a GPU for every rank."""
+    gpus = 0 if config.no_cuda else torch.cuda.device_count()
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if backend == "nccl":
+        if config.no_cuda:
+            raise SetupError("--backend nccl needs GPUs and --no-cuda forbids them: use --backend gloo")
+        if gpus == 0:
+            raise SetupError(
+                "--backend nccl needs a GPU in every replica and this one has none: "
+                "give the replica `nvidia.com/gpu: 1`, or use --backend gloo"
+            )
+        if local_rank >= gpus:
+            raise SetupError(
+                f"--backend nccl needs a GPU for every rank, this node has {gpus} for "
+                f"{os.environ.get('LOCAL_WORLD_SIZE', '?')} ranks: start fewer ranks per node, or use --backend gloo"
+            )
+    return torch.device("cuda", local_rank % gpus) if gpus else torch.device("cpu")
+
+
+def _gpu_each(config: Config) -> bool:
+    local_world = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return not config.no_cuda and torch.cuda.device_count() >= local_world
+
+
+def interface(routes: Path = Path("/proc/net/route")) -> str:
+    """The network interface of the default route, `lo` without one.
+
+    gloo would otherwise take the address that the host's own name resolves to, often 127.0.0.1.
+    """
+    for line in routes.read_text().splitlines()[1:]:
+        name, destination = line.split()[:2]
+        if destination == "00000000":
+            return name
+    return "lo"

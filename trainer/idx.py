@@ -1,0 +1,134 @@
+"""IDX, the file format of MNIST and its relatives: reading, writing and checksums. Standard library only."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import struct
+import zlib
+from pathlib import Path
+
+UNSIGNED_BYTE = 0x08
+TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FILES = (*TRAIN, *TEST)
+
+# MD5 of the unpacked bytes. The .gz wrappers of one file differ from mirror to mirror.
+CHECKSUMS = {
+    "mnist": {
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+    "fashion-mnist": {
+        "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+        "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+        "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+        "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+    },
+}
+# KMNIST has published checksums of its .gz files only.
+PACKED_CHECKSUMS = {
+    "kmnist": {
+        "train-images-idx3-ubyte": "bdb82020997e1d708af4cf47b453dcf7",
+        "train-labels-idx1-ubyte": "e144d726b3acfaa3e44228e80efcd344",
+        "t10k-images-idx3-ubyte": "5c965bf0a639b31b8f53240b1b52f4d7",
+        "t10k-labels-idx1-ubyte": "7320c461ea6c1c855c0b718fb2a4b134",
+    },
+}
+
+
+class DataError(Exception):
+    """Data is missing or is not what was published; the message names the file and the way out."""
+
+
+def locate(folder: Path, name: str) -> Path:
+    """Path of file `name` in `folder`, plain or with `.gz`. Raises DataError."""
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise DataError(f"{folder} has no {name} or {name}.gz; put the four IDX files there")
+
+
+def unpack(path: Path) -> bytes:
+    """The plain bytes of an IDX file. Raises DataError for a damaged .gz."""
+    raw = path.read_bytes()
+    if path.suffix != ".gz":
+        return raw
+    try:
+        return gzip.decompress(raw)
+    except (EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{path} is not a whole .gz file ({error}); fetch it again") from error
+
+
+def parse(raw: bytes, name: str) -> tuple[tuple[int, ...], memoryview]:
+    """Shape and values of an IDX file of unsigned bytes. Raises DataError."""
+    dimensions = raw[3] if len(raw) > 3 else 0
+    if raw[:3] != bytes([0, 0, UNSIGNED_BYTE]) or len(raw) < 4 + 4 * dimensions:
+        raise DataError(f"{name} is not an IDX file of unsigned bytes")
+    shape = struct.unpack_from(f">{dimensions}I", raw, 4)
+    values = memoryview(raw)[4 + 4 * dimensions :]
+    if len(values) != math.prod(shape):
+        raise DataError(f"{name} holds {len(values)} values, its header says {math.prod(shape)}")
+    return shape, values
+
+
+def pack(shape: tuple[int, ...], values: bytes) -> bytes:
+    """The bytes of an IDX file with these unsigned values."""
+    return bytes([0, 0, UNSIGNED_BYTE, len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + values
+
+
+def verify(folder: Path, name: str, dataset: str) -> bytes:
+    """Plain bytes of file `name` when they are what was published for `dataset`; raises DataError else."""
+    path = locate(folder, name)
+    raw = unpack(path)
+    if dataset in CHECKSUMS:
+        expected, found = CHECKSUMS[dataset][name], _md5(raw)
+    elif dataset in PACKED_CHECKSUMS:
+        if path.suffix != ".gz":
+            raise DataError(
+                f"{path}: only the .gz files of {dataset} have published checksums; keep them packed"
+            )
+        expected, found = PACKED_CHECKSUMS[dataset][name], _md5(path.read_bytes())
+    else:
+        return raw
+    if found != expected:
+        raise DataError(f"{path}: expected md5 {expected}, found {found}; fetch the file again")
+    return raw
+
+
+def of_another(folder: Path, dataset: str) -> bool:
+    """Whether the small label file in `folder` is that of another published data set than `dataset`."""
+    path = locate(folder, TRAIN[1])
+    plain, packed = _md5(unpack(path)), _md5(path.read_bytes())
+    owners = {name for name, sums in CHECKSUMS.items() if sums[TRAIN[1]] == plain}
+    owners |= {name for name, sums in PACKED_CHECKSUMS.items() if sums[TRAIN[1]] == packed}
+    return bool(owners) and dataset not in owners
+
+
+def identify(folder: Path) -> str:
+    """Name of the published data set in `folder`, all four files verified.
+
+    The first file with a known checksum decides which set it is to be. Raises DataError naming the file that differs.
+    """
+    raws = {name: unpack(locate(folder, name)) for name in FILES}
+    for dataset, sums in CHECKSUMS.items():
+        if any(_md5(raws[name]) == expected for name, expected in sums.items()):
+            return _whole(folder, dataset)
+    for dataset, sums in PACKED_CHECKSUMS.items():
+        packed = [(folder / f"{name}.gz", expected) for name, expected in sums.items()]
+        if any(path.is_file() and _md5(path.read_bytes()) == expected for path, expected in packed):
+            return _whole(folder, dataset)
+    return _whole(folder, "mnist")
+
+
+def _whole(folder: Path, dataset: str) -> str:
+    for name in FILES:
+        verify(folder, name, dataset)
+    return dataset
+
+
+def _md5(raw: bytes) -> str:
+    return hashlib.md5(raw, usedforsecurity=False).hexdigest()

@@ -1,0 +1,24 @@
+#!/bin/sh
+# The last step of each image: our files where the published systems have theirs, and the digits as IDX files.
+set -eu
+root=/opt/trainstack
+export PYTHONPATH="$root"
+
+mkdir -p /opt/pytorch-mnist /opt/mnist/src /opt/mnist/models /datasets
+cp "$root/trainer/scripts/mnist.py" /opt/pytorch-mnist/mnist.py
+cp "$root/trainer/scripts/mnist_training.py" /opt/mnist/src/mnist_training.py
+python3 -m trainer.digits "$root/digits.csv" /datasets/digits
+python3 -m trainer data bake "$root/data" /datasets
+rm -r "$root/digits.csv" "$root/data"
+# Debian builds torch without libuv, and torchrun's rendezvous asks for it whatever USE_LIBUV says.
+rendezvous=/usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
+if [ -f "$rendezvous" ]; then
+  sed -i 's/multi_tenant=True,$/& use_libuv=False,/' "$rendezvous"
+  grep -q use_libuv=False "$rendezvous"
+  python3 -m compileall -q "$rendezvous"
+fi
+python3 -m compileall -q "$root/trainer"
+
+# Any user of group 0 may write where the published image lets them.
+chgrp -R 0 /opt/mnist
+chmod -R g+rwX /opt/mnist

@@ -1,0 +1,189 @@
+"""The command line: every published option under its own name, and what they come to. Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from trainer.recipes import PRESETS, RECIPES, Recipe
+
+NETWORKS = ("lenet", "convnet", "fast")
+DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
+BACKENDS = ("gloo", "nccl", "mpi")
+
+
+class OptionError(Exception):
+    """Options that contradict each other; the message says which to leave out."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a run depends on. `outcome` is the part that decides its weights."""
+
+    network: str
+    recipe: str
+    settings: Recipe
+    dataset: str
+    epochs: int
+    seed: int
+    batch_size: int | None  # per replica; None keeps the recipe's global batch at any world size
+    validation: bool  # hold 5,000 training images out and report on them instead of on the test images
+    test_batch_size: int
+    log_interval: int
+    backend: str | None
+    no_cuda: bool
+    save_model: bool
+    log_dir: Path | None
+    data_dir: Path
+    baked_dir: Path
+    mirror: str | None
+    download: bool
+    model_dir: Path
+    run: str | None
+    timeout_s: int
+
+    def global_batch(self, world_size: int) -> int:
+        """Images per step over all replicas."""
+        return self.batch_size * world_size if self.batch_size else self.settings.global_batch
+
+    def outcome(self) -> dict[str, str | int | float | bool | None]:
+        """Flat, comparable and JSON: the keys that a checkpoint must share with the run that goes on from it."""
+        settings = {
+            name: str(value) if isinstance(value, StrEnum) else value
+            for name, value in asdict(self.settings).items()
+            if name not in ("network", "epochs")
+        }
+        if self.batch_size:
+            del settings["global_batch"]
+        return {
+            "network": self.network,
+            "recipe": self.recipe,
+            **settings,
+            "dataset": self.dataset,
+            "epochs": self.epochs,
+            "seed": self.seed,
+            "batch_size": self.batch_size,
+            "validation": self.validation,
+        }
+
+
+def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="trainer",
+        allow_abbrev=False,
+        description="Train a small image classifier on all replicas of the job. Other verbs: data, inspect, "
+        "evaluate, predict; `trainer VERB --help` describes them.",
+    )
+    published = top.add_argument_group("options of the published examples")
+    published.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
+    published.add_argument("--test-batch-size", type=positive, default=1000, metavar="N", help="default 1000")
+    published.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
+    published.add_argument("--lr", type=float, help="default: the recipe's")
+    published.add_argument("--momentum", type=float, help="default: the recipe's")
+    published.add_argument("--gamma", type=float, help="lr's factor per epoch, with a step schedule")
+    published.add_argument(
+        "--no-cuda", action="store_true", help="train on the CPU even where there is a GPU"
+    )
+    published.add_argument("--seed", type=int, default=1, help="default 1")
+    published.add_argument("--log-interval", type=positive, default=10, metavar="N", help="steps; default 10")
+    published.add_argument(
+        "--save-model",
+        action="store_true",
+        help="write into the working directory as well when the model directory cannot be written",
+    )
+    published.add_argument("--dir", type=Path, metavar="DIR", help="folder of the TensorBoard events")
+    published.add_argument("--backend", choices=BACKENDS, help="default: nccl with a GPU each, else gloo")
+    ours = top.add_argument_group("options of our own")
+    ours.add_argument("--preset", choices=PRESETS, default=environ.get("TRAINER_PRESET") or "pytorch-simple")
+    ours.add_argument("--recipe", choices=RECIPES, help="default: the preset's")
+    ours.add_argument("--network", choices=NETWORKS, help="default: the recipe's")
+    ours.add_argument(
+        "--dataset", choices=DATASETS, help="default: the preset's; auto: mnist where it is, else digits"
+    )
+    ours.add_argument(
+        "--global-batch-size", type=positive, metavar="N", help="images per step over all replicas"
+    )
+    ours.add_argument("--label-smoothing", type=float, help="default: the recipe's")
+    ours.add_argument("--validation", action="store_true", help="train on 55,000, report on the other 5,000")
+    ours.add_argument("--data-dir", type=Path, default=Path(environ.get("TRAINER_DATA_DIR") or "/data"))
+    ours.add_argument(
+        "--baked-dir",
+        type=Path,
+        default=Path(environ.get("TRAINER_BAKED_DIR") or "/datasets"),
+        help="data sets inside the image, one folder each",
+    )
+    ours.add_argument(
+        "--mirror", default=environ.get("TRAINER_MIRROR"), help="URL of a folder with the IDX files"
+    )
+    ours.add_argument(
+        "--no-download", action="store_true", help="never fetch data that is nowhere on the machine"
+    )
+    ours.add_argument(
+        "--model-dir", type=Path, default=Path(environ.get("TRAINER_MODEL_DIR") or "/opt/mnist/models")
+    )
+    ours.add_argument(
+        "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
+    )
+    ours.add_argument(
+        "--timeout", type=positive, default=600, metavar="S", help="patience with other replicas, s"
+    )
+    return top
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
+    """The run that these options ask for. Unknown options are warned about, as published manifests may carry some.
+
+    Raises OptionError; exits like argparse on a value that is not allowed.
+    """
+    given, unknown = parser(environ).parse_known_args(arguments)
+    if unknown and int(environ.get("RANK", "0")) == 0:
+        print(f"warning: unknown options are ignored: {' '.join(unknown)}", file=sys.stderr, flush=True)
+    if given.batch_size and given.global_batch_size:
+        raise OptionError(
+            "--batch-size is per replica and --global-batch-size is over all replicas: leave one of them out"
+        )
+    preset = PRESETS[given.preset]
+    name = given.recipe or preset.recipe
+    overrides = {
+        "lr": given.lr,
+        "momentum": given.momentum,
+        "gamma": given.gamma,
+        "global_batch": given.global_batch_size,
+        "label_smoothing": given.label_smoothing,
+    }
+    settings = replace(RECIPES[name], **{key: value for key, value in overrides.items() if value is not None})
+    return Config(
+        network=given.network or settings.network,
+        recipe=name,
+        settings=settings,
+        dataset=given.dataset or environ.get("TRAINER_DATASET") or preset.dataset,
+        epochs=given.epochs or settings.epochs,
+        seed=given.seed,
+        batch_size=given.batch_size,
+        validation=given.validation,
+        test_batch_size=given.test_batch_size,
+        log_interval=given.log_interval,
+        backend=given.backend or preset.backend,
+        no_cuda=given.no_cuda,
+        save_model=given.save_model,
+        log_dir=given.dir,
+        data_dir=given.data_dir,
+        baked_dir=given.baked_dir,
+        mirror=given.mirror,
+        download=not given.no_download,
+        model_dir=given.model_dir,
+        run=given.run,
+        timeout_s=given.timeout,
+    )

@@ -1,0 +1,107 @@
+"""Recipes: what to optimise with, how far to step and how many images at a time. Standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Optimizer(StrEnum):
+    SGD = "sgd"
+    ADADELTA = "adadelta"
+    ADAM = "adam"
+
+
+class Schedule(StrEnum):
+    CONSTANT = "constant"
+    STEP = "step"  # lr x gamma after each epoch
+    ONE_CYCLE = "one-cycle"  # up from lr / 25, then down to nearly nothing
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Defaults of a run; every option given overrides its field."""
+
+    network: str
+    optimizer: Optimizer
+    lr: float
+    momentum: float  # SGD's momentum, Adam's first beta; Adadelta has none
+    schedule: Schedule
+    gamma: float
+    global_batch: int  # images per step over all replicas
+    epochs: int
+    label_smoothing: float = 0.0
+    beta2: float = 0.999  # Adam's second beta
+    warm_up: float = 0.0  # part of a one-cycle run in which lr rises
+    bf16: bool = False  # compute the forward pass in bfloat16 where that is faster
+
+
+RECIPES = {
+    "published-sgd": Recipe(
+        network="lenet",
+        optimizer=Optimizer.SGD,
+        lr=0.01,
+        momentum=0.5,
+        schedule=Schedule.CONSTANT,
+        gamma=1.0,
+        global_batch=64,
+        epochs=1,
+    ),
+    "published-adadelta": Recipe(
+        network="convnet",
+        optimizer=Optimizer.ADADELTA,
+        lr=1.0,
+        momentum=0.0,
+        schedule=Schedule.STEP,
+        gamma=0.7,
+        global_batch=64,
+        epochs=14,
+    ),
+    "fast": Recipe(
+        network="fast",
+        optimizer=Optimizer.ADAM,
+        lr=0.01,
+        momentum=0.7,
+        beta2=0.9,
+        schedule=Schedule.ONE_CYCLE,
+        warm_up=0.3,
+        bf16=True,
+        gamma=1.0,
+        global_batch=192,
+        epochs=1,
+        label_smoothing=0.1,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What one published system trains when its manifest says nothing else."""
+
+    recipe: str
+    dataset: str
+    backend: str | None = None  # None: nccl where every rank has a GPU, else gloo
+
+
+PRESETS = {
+    "pytorch-simple": Preset(recipe="published-sgd", dataset="auto"),
+    "traindb": Preset(recipe="published-sgd", dataset="auto"),
+    "convnet": Preset(recipe="published-adadelta", dataset="auto"),
+    "nccl": Preset(recipe="published-sgd", dataset="auto", backend="nccl"),
+}
+
+
+def learning_rate(recipe: Recipe, done: float, epochs: int) -> float:
+    """Learning rate after `done` epochs of `epochs`, whole or in part.
+
+    A pure function of the progress, so that a resumed run needs no scheduler's state. One cycle follows
+    L. N. Smith and N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines.
+    """
+    if recipe.schedule is Schedule.STEP:
+        return float(recipe.lr * recipe.gamma ** int(done))
+    if recipe.schedule is Schedule.ONE_CYCLE:
+        part, lowest = done / epochs, 0.04
+        if part < recipe.warm_up:
+            return recipe.lr * (lowest + (1 - lowest) * part / recipe.warm_up)
+        return recipe.lr * max(1 - part, 0) / (1 - recipe.warm_up)
+    return recipe.lr

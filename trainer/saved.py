@@ -1,0 +1,86 @@
+"""`trainer evaluate` and `trainer predict`: what a saved model is worth, and what it sees."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainer import datasets, networks, options, picture
+from trainer.distributed import World
+from trainer.evaluation import evaluate as measure
+from trainer.networks import Network
+
+
+class ModelError(Exception):
+    """The file is not a model of ours; the message says what it is."""
+
+
+def evaluate(arguments: Sequence[str]) -> int:
+    """Print accuracy and loss of a saved model on the test images, in one process."""
+    top = argparse.ArgumentParser(
+        prog="trainer evaluate", description="Measure a saved model on the test images."
+    )
+    top.add_argument("model", type=Path)
+    given, rest = top.parse_known_args(arguments)
+    config = options.parse([*_trained_on(given.model), *rest])
+    network = load(given.model)
+    _, test = datasets.load(config, datasets.resolve(config))
+    metrics = measure(network, test, config.test_batch_size, World(0, 1, torch.device("cpu")))
+    print(f"accuracy={metrics.accuracy:.4f}\nloss={metrics.loss:.4f}")
+    return 0
+
+
+def predict(arguments: Sequence[str]) -> int:
+    """Print, for each picture, the likeliest class and its probability."""
+    top = argparse.ArgumentParser(prog="trainer predict", description="Classify pictures with a saved model.")
+    top.add_argument("model", type=Path)
+    top.add_argument("image", type=Path, nargs="+")
+    given = top.parse_args(arguments)
+    network = load(given.model).eval()
+    images = torch.stack([picture.read(path) for path in given.image])
+    with torch.no_grad():
+        chances = network(networks.normalize(images)).softmax(1)
+    for path, chance in zip(given.image, chances, strict=True):
+        print(f"{path}: {int(chance.argmax())} ({float(chance.max()):.4f})")
+    return 0
+
+
+def load(path: Path) -> Network:
+    """The network of a saved state_dict, named by config.json beside it, else by the shapes. Raises ModelError."""
+    try:
+        state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}") from error
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ModelError(
+            f"{path} is not a whole state_dict that torch.load(weights_only=True) reads"
+        ) from error
+    named = _config(path).get("network")
+    try:
+        network = networks.build(
+            str(named) if named in networks.NETWORKS else networks.matching(state), seed=0
+        )
+        network.load_state_dict(state)
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(f"{path}: {error}") from error
+    return network
+
+
+def _config(model: Path) -> dict[str, object]:
+    try:
+        return dict(json.loads((model.parent / "config.json").read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _trained_on(model: Path) -> list[str]:
+    """Options that name the data set of config.json; they come first, so that the user's own win."""
+    config = _config(model)
+    chosen = ["--dataset", str(config["dataset"])] if config.get("dataset") in options.DATASETS else []
+    return [*chosen, "--validation"] if config.get("validation") else chosen
