@@ -1,0 +1,237 @@
+"""The main job: `make up` on a machine that has nothing, then what stands there, then again, then down."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+from testinfra.host import Host
+
+from tests.e2e.project import Project
+
+ACCURACY_FLOOR = 0.95
+LENET_PARAMETERS = 431_080
+
+
+@pytest.fixture(scope="module")
+def up(project: Project, mnist: Path | None) -> dict[str, str]:
+    """`make up` on real MNIST where it exists, else on digits: its closing lines."""
+    return project.up(*([f"DATA_DIR={mnist}"] if mnist else []))
+
+
+@pytest.fixture(scope="module")
+def machine(project: Project, up: dict[str, str]) -> Iterator[Host]:
+    """This machine, in the shell that `make env` gives."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in project.environment().items():
+            patch.setenv(name, value)
+        yield testinfra.get_host("local://")
+
+
+@pytest.fixture(scope="module")
+def node(machine: Host, project: Project) -> Host:
+    return testinfra.get_host(f"docker://{project.cluster}-control-plane")
+
+
+def resource(machine: Host, kind: str, name: str) -> dict[str, Any]:
+    found = machine.check_output(f"kubectl get {kind} {name} --namespace kubeflow --output json")
+    return dict(json.loads(found))
+
+
+def condition(thing: dict[str, Any], name: str) -> str:
+    states = {one["type"]: one["status"] for one in thing["status"]["conditions"]}
+    return str(states.get(name, "absent"))
+
+
+def test_the_node_runs_containerd_and_kubelet(node: Host) -> None:
+    assert node.service("containerd").is_running
+    assert node.service("kubelet").is_running
+
+
+def test_the_node_is_ready(machine: Host, project: Project) -> None:
+    assert condition(resource(machine, "node", f"{project.cluster}-control-plane"), "Ready") == "True"
+
+
+def test_the_custom_resource_is_established(machine: Host) -> None:
+    crd = resource(machine, "crd", "pytorchjobs.kubeflow.org")
+    assert condition(crd, "Established") == "True"
+
+
+def test_the_operator_is_available(machine: Host) -> None:
+    operator = resource(machine, "deployment", "training-operator")
+    assert condition(operator, "Available") == "True"
+    assert operator["status"]["readyReplicas"] == 1
+
+
+def test_the_volume_is_bound_with_the_published_fields(machine: Host) -> None:
+    volume = resource(machine, "pv", "trainstack-dev-models")
+    assert volume["status"]["phase"] == "Bound"
+    assert volume["spec"]["capacity"]["storage"] == "10Gi"
+    assert volume["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert volume["spec"]["storageClassName"] == "manual"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+
+
+def test_the_claim_selects_the_volume_and_is_bound_to_it(machine: Host) -> None:
+    volume = resource(machine, "pv", "trainstack-dev-models")
+    claim = resource(machine, "pvc", "trainstack-dev-models")
+    assert claim["status"]["phase"] == "Bound"
+    assert claim["spec"]["volumeName"] == "trainstack-dev-models"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "3Gi"
+    assert claim["spec"]["selector"]["matchLabels"].items() <= volume["metadata"]["labels"].items()
+    assert {"type", "name"} <= claim["spec"]["selector"]["matchLabels"].keys()
+
+
+def test_the_models_folder_is_writable_for_group_zero(node: Host) -> None:
+    folder = node.file("/var/lib/trainstack/models")
+    assert folder.is_directory
+    assert folder.gid == 0
+    assert folder.mode & 0o020
+
+
+def test_the_job_has_succeeded(machine: Host, up: dict[str, str]) -> None:
+    job = resource(machine, "pytorchjob", up["job"].split()[0].rpartition("/")[2])
+    assert condition(job, "Succeeded") == "True"
+    assert job["spec"]["pytorchReplicaSpecs"]["Master"]["replicas"] == 1
+    assert job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 1
+
+
+def test_both_replicas_ran(machine: Host, up: dict[str, str]) -> None:
+    listed = machine.check_output(
+        "kubectl get pods --namespace kubeflow --selector training.kubeflow.org/job-name --output json"
+    )
+    pods = {
+        pod["metadata"]["labels"]["training.kubeflow.org/replica-type"]: pod["status"]["phase"]
+        for pod in json.loads(listed)["items"]
+    }
+    assert pods == {"master": "Succeeded", "worker": "Succeeded"}
+
+
+def test_rank_zero_wrote_the_published_log_lines(machine: Host, project: Project) -> None:
+    log = machine.check_output(
+        "kubectl logs --namespace kubeflow --tail=-1 --selector training.kubeflow.org/replica-type=master"
+    )
+    assert re.search(r"^Train Epoch: 1 \[\d+/\d+ \(\d+%\)\]\tloss=\d+\.\d+$", log, re.MULTILINE)
+    assert re.search(r"^accuracy=0\.\d+$", log, re.MULTILINE)
+    assert re.search(
+        r"^\{metricName: accuracy, metricValue: [\d.]+\};\{metricName: loss, metricValue: [\d.]+\}$",
+        log,
+        re.MULTILINE,
+    )
+
+
+def test_the_model_is_a_plain_file_on_the_host(project: Project, up: dict[str, str]) -> None:
+    model = project.root / up["model"]
+    assert model.is_file()
+    assert model.resolve() == (project.models / "mnist_cnn.pt").resolve()
+
+
+def test_the_model_evaluated_anew_is_as_good_as_the_job_said(
+    machine: Host, project: Project, up: dict[str, str], mnist: Path | None
+) -> None:
+    image = machine.check_output("docker images --quiet --filter label=trainstack.target=cpu").split()[0]
+    data = ["--volume", f"{project.root}/data:/data:ro"] if mnist else []
+    done = project.run(
+        *("docker", "run", "--rm", "--network", "none", "--entrypoint", "python3"),
+        *("--volume", f"{project.models}:/models:ro", *data),
+        *("--volume", f"{Path(__file__).parent}/evaluate_model.py:/evaluate_model.py:ro"),
+        *(image, "/evaluate_model.py", "/models/mnist_cnn.pt", "/data" if mnist else "/datasets/digits"),
+    )
+    found = dict(pair.split("=") for pair in done.stdout.split())
+    assert int(found["parameters"]) == LENET_PARAMETERS
+    assert float(found["accuracy"]) == pytest.approx(float(up["accuracy"]), abs=5e-5)
+    assert float(found["accuracy"]) >= ACCURACY_FLOOR
+
+
+def test_stack_outputs_name_everything(project: Project, up: dict[str, str]) -> None:
+    outputs = project.outputs()
+    assert outputs["namespace"] == "kubeflow"
+    assert outputs["jobStatus"] == "Succeeded"
+    assert outputs["accuracy"] == pytest.approx(float(up["accuracy"]))
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", outputs["imageDigest"])
+    assert "current-context" in outputs["kubeconfig"]
+
+
+def test_the_kubeconfig_is_secret(project: Project, up: dict[str, str]) -> None:
+    shown = project.run("pulumi", "stack", "output", "--json", "--stack", project.stack).stdout
+    assert json.loads(shown)["kubeconfig"] == "[secret]"
+
+
+def test_git_sees_no_change(project: Project, up: dict[str, str]) -> None:
+    assert project.changed_files() == ""
+
+
+def test_the_passphrase_is_the_users_alone(project: Project, up: dict[str, str]) -> None:
+    passphrase = project.root / ".trainstack" / "passphrase"
+    assert passphrase.stat().st_mode & 0o777 == 0o600
+
+
+def test_refresh_finds_no_drift(project: Project, up: dict[str, str]) -> None:
+    done = project.run("pulumi", "refresh", "--yes", "--expect-no-changes", "--stack", project.stack)
+    assert "unchanged" in done.stdout
+
+
+def test_preview_finds_nothing_to_do(project: Project, up: dict[str, str]) -> None:
+    project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
+
+
+def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[str, str]) -> None:
+    again = project.up()
+    changes = re.search(r"(\d+) unchanged", again["output"])
+    assert changes, again["output"]
+    assert not re.search(r"\d+ (created|updated|replaced|deleted)\b", again["output"])
+    assert {name: again[name] for name in ("job", "model", "accuracy", "loss")} == {
+        name: up[name] for name in ("job", "model", "accuracy", "loss")
+    }
+
+
+def test_a_cluster_deleted_by_hand_is_repaired(project: Project, up: dict[str, str]) -> None:
+    before = (project.models / "mnist_cnn.pt").read_bytes()
+    runs = set((project.models / "runs").iterdir())
+    project.run("kind", "delete", "cluster", "--name", project.cluster)
+    assert (project.models / "mnist_cnn.pt").read_bytes() == before, "the model outlives its cluster"
+
+    repaired = project.up()
+
+    assert float(repaired["accuracy"]) >= ACCURACY_FLOOR
+    assert runs <= set((project.models / "runs").iterdir()), "results of the old run stay"
+    assert project.changed_files() == ""
+
+
+def test_down_leaves_the_model_and_nothing_else(project: Project, up: dict[str, str]) -> None:
+    environment = project.environment()
+    done = project.make("down")
+    assert done.returncode == 0, done.stdout
+
+    assert (project.models / "mnist_cnn.pt").is_file()
+    mounts = Path("/proc/mounts").read_text()
+    assert str(project.root) not in mounts
+    assert not processes_below(project.root)
+    left = subprocess.run(
+        ["docker", "ps", "--all", "--quiet", "--filter", f"name={project.cluster}"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert left.stdout == ""
+
+
+def processes_below(folder: Path) -> list[str]:
+    """Command lines of processes that work in, or were started from, `folder`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            inside = (process / "cwd").readlink().is_relative_to(folder)
+        except OSError:
+            continue
+        if inside or f"{folder}/" in command:
+            found.append(command)
+    return found

@@ -1,0 +1,56 @@
+"""A second clone of one user: a passphrase of its own, the digits of the image, and a job that crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import project as projects
+from tests.e2e.project import Project
+
+ACCURACY_FLOOR = 0.95
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    with projects.temporary(tmp_path_factory.mktemp("second"), "e2e") as clone:
+        yield clone
+
+
+@pytest.fixture(scope="module")
+def up(project: Project) -> dict[str, str]:
+    return project.up()
+
+
+def test_without_data_the_digits_reach_the_floor(project: Project, up: dict[str, str]) -> None:
+    assert "digits" in (project.models / "runs").rglob("config.json").__next__().read_text()
+    assert float(up["accuracy"]) >= ACCURACY_FLOOR
+
+
+def test_its_passphrase_is_its_own_and_git_sees_no_change(project: Project, up: dict[str, str]) -> None:
+    first = projects.ROOT / ".trainstack" / "passphrase"
+    own = (project.root / ".trainstack" / "passphrase").read_text()
+    assert own
+    assert not first.exists() or first.read_text() != own
+    assert project.changed_files() == ""
+
+
+def test_a_crashing_pod_fails_the_run_with_its_last_lines(project: Project, up: dict[str, str]) -> None:
+    committed = project.stack_file.read_text()
+    crash = ["python3", "-c", "print('just before'); raise SystemExit('the disk is on fire')"]
+    project.configure({"trainstack:job": {"command": crash, "restartPolicy": "Never", "training": {}}})
+
+    failed = project.make("up")
+    project.stack_file.write_text(committed)
+
+    assert failed.returncode != 0
+    assert "just before" in failed.stdout
+    assert "the disk is on fire" in failed.stdout
+    assert (project.models / "mnist_cnn.pt").is_file(), "the old model is still there"
+
+
+def test_the_next_good_run_needs_no_repair(project: Project, up: dict[str, str]) -> None:
+    again = project.up()
+    assert float(again["accuracy"]) >= ACCURACY_FLOOR
+    assert again["accuracy"] == up["accuracy"], "same seed, same world size, same model"

@@ -1,0 +1,176 @@
+"""Stacks beside `dev`, on one kind cluster of three nodes.
+
+Replicas on several nodes, a cluster that is there, GPUs that are made up, manifests applied without Pulumi.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e import project as projects
+from tests.e2e.project import Project
+
+pytestmark = pytest.mark.slow
+OPERATOR = "training-operator"
+GPU_PATCH = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": "1"}]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    clone = projects.clone(tmp_path_factory.mktemp("stacks") / "trainstack", f"e2e-{uuid.uuid4().hex[:6]}")
+    clone.configure({"trainstack:cluster": {"workers": 2}})
+    try:
+        yield clone
+    finally:
+        clone.make("down")
+
+
+@pytest.fixture(scope="module")
+def up(project: Project) -> dict[str, str]:
+    return project.up()
+
+
+@pytest.fixture(scope="module")
+def image(project: Project, up: dict[str, str]) -> str:
+    """The trainer image, as the cluster pulls it."""
+    job = project.get("pytorchjob", "pytorch-simple")
+    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
+    return str(template["spec"]["containers"][0]["image"])
+
+
+def stack_beside(project: Project, name: str, image: str, job: dict[str, Any]) -> Project:
+    """Write the file of another stack on the same cluster, as a user of `existing` would."""
+    config = {
+        "trainstack:cluster": {
+            "kind": "existing",
+            "kubeconfig": str(project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml"),
+        },
+        "trainstack:image": {"reference": image},
+        # Three nodes share no folder here; dev's own is the one folder of the host.
+        "trainstack:storage": {
+            "hostPath": f"/var/lib/trainstack/{name}",
+            "node": f"{project.cluster}-worker",
+        },
+        "trainstack:job": {"training": {"dataset": "digits", "epochs": 2}, **job},
+    }
+    (project.root / "stacks" / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
+    return Project(project.root, project.cluster, name)
+
+
+def identity(project: Project, kind: str, name: str) -> tuple[str, int, dict[str, str]]:
+    """What changes when somebody touches an object."""
+    metadata = project.get(kind, name)["metadata"]
+    return metadata["uid"], metadata.get("generation", 0), metadata.get("labels", {})
+
+
+def test_replicas_spread_over_nodes_and_leave_one_model(project: Project, up: dict[str, str]) -> None:
+    pods = project.get("pods")["items"]
+    nodes = {
+        pod["spec"]["nodeName"]
+        for pod in pods
+        if pod["metadata"]["labels"].get("job-name") == "pytorch-simple"
+    }
+    assert len(nodes) == 2, "Master and Worker are on nodes of their own"
+    assert (project.models / "mnist_cnn.pt").stat().st_size > 1_000_000
+    assert Path(up["model"]) == project.models / "mnist_cnn.pt"
+
+
+def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(project: Project, image: str) -> None:
+    planted = [("namespace", "kubeflow"), ("crd", "pytorchjobs.kubeflow.org"), ("deployment", OPERATOR)]
+    before = [identity(project, *each) for each in planted]
+    beside = stack_beside(project, "beside", image, {"name": "beside"})
+    try:
+        lines = beside.up()
+        model = beside.models / "mnist_cnn.pt"
+        assert Path(lines["model"]) == model
+        assert model.stat().st_size > 1_000_000, "copied from the volume through a reader pod"
+        assert not [pod for pod in project.get("pods")["items"] if "reader" in pod["metadata"]["name"]]
+    finally:
+        down = beside.make("down")
+    assert down.returncode == 0, down.stdout
+    assert [identity(project, *each) for each in planted] == before
+    assert model.is_file(), "the model outlives its stack"
+    gone = project.run("kubectl", "get", "pv", "trainstack-beside-models", check=False)
+    assert "NotFound" in gone.stderr
+
+
+@pytest.fixture(scope="module")
+def made_up_gpus(project: Project, up: dict[str, str]) -> None:
+    """One GPU on each worker, which only the scheduler believes in."""
+    nodes = [f"{project.cluster}-worker", f"{project.cluster}-worker2"]
+    for node in nodes:
+        patch = ["--subresource=status", "--type=json", "--patch", json.dumps(GPU_PATCH)]
+        project.run("kubectl", "patch", "node", node, *patch)
+    for _ in range(60):
+        offered = [project.get("node", node)["status"]["allocatable"].get("nvidia.com/gpu") for node in nodes]
+        if offered == ["1", "1"]:
+            return
+        time.sleep(1)
+    raise AssertionError(f"the kubelet did not take up the capacity: {offered}")
+
+
+@pytest.mark.usefixtures("made_up_gpus")
+def test_gpu_pods_schedule_and_the_trainer_says_that_cuda_is_missing(project: Project, image: str) -> None:
+    job = {
+        "name": "gpus",
+        "training": {"dataset": "digits", "epochs": 1, "backend": "nccl"},
+        "resources": {"gpu": 1},
+        "runPolicy": {"backoffLimit": 0},
+    }
+    stack = stack_beside(project, "gpus", image, job)
+    # The replicas are on two nodes, the folder on one: each writes where it is.
+    text = yaml.safe_load(stack.stack_file.read_text())
+    del text["config"]["trainstack:storage"]["node"]
+    stack.stack_file.write_text(yaml.safe_dump(text))
+    try:
+        failed = stack.make("up")
+        assert failed.returncode != 0
+        assert "--backend nccl needs a GPU" in failed.stdout
+    finally:
+        stack.make("down")
+
+
+@pytest.mark.usefixtures("made_up_gpus")
+def test_more_gpus_than_there_are_fail_at_preview(project: Project, image: str) -> None:
+    job = {"name": "many", "replicas": {"worker": 5}, "resources": {"gpu": 1}}
+    stack = stack_beside(project, "many", image, job)
+    project.run("pulumi", "stack", "select", "--create", "many")
+    refused = project.run("pulumi", "preview", "--stack", "many", check=False)
+    assert refused.returncode != 0
+    assert "at most 2 nvidia.com/gpu in this cluster; 6 replicas want 6" in refused.stdout + refused.stderr
+    assert "Traceback" not in refused.stdout + refused.stderr
+    assert stack.models.exists() is False
+
+
+@pytest.mark.parametrize("name", ["microk8s", "gpu", "nccl", "existing"])
+def test_every_stack_previews_without_its_cluster(project: Project, up: dict[str, str], name: str) -> None:
+    project.run("pulumi", "stack", "select", "--create", name)
+    preview = project.run("env", "KUBECONFIG=/nowhere", "pulumi", "preview", "--stack", name)
+    assert "to create" in preview.stdout
+
+
+def test_rendered_manifests_run_without_pulumi(project: Project, image: str) -> None:
+    stack = stack_beside(project, "applied", image, {"name": "applied"})
+    rendered = stack.make("review")
+    assert rendered.returncode == 0, rendered.stdout
+    folder = f"stacks/rendered/{stack.stack}"
+    try:
+        project.run("kubectl", "apply", "--filename", folder)
+        wait = [
+            "--for=condition=Succeeded",
+            "pytorchjob/applied",
+            "--namespace",
+            "kubeflow",
+            "--timeout=240s",
+        ]
+        project.run("kubectl", "wait", *wait)
+    finally:
+        project.run("kubectl", "delete", "--ignore-not-found", "--filename", folder)

@@ -1,0 +1,1 @@
+"""The plugin stand-ins, against a real API server."""

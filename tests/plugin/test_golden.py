@@ -1,0 +1,184 @@
+"""The recorded program on our plugin: same ids, inputs, outputs, diffs and findings as on the real one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.plugin import golden
+from tests.plugin.project import CommandError, Project
+from toolchain.plugins.kubernetes.cluster import MERGE_PATCH, Cluster
+from toolchain.plugins.kubernetes.objects import Kind
+from toolchain.plugins.kubernetes.values import Object
+
+pytestmark = [
+    pytest.mark.apiserver,
+    pytest.mark.skipif(
+        not golden.FOLDER.is_dir(), reason="the recorded behaviour is not beside the repository"
+    ),
+]
+
+KUBERNETES = "kubernetes:"
+
+
+def assert_state_as_recorded(project: Project, step: int) -> None:
+    ours, recorded = project.state(), golden.states(step)
+    assert ours.keys() == recorded.keys()
+    for name, theirs in recorded.items():
+        if not theirs["type"].startswith(KUBERNETES):
+            continue
+        our = ours[name]
+        assert golden.comparable(our["id"]) == golden.comparable(theirs["id"])
+        assert golden.inputs(our) == golden.inputs(theirs), f"inputs of {name}"
+        assert golden.own_outputs(our) == golden.own_outputs(theirs), f"outputs of {name}"
+        assert our.get("additionalSecretOutputs") == theirs.get("additionalSecretOutputs")
+
+
+def drift(cluster: Cluster) -> None:
+    """What was done with kubectl before step 4 was recorded."""
+    cluster.transport.request(
+        "PATCH",
+        "/apis/apps/v1/namespaces/golden/deployments/web/scale",
+        query={"fieldManager": "kubectl"},
+        body={"spec": {"replicas": 5}},
+        content_type=MERGE_PATCH,
+    )
+    cluster.delete(Kind("", "v1", "ConfigMap"), "golden", "fixed-renamed", propagation="Background")
+    cluster.transport.request(
+        "PATCH",
+        "/api/v1/namespaces/golden",
+        query={"fieldManager": "kubectl-label"},
+        body={"metadata": {"labels": {"added": "by-hand"}}},
+        content_type=MERGE_PATCH,
+    )
+
+
+def test_the_recorded_steps_have_the_recorded_effects(project: Project, cluster: Cluster) -> None:
+    project.write(golden.program())
+    assert golden.summary(project.preview()) == golden.changes(1)
+    project.up()
+    assert_state_as_recorded(project, 1)
+    for step in (2, 3):
+        project.configure("step", str(step))
+        assert golden.summary(project.preview()) == golden.changes(step)
+        project.up()
+        assert_state_as_recorded(project, step)
+    assert not golden.summary(project.preview()), "nothing changed, so nothing may differ"
+
+    drift(cluster)
+    refreshed = project.refresh()
+    assert re.search(r"~ 1 updated\n\s+- 1 deleted", refreshed), refreshed
+    assert project.state()["web"]["inputs"]["spec"]["replicas"] == 5
+    assert "added" not in project.state()["ns"]["inputs"]["metadata"]["labels"]
+
+    with pytest.raises(CommandError) as conflict:
+        project.pulumi("preview", "--diff")
+    for part in (
+        "replicas: 5 => 2",
+        'the Kubernetes API server reported that "golden/web" failed to fully initialize or become live',
+        "server-side apply field conflict detected",
+        'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas',
+    ):
+        assert part in conflict.value.output
+
+    destroyed = project.destroy()
+    assert "- 17 deleted" in destroyed
+
+
+def recorded_objects(step: int) -> list[tuple[str, Object]]:
+    """The objects behind a recorded state, in the order of creation, with secrets opened."""
+    found = []
+    for name, resource in golden.states(step).items():
+        if resource["type"].startswith(KUBERNETES):
+            found.append((name, opened(resource["inputs"])))
+    return found
+
+
+def opened(value: Any) -> Any:
+    """With the one recorded secret, whose passphrase nobody has, as the program sets it."""
+    if isinstance(value, dict) and "ciphertext" in value:
+        return {"password": base64.b64encode(b"hunter2").decode()}
+    if isinstance(value, dict):
+        return {key.replace("x_kubernetes_", "x-kubernetes-"): opened(item) for key, item in value.items()}
+    return [opened(item) for item in value] if isinstance(value, list) else value
+
+
+def importable(step: int, salt: str) -> str:
+    """The recorded state as `pulumi stack import` takes it from somebody without its passphrase."""
+    exported = json.loads((golden.FOLDER / f"{step}-state.json").read_text())
+    deployment = exported["deployment"]
+    deployment["secrets_providers"]["state"]["salt"] = salt
+    deployment["resources"] = [r for r in deployment["resources"] if not r.get("delete")]
+    text = json.dumps(exported)
+    plaintext = json.dumps(json.dumps({"password": base64.b64encode(b"hunter2").decode()}))
+    return re.sub(r'"ciphertext": "[^"]*"', lambda _: f'"plaintext": {plaintext}', text)
+
+
+def test_a_recorded_state_is_taken_over_without_a_diff(project: Project, cluster: Cluster) -> None:
+    """The cluster is brought to where the real plugin left it, by plain creates as it does them."""
+    project.write(golden.program())
+    for name, obj in recorded_objects(1):
+        cluster.create(obj)
+        if name == "crd":
+            cluster.learn(obj)
+    salt = yaml.safe_load((project.folder / "Pulumi.g.yaml").read_text())["encryptionsalt"]
+    (project.folder / "recorded.json").write_text(importable(1, salt))
+    project.pulumi("stack", "import", "--file", "recorded.json")
+
+    assert not golden.summary(project.preview()), "the same program on the recorded state"
+    refreshed = project.refresh()
+    assert "unchanged" in refreshed
+    assert " updated" not in refreshed
+    assert not golden.summary(project.preview()), "and after a refresh"
+
+    project.configure("step", "2")
+    assert golden.summary(project.preview()) == golden.changes(2)
+    project.up()
+    assert_state_as_recorded(project, 2)
+    project.destroy()
+
+
+FAILING = """
+import pulumi, pulumi_kubernetes as k8s
+from pulumi import ResourceOptions as O, CustomTimeouts as T
+p = k8s.Provider("cluster", kubeconfig="kubeconfig.yaml")
+labels = {"app": "crash"}
+def pod(outcome, **spec):
+    container = {"name": "c", "image": "example/pause:1"}
+    metadata = {"labels": labels, "annotations": {"test/outcome": outcome}}
+    return {"metadata": metadata, "spec": {"containers": [container], **spec}}
+k8s.apps.v1.Deployment("crash", metadata={"name": "crash", "namespace": "default"},
+    spec={"selector": {"matchLabels": labels}, "template": pod("fail")},
+    opts=O(provider=p, custom_timeouts=T(create="4s")))
+k8s.batch.v1.Job("fails", metadata={"name": "fails", "namespace": "default"},
+    spec={"backoffLimit": 0, "template": pod("fail", restartPolicy="Never")}, opts=O(provider=p))
+k8s.core.v1.ConfigMap("bad", metadata={"name": "Bad_Name", "namespace": "default"}, opts=O(provider=p))
+"""
+
+
+def test_findings_of_failed_creations_are_those_recorded(project: Project) -> None:
+    project.write(FAILING)
+    with pytest.raises(CommandError) as failed:
+        project.up()
+    output = failed.value.output
+    for part in (
+        '::crash" was successfully created, but the Kubernetes API server reported that it failed to fully '
+        "initialize or become live: 'crash' timed out waiting to be Ready",
+        "[MinimumReplicasUnavailable] Deployment does not have minimum availability.",
+        "Minimum number of live Pods was not attained",
+        'containers with unready status: [c]container "c" completed with exit code 1',
+        "Resource 'fails' was created but failed to initialize",
+        "[BackoffLimitExceeded] ",
+        '::bad" was not successfully created by the Kubernetes API server: ',
+    ):
+        assert part in output, output
+    kept = project.state()
+    assert kept["crash"]["id"] == "default/crash", "what timed out stays in the state"
+    assert kept["crash"]["initErrors"]
+    assert "bad" not in kept
+    project.destroy()

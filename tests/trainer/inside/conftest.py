@@ -1,0 +1,133 @@
+"""Tests that run inside the trainer image; on a host without torch nothing of them is collected."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
+
+MNIST = Path("/mnist")
+PATIENCE_S = 300
+
+
+@dataclass
+class Ranks:
+    """The processes of one job, rank 0 first; what each writes goes to a file of its own."""
+
+    command: list[str]
+    environ: dict[str, str]
+    folder: Path
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, rank: int) -> subprocess.Popen[bytes]:
+        with (self.folder / f"rank-{rank}.log").open("ab") as log:
+            environ = {**self.environ, "RANK": str(rank)}
+            return subprocess.Popen(self.command, env=environ, stdout=log, stderr=log, cwd=self.folder)
+
+    @property
+    def output(self) -> list[str]:
+        return [(self.folder / f"rank-{rank}.log").read_text() for rank in range(len(self.processes))]
+
+    def wait(self) -> list[int]:
+        """Exit statuses."""
+        return [process.wait(PATIENCE_S) for process in self.processes]
+
+    def kill(self, rank: int, number: int = signal.SIGKILL) -> None:
+        self.processes[rank].send_signal(number)
+
+    def supervise(self) -> None:
+        """Start again whichever rank fails, as the operator does, until rank 0 has succeeded."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (status := self.processes[0].poll()) != 0:
+            assert time.monotonic() < deadline, "\n".join(self.output)
+            for rank, process in enumerate(self.processes):
+                if process.poll():
+                    self.processes[rank] = self.start(rank)
+            time.sleep(0.05)
+        assert status == 0
+        for process in self.processes[1:]:
+            process.kill()
+            process.wait()
+
+
+@dataclass
+class Job:
+    """Starts `trainer` as a job of `world` ranks over gloo, on digits, with a volume of its own."""
+
+    volume: Path
+
+    def start(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> Ranks:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        common = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "TRAINER_MODEL_DIR": str(self.volume),
+            "TRAINER_RUN": run,
+            "TRAINER_DATASET": "digits",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "WORLD_SIZE": str(world),
+            **environ,
+        }
+        folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
+        ranks = Ranks([sys.executable, "-m", "trainer", *options], common, folder)
+        ranks.processes = [ranks.start(rank) for rank in range(world)]
+        return ranks
+
+    def train(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> str:
+        """Rank 0's output of a job that has to succeed."""
+        ranks = self.start(*options, world=world, run=run, **environ)
+        statuses = ranks.wait()
+        assert statuses == [0] * world, "\n".join(ranks.output)
+        return ranks.output[0]
+
+    def folder(self, run: str = "run") -> Path:
+        return self.volume / "runs" / run
+
+    def model(self, run: str = "run") -> bytes:
+        return (self.folder(run) / "mnist_cnn.pt").read_bytes()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    return Job(volume)
+
+
+@pytest.fixture
+def mnist() -> Path:
+    if not MNIST.is_dir():
+        pytest.skip("needs the real MNIST, see run_in_image.sh")
+    return MNIST
+
+
+def trainer(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """One process of `python3 -m trainer`, outside any job."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "trainer", *arguments],
+        env={**inherited, "OMP_NUM_THREADS": "1", **environ},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+
+def copy(files: Sequence[Path], into: Path) -> None:
+    into.mkdir(exist_ok=True)
+    for file in files:
+        shutil.copyfile(file, into / file.name)

@@ -1,0 +1,112 @@
+"""Finding, fetching, describing data; reading a saved model back."""
+
+import http.server
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from PIL import Image
+
+from tests.inside.conftest import Job, trainer
+
+
+class Counting(http.server.SimpleHTTPRequestHandler):
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        super().do_GET()
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror(mnist: Path) -> Iterator[str]:
+    Counting.asked = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Counting, directory=str(mnist)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def test_ranks_on_one_node_download_once(mirror: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "trainer", "inspect", "--dataset", "mnist", "--mirror", mirror]
+    command += ["--data-dir", str(tmp_path / "data"), "--baked-dir", "/nowhere"]
+    ranks = [
+        subprocess.Popen([*command, "--png", str(tmp_path / f"{n}.png")], stdout=subprocess.PIPE, text=True)
+        for n in range(3)
+    ]
+    outputs = [rank.communicate(timeout=100)[0] for rank in ranks]
+    assert all("train: 60000x28x28" in output for output in outputs)
+    assert len(Counting.asked) == 4
+
+
+def test_a_mirror_that_serves_something_else_is_noticed(mirror: str, tmp_path: Path) -> None:
+    options = ("--dataset", "fashion-mnist", "--mirror", mirror, "--data-dir", str(tmp_path))
+    done = trainer(*options)
+    assert done.returncode == 1
+    assert "expected md5 f4a8712d7a061bf5bd6d2ca38dc4d50a, found 6bbc9ace" in done.stderr
+
+
+def test_inspect_describes_mnist(mnist: Path, tmp_path: Path) -> None:
+    png = tmp_path / "samples.png"
+    done = trainer("inspect", "--data-dir", str(mnist), "--png", str(png))
+    assert "train: 60000x28x28 torch.uint8 mean=0.1307 std=0.3081 classes=[5923, 6742, 5958," in done.stdout
+    assert "test: 10000x28x28" in done.stdout
+    with Image.open(png) as picture:
+        assert picture.size == (560, 350)
+
+
+def test_a_validation_split_is_cut_off_the_training_images(mnist: Path, tmp_path: Path) -> None:
+    done = trainer("inspect", "--validation", "--data-dir", str(mnist), "--png", str(tmp_path / "s.png"))
+    assert "train: 55000x28x28" in done.stdout
+    assert "validation: 5000x28x28" in done.stdout
+
+
+def test_auto_is_what_the_data_directory_holds_else_digits(mnist: Path, tmp_path: Path) -> None:
+    png = str(tmp_path / "s.png")
+    assert "mnist from /mnist" in trainer("inspect", "--data-dir", str(mnist), "--png", png).stdout
+    assert (
+        "digits from /datasets/digits" in trainer("inspect", "--data-dir", str(tmp_path), "--png", png).stdout
+    )
+
+
+def test_evaluate_says_what_the_job_said(job: Job) -> None:
+    output = job.train("--epochs", "2")
+    reported = re.findall(r"^(?:accuracy|loss)=.*$", output, re.MULTILINE)[-2:]
+    for model in (job.volume / "mnist_cnn.pt", job.folder() / "mnist_cnn.pt"):
+        done = trainer("evaluate", str(model), "--dataset", "digits")
+        assert done.stdout.splitlines() == reported
+
+
+def test_predict_reads_pictures(job: Job, tmp_path: Path) -> None:
+    job.train("--epochs", "12", "--log-interval", "1000")
+    paths = []
+    raw = Path("/datasets/digits/t10k-images-idx3-ubyte").read_bytes()[16:]
+    labels = Path("/datasets/digits/t10k-labels-idx1-ubyte").read_bytes()[8:]
+    for number in range(20):
+        picture = Image.frombytes("L", (28, 28), raw[784 * number : 784 * (number + 1)])
+        if number % 2:
+            picture = Image.eval(picture, lambda grey: 255 - grey).resize((56, 56))
+        paths.append(tmp_path / f"{number}.png")
+        picture.save(paths[-1])
+    done = trainer("predict", str(job.volume / "mnist_cnn.pt"), *map(str, paths))
+    found = [int(line.rsplit(": ", 1)[1].split()[0]) for line in done.stdout.splitlines()]
+    assert sum(one == label for one, label in zip(found, labels, strict=False)) >= 17
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mnist_cnn.pt"
+    path.write_bytes(b"nonsense")
+    done = trainer("evaluate", str(path))
+    assert done.returncode == 1
+    assert "is not a whole state_dict" in done.stderr
+    assert "No such file" in trainer("predict", str(tmp_path / "missing.pt"), "x.png").stderr

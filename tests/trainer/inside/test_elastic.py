@@ -1,0 +1,67 @@
+"""Jobs of an ElasticPolicy, whose pods get a rendezvous and no rank."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.inside.conftest import PATIENCE_S, Job
+from trainer import elastic
+
+OPTIONS = ("--epochs", "4", "--log-interval", "5", "--timeout", "30")
+
+
+def start(job: Job, log: Path) -> subprocess.Popen[bytes]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    environ |= {
+        "OMP_NUM_THREADS": "1",
+        "TRAINER_MODEL_DIR": str(job.volume),
+        "TRAINER_RUN": "elastic",
+        "TRAINER_DATASET": "digits",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"localhost:{port}",
+        "PET_RDZV_ID": "job",
+        "PET_NNODES": "1",
+        "PET_NPROC_PER_NODE": "2",
+        "PET_MAX_RESTARTS": "3",
+    }
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", "trainer", *OPTIONS], env=environ, stdout=file, stderr=file
+        )
+
+
+def children(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, tmp_path: Path) -> None:
+    job.train(*OPTIONS, world=2, run="static")
+    agent = start(job, log := tmp_path / "log")
+    metrics = job.folder("elastic") / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while not (metrics.exists() and '"step": 10,' in metrics.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(children(agent.pid)[0], signal.SIGKILL)
+    try:
+        assert agent.wait(PATIENCE_S) == 0
+    finally:
+        agent.kill()
+        print(log.read_text())
+    assert job.model("elastic") == job.model("static")
+
+
+def test_only_a_rendezvous_without_a_rank_calls_for_torchrun() -> None:
+    assert elastic.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400"})
+    assert not elastic.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400", "RANK": "0"})
+    assert not elastic.wanted({"PET_MASTER_ADDR": "job-master-0"})
+
+
+def test_a_pod_gives_its_address_not_its_name() -> None:
+    assert elastic.own_address("127.0.0.1:29400") == "127.0.0.1"

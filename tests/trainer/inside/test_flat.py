@@ -1,0 +1,54 @@
+"""One buffer for all parameters changes nothing about what is computed."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.nn import functional
+
+from trainer import networks
+from trainer.flat import Flat
+from trainer.optimizers import OPTIMIZERS
+from trainer.recipes import RECIPES
+
+PLAIN = {
+    "published-sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.5),
+    "published-adadelta": lambda parameters: torch.optim.Adadelta(parameters, lr=0.01),
+    "fast": lambda parameters: torch.optim.Adam(parameters, lr=0.01, betas=(0.7, 0.9)),
+}
+
+
+@pytest.mark.parametrize("recipe", PLAIN)
+def test_steps_are_those_of_torch_optim(recipe: str) -> None:
+    settings = RECIPES[recipe]
+    network, plain = networks.build("lenet", seed=3), networks.build("lenet", seed=3)
+    flat, theirs = Flat(network), PLAIN[recipe](plain.parameters())
+    ours = OPTIMIZERS[settings.optimizer](settings, flat.values)
+    x, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
+    for count in range(3):
+        flat.buffer.zero_()
+        functional.cross_entropy(network(x), labels).backward()
+        ours.step(flat.values, flat.gradients, 0.01, count)
+        theirs.zero_grad()
+        functional.cross_entropy(plain(x), labels).backward()
+        theirs.step()
+    for one, other in zip(network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_never_imports_the_compiler() -> None:
+    code = (
+        "import sys; from trainer.__main__ import main; main(['--dataset', 'digits', '--model-dir', '/nowhere']); "
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_parameters_and_gradients_live_in_the_buffers() -> None:
+    network = networks.build("fast", seed=1)
+    flat = Flat(network)
+    network(torch.randn(2, 1, 28, 28)).sum().backward()
+    assert flat.gradients.abs().sum() > 0
+    flat.values.zero_()
+    assert all(parameter.abs().sum() == 0 for parameter in network.parameters())

@@ -1,0 +1,73 @@
+"""Killed at a random moment, started again: the weights are those of a run that nobody disturbed."""
+
+import os
+import random
+import signal
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from tests.inside.conftest import Job
+
+OPTIONS = ("--epochs", "4", "--log-interval", "5", "--network", "lenet")
+KILLS = int(os.environ.get("KILLS", "2"))
+TERMINATED = 128 + signal.SIGTERM
+RETRY = 138
+
+
+@dataclass(frozen=True)
+class Whole:
+    model: bytes
+    seconds: float
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    job = Job(tmp_path_factory.mktemp("undisturbed") / "volume")
+    job.volume.mkdir()
+    began = time.monotonic()
+    job.train(*OPTIONS, world=2)
+    return Whole(job.model(), time.monotonic() - began)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("trial", range(KILLS))
+def test_kill_9_changes_nothing(job: Job, undisturbed: Whole, rank: int, trial: int) -> None:
+    ranks = job.start(*OPTIONS, world=2)
+    time.sleep(random.uniform(0.1, 0.95) * undisturbed.seconds)
+    ranks.kill(rank)
+    ranks.supervise()
+    assert job.model() == undisturbed.model
+
+
+def wait_for_steps(job: Job) -> None:
+    deadline = time.monotonic() + 60
+    path = job.folder() / "metrics.jsonl"
+    while time.monotonic() < deadline:
+        if path.exists() and '"step": 10,' in path.read_text():
+            return
+        time.sleep(0.02)
+    raise AssertionError("the job made no step in a minute")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_sigterm_loses_no_whole_step(job: Job, undisturbed: Whole, rank: int) -> None:
+    ranks = job.start(*OPTIONS, world=2)
+    wait_for_steps(job)
+    ranks.kill(rank, signal.SIGTERM)
+    statuses = ranks.wait()
+    assert statuses[rank] == TERMINATED
+    assert statuses[1 - rank] == RETRY, ranks.output[1 - rank]
+    output = job.train(*OPTIONS, world=2)
+    assert "resumed at epoch 1, image" in output or "resumed at epoch 2" in output
+    assert "image 0" not in output.splitlines()[0], "it goes on in the middle of an epoch"
+    assert job.model() == undisturbed.model
+
+
+def test_a_lost_peer_is_explained(job: Job) -> None:
+    ranks = job.start(*OPTIONS, world=2)
+    wait_for_steps(job)
+    ranks.kill(1)
+    assert ranks.wait() == [RETRY, -signal.SIGKILL]
+    assert "error: rank 0 lost another replica" in ranks.output[0]

@@ -1,0 +1,80 @@
+import pytest
+
+from trainer import options
+from trainer.recipes import RECIPES, Optimizer, Schedule, learning_rate
+
+
+def test_every_published_option_is_taken() -> None:
+    arguments = (
+        "--batch-size 32 --test-batch-size 500 --epochs 15 --lr 0.5 --momentum 0.9 --gamma 0.8 --no-cuda --seed 7 "
+        "--log-interval 256 --save-model --dir /tmp/logs --backend gloo"
+    )
+    config = options.parse(arguments.split(), {})
+    assert (config.batch_size, config.test_batch_size, config.epochs, config.seed) == (32, 500, 15, 7)
+    assert (config.settings.lr, config.settings.momentum, config.settings.gamma) == (0.5, 0.9, 0.8)
+    assert config.no_cuda
+    assert config.save_model
+    assert (config.log_interval, str(config.log_dir), config.backend) == (256, "/tmp/logs", "gloo")
+
+
+def test_an_unknown_option_is_warned_about_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert options.parse(["--epochs=2", "--cuda-streams", "4"], {"RANK": "0"}).epochs == 2
+    assert "unknown options are ignored: --cuda-streams 4" in capsys.readouterr().err
+    options.parse(["--cuda-streams", "4"], {"RANK": "1"})
+    assert capsys.readouterr().err == ""
+
+
+def test_both_batch_sizes_are_an_error() -> None:
+    with pytest.raises(options.OptionError, match="leave one of them out"):
+        options.parse(["--batch-size", "64", "--global-batch-size", "128"], {})
+
+
+def test_batch_size_is_per_replica_and_recipes_state_a_global_batch() -> None:
+    assert options.parse(["--batch-size", "64"], {}).global_batch(3) == 192
+    assert options.parse([], {}).global_batch(3) == 64
+    assert options.parse(["--global-batch-size", "96"], {}).global_batch(3) == 96
+
+
+def test_defaults_are_the_published_ones() -> None:
+    config = options.parse([], {})
+    assert (config.network, config.recipe, config.epochs) == ("lenet", "published-sgd", 1)
+    assert (config.settings.lr, config.settings.momentum, config.settings.global_batch) == (0.01, 0.5, 64)
+
+
+@pytest.mark.parametrize(
+    ("preset", "network", "recipe", "backend"),
+    [
+        ("pytorch-simple", "lenet", "published-sgd", None),
+        ("traindb", "lenet", "published-sgd", None),
+        ("convnet", "convnet", "published-adadelta", None),
+        ("nccl", "lenet", "published-sgd", "nccl"),
+    ],
+)
+def test_the_preset_of_the_image_sets_the_defaults(
+    preset: str, network: str, recipe: str, backend: str | None
+) -> None:
+    config = options.parse([], {"TRAINER_PRESET": preset})
+    assert (config.network, config.recipe, config.backend) == (network, recipe, backend)
+
+
+def test_an_option_overrides_the_environment() -> None:
+    environ = {"TRAINER_DATASET": "mnist", "TRAINER_RUN": "a"}
+    assert options.parse([], environ).dataset == "mnist"
+    assert options.parse(["--dataset", "digits", "--run", "b"], environ).dataset == "digits"
+    assert options.parse(["--dataset", "digits", "--run", "b"], environ).run == "b"
+
+
+def test_adadelta_steps_its_learning_rate_down_after_each_epoch() -> None:
+    recipe = RECIPES["published-adadelta"]
+    assert (recipe.optimizer, recipe.schedule) == (Optimizer.ADADELTA, Schedule.STEP)
+    assert [learning_rate(recipe, done, 14) for done in (0, 0.99, 1, 2.5)] == pytest.approx([1, 1, 0.7, 0.49])
+
+
+def test_one_cycle_rises_and_falls() -> None:
+    recipe = RECIPES["fast"]
+    rates = [learning_rate(recipe, done / 100, 1) for done in range(101)]
+    top = rates.index(max(rates))
+    assert rates[top] == pytest.approx(recipe.lr, rel=0.05)
+    assert rates[:top] == sorted(rates[:top])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert min(rates) >= 0

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Run the trainer's tests inside a trainer image, on real MNIST where it is at hand.
+#
+#   tests/trainer/run_in_image.sh IMAGE [PYTEST ARGUMENT...]
+#
+# KILLS is how often each rank is killed (default 2; 10 makes the 20 of `make test-full`).
+# TRAINSTACK_MNIST names the folder with MNIST's IDX files (default ../shared/data/mnist beside the clone).
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+image=$1
+shift
+mnist=$(cd "$root" && realpath -m "${TRAINSTACK_MNIST:-../shared/data/mnist}")
+
+docker build --quiet --file "$root/tests/trainer/Dockerfile" --build-arg IMAGE="$image" --tag trainstack/trainer-tests \
+  "$root" > /dev/null
+if [ -d "$mnist" ]; then
+  set -- --volume "$mnist:/mnist:ro" trainstack/trainer-tests "$@"
+else
+  set -- trainstack/trainer-tests "$@"
+fi
+exec docker run --rm --init --network none --read-only --tmpfs /tmp:exec --env KILLS "$@"

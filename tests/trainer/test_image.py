@@ -1,0 +1,122 @@
+"""The trainer image as it is built and run: its tests inside it, its two targets, its presets, baked data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
+MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
+BASE = os.environ.get("TRAINSTACK_CPU_BASE", "debian:trixie-slim")
+NAME = "trainstack/trainer-test"
+LARGEST = 900e6  # bytes; a fresh cluster's nodes pull the image
+
+
+def docker(*arguments: str, text: str | None = None) -> str:
+    done = subprocess.run(["docker", *arguments], cwd=ROOT, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build(target: str, tag: str, *arguments: str) -> str:
+    options = [f"--build-arg={argument}" for argument in (f"CPU_BASE={BASE}", *arguments)]
+    tags = ["--tag", f"{NAME}:{tag}", "--target", target]
+    docker("build", "--quiet", "--file", "Dockerfile_training", *tags, *options, ".")
+    return f"{NAME}:{tag}"
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    return build("cpu", "cpu")
+
+
+@pytest.fixture(scope="module")
+def baked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image with MNIST in a folder, as DATA_IMAGE wants it."""
+    if not MNIST.is_dir():
+        pytest.skip("needs the real MNIST: set TRAINSTACK_MNIST")
+    dockerfile = tmp_path_factory.mktemp("data") / "Dockerfile"
+    dockerfile.write_text("FROM scratch\nCOPY *.gz /some-name/\n")
+    name = f"{NAME}:data"
+    docker("build", "--quiet", "--tag", name, "--file", str(dockerfile), str(MNIST))
+    yield name
+    docker("rmi", name)
+
+
+def inside(image: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(ROOT / "tests/trainer/run_in_image.sh"), image, "-q", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_trainers_own_tests_pass_inside_the_image(image: str) -> None:
+    done = inside(image)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+def test_twenty_kills_of_either_rank_change_nothing(image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILLS", "10")
+    done = inside(image, "-k", "kill_9")
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    assert "20 passed" in done.stdout
+
+
+def test_the_image_is_small(image: str) -> None:
+    assert int(docker("image", "inspect", "--format", "{{.Size}}", image)) <= LARGEST
+
+
+def test_it_runs_as_a_user_of_group_zero(image: str) -> None:
+    found = docker(
+        "run", "--rm", "--entrypoint", "sh", image, "-c", "id -u; id -g; touch /opt/mnist/models/x && echo ok"
+    )
+    assert found.split() == ["1000", "0", "ok"]
+
+
+def test_scikit_learn_stays_out(image: str) -> None:
+    program = "import importlib.util as u; print(u.find_spec('sklearn'))"
+    assert docker("run", "--rm", "--entrypoint", "python3", image, "-c", program).strip() == "None"
+
+
+@pytest.mark.parametrize(
+    ("preset", "network", "recipe"),
+    [("traindb", "lenet", "published-sgd"), ("convnet", "convnet", "published-adadelta")],
+)
+def test_a_preset_sets_what_the_manifest_leaves_out(preset: str, network: str, recipe: str) -> None:
+    name = build("cpu", preset, f"PRESET={preset}")
+    script = "python3 -m trainer --epochs 1 > /dev/null && cat models/runs/*/config.json"
+    config = json.loads(docker("run", "--rm", "--entrypoint", "sh", name, "-c", script))
+    assert (config["network"], config["recipe"]) == (network, recipe)
+
+
+def test_the_gpu_target_takes_the_same_steps_over_another_base(baked: str) -> None:
+    base = build("debian-torch", "base")
+    name = build("gpu", "gpu", f"GPU_BASE={base}", "PRESET=convnet", f"DATA_IMAGE={baked}")
+    labels = json.loads(docker("image", "inspect", "--format", "{{json .Config.Labels}}", name))
+    assert (labels["trainstack.target"], labels["trainstack.preset"]) == ("gpu", "convnet")
+    described = docker("run", "--rm", name, "inspect", "--png", "/tmp/samples.png")
+    assert "mnist from /datasets/mnist" in described, "baked data is what `auto` finds"
+    assert "train: 60000x28x28" in described
+
+
+def test_damaged_data_is_not_baked(tmp_path: Path) -> None:
+    if not MNIST.is_dir():
+        pytest.skip("needs the real MNIST: set TRAINSTACK_MNIST")
+    for file in MNIST.glob("*.gz"):
+        (tmp_path / file.name).write_bytes(file.read_bytes()[:20_000])
+    name = f"{NAME}:damaged"
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY *.gz /\n")
+    docker("build", "--quiet", "--tag", name, str(tmp_path))
+    command = ["docker", "build", "--file", "Dockerfile_training", "--target", "cpu"]
+    command += [f"--build-arg=CPU_BASE={BASE}", f"--build-arg=DATA_IMAGE={name}", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    docker("rmi", name)
+    assert done.returncode != 0
+    assert "train-images-idx3-ubyte.gz is not a whole .gz file" in done.stdout + done.stderr

@@ -1,0 +1,55 @@
+"""A Pulumi mock that records what a program registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+REFERENCE = "trainstack-dev-registry:5000/trainstack/trainer@sha256:" + "a" * 64
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "pulumi-python:dynamic/trainstack:KindCluster": {
+        "instance": "one",
+        "nodes": ["trainstack-dev-control-plane"],
+        "kubeconfig": "apiVersion: v1",
+    },
+    "pulumi-python:dynamic/trainstack:Registry": {"container": "c0ffee"},
+    "pulumi-python:dynamic/trainstack:BuiltImage": {"image": "trainstack/trainer:0"},
+    "pulumi-python:dynamic/trainstack:RegistryImage": {
+        "digest": "sha256:" + "a" * 64,
+        "reference": REFERENCE,
+    },
+    "pulumi-python:dynamic/trainstack:RepositoryImage": {
+        "digest": "sha256:" + "b" * 64,
+        "reference": "registry.example/trainer@sha256:" + "b" * 64,
+    },
+    "pulumi-python:dynamic/trainstack:Run": {"jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1},
+}
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Answers as the providers would; `registered` holds every custom resource in the order of its registration."""
+
+    def __init__(self) -> None:
+        self.registered: list[pulumi.runtime.MockResourceArgs] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        outputs = {**args.inputs, **OUTPUTS.get(args.typ, {})}
+        if args.typ.startswith("kubernetes:"):
+            outputs["metadata"] = {**outputs.get("metadata", {}), "uid": f"uid-of-{args.name}"}
+        self.registered.append(args)
+        return args.name, outputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        return {}, []
+
+    def of(self, typ: str) -> list[pulumi.runtime.MockResourceArgs]:
+        return [args for args in self.registered if args.typ == typ]
+
+    def manifests(self) -> dict[str, dict[str, Any]]:
+        """Registered Kubernetes objects by `Kind/name`."""
+        return {
+            f"{args.inputs['kind']}/{args.inputs['metadata']['name']}": args.inputs
+            for args in self.registered
+            if args.typ.startswith("kubernetes:")
+        }

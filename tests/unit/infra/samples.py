@@ -1,0 +1,92 @@
+"""Stacks and manifests that several tests start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infra.config import Stack, from_raw
+from infra.job.pod import Placement
+
+IMAGE = "registry.example/trainer@sha256:" + "0" * 64
+JOB: dict[str, Any] = {
+    "name": "pytorch-simple",
+    "command": ["python3", "/opt/pytorch-mnist/mnist.py"],
+    "training": {"epochs": 1, "dataset": "auto", "digitsEpochs": 12},
+}
+
+
+def stack(name: str = "dev", **sections: Any) -> Stack:
+    given = sections if {"job", "jobs"} & set(sections) else {"job": JOB, **sections}
+    return from_raw(name, given, f"stacks/Pulumi.{name}.yaml")
+
+
+def placement(**changes: Any) -> Placement:
+    usual: dict[str, Any] = {
+        "image": IMAGE,
+        "namespace": "kubeflow",
+        "claim": "models",
+        "mount_path": "/opt/mnist/models",
+        "data_claim": "data",
+        "dataset": None,
+    }
+    return Placement(**(usual | changes))
+
+
+OVERLAY: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
+    *(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.kubeflow.org"},
+            "spec": {"group": "kubeflow.org"},
+        }
+        for plural in ("pytorchjobs", "tfjobs")
+    ),
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "training-operator-webhook-cert", "namespace": "kubeflow"},
+        "data": {},
+        "type": "Opaque",
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
+        "spec": {"ports": [{"port": 443}]},
+    },
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
+        "spec": {
+            "template": {
+                "metadata": {"labels": {"control-plane": "kubeflow-training-operator"}},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "training-operator",
+                            "image": "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e",
+                            "readinessProbe": {
+                                "httpGet": {"path": "/readyz", "port": 8081},
+                                "periodSeconds": 15,
+                            },
+                            "volumeMounts": [],
+                        }
+                    ],
+                    "volumes": [],
+                },
+            }
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validator.training-operator.kubeflow.org"},
+        "webhooks": [
+            {"name": kind, "clientConfig": {"service": {"path": f"/validate-kubeflow-org-v1-{kind}"}}}
+            for kind in ("pytorchjob", "tfjob")
+        ],
+    },
+]

@@ -1,0 +1,184 @@
+"""The PyTorchJob as a function of the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.config.training import Dataset
+from infra.job.manifest import manifest, run_of
+from infra.job.pod import words
+from tests.unit.infra.samples import IMAGE, JOB, placement, stack
+
+
+def built(given: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
+    return manifest(stack(job=given or JOB).jobs[0], placement(**place))
+
+
+def pod(job: dict[str, Any], replica: str = "Master") -> dict[str, Any]:
+    template: dict[str, Any] = job["spec"]["pytorchReplicaSpecs"][replica]["template"]
+    return template
+
+
+def container(job: dict[str, Any], replica: str = "Master") -> dict[str, Any]:
+    found: dict[str, Any] = pod(job, replica)["spec"]["containers"][0]
+    return found
+
+
+def environment(job: dict[str, Any]) -> dict[str, str]:
+    return {entry["name"]: entry["value"] for entry in container(job)["env"]}
+
+
+def test_dev_is_the_published_job() -> None:
+    job = built()
+    replicas = job["spec"]["pytorchReplicaSpecs"]
+    assert {kind: replica["replicas"] for kind, replica in replicas.items()} == {"Master": 1, "Worker": 1}
+    assert {replica["restartPolicy"] for replica in replicas.values()} == {"OnFailure"}
+    assert container(job)["command"] == ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]
+    assert container(job)["name"] == "pytorch", "the operator looks for this name"
+    assert "args" not in container(job)
+
+
+def test_without_a_command_the_options_are_args_of_two_words() -> None:
+    job = built({"name": "x", "training": {"epochs": 15, "seed": 7, "logInterval": 256}})
+    assert "command" not in container(job), "the image's entry point does the rest"
+    assert container(job)["args"] == ["--epochs", "15", "--seed", "7", "--log-interval", "256"]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "epochs"), [(Dataset.DIGITS, "--epochs=12"), (Dataset.MNIST, "--epochs=1")]
+)
+def test_only_digits_take_their_own_number_of_epochs(dataset: Dataset, epochs: str) -> None:
+    command, _ = words(stack().jobs[0], dataset)
+    assert command[-1] == epochs
+
+
+def test_pods_pass_restricted_pod_security() -> None:
+    context = container(built())["securityContext"]
+    assert context["runAsNonRoot"]
+    assert context["readOnlyRootFilesystem"]
+    assert not context["allowPrivilegeEscalation"]
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert all("hostPath" not in volume for volume in pod(built())["spec"]["volumes"])
+
+
+def test_only_the_model_volume_and_tmp_are_writable() -> None:
+    mounts = {
+        mount["mountPath"]: mount.get("readOnly", False) for mount in container(built())["volumeMounts"]
+    }
+    assert mounts == {"/opt/mnist/models": False, "/tmp": False, "/data": True}
+
+
+def test_the_run_id_names_the_folder_and_a_label() -> None:
+    job = built()
+    run = run_of(job)
+    assert environment(job)["TRAINER_RUN"] == run
+    assert pod(job)["metadata"]["labels"]["trainstack/run"] == run
+    assert run.startswith("pytorch-simple-")
+    assert len(run) == len("pytorch-simple-") + 8
+
+
+def test_the_same_spec_is_the_same_run_and_a_changed_one_is_not() -> None:
+    assert run_of(built()) == run_of(built())
+    assert run_of(built()) != run_of(built(image=IMAGE.replace("0", "1")))
+
+
+def test_the_name_is_the_configured_one() -> None:
+    assert built()["metadata"]["name"] == "pytorch-simple"
+
+
+@pytest.mark.parametrize("replica", ["Master", "Worker"])
+def test_pods_carry_the_older_labels(replica: str) -> None:
+    labels = pod(built(), replica)["metadata"]["labels"]
+    assert labels["job-name"] == labels["pytorch_job_name"] == "pytorch-simple"
+    assert labels["replica-type"] == replica.lower()
+
+
+def test_torchrun_starts_one_process_in_a_pod() -> None:
+    assert built()["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
+
+
+def test_gpus_shared_memory_and_nccl() -> None:
+    job = built(
+        {
+            "name": "x",
+            "training": {"backend": "nccl"},
+            "resources": {"gpu": 1},
+            "shmSize": "1Gi",
+            "nccl": {"socketInterface": "eth0", "debug": "INFO", "disableInfiniband": True},
+            "tolerations": [{"key": "nvidia.com/gpu"}],
+            "runtimeClass": "nvidia",
+            "nodeSelector": {"gpu": "yes"},
+        }
+    )
+    assert container(job)["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}} in pod(job)["spec"][
+        "volumes"
+    ]
+    env = environment(job)
+    assert (env["NCCL_SOCKET_IFNAME"], env["NCCL_DEBUG"], env["NCCL_IB_DISABLE"]) == ("eth0", "INFO", "1")
+    assert pod(job)["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    assert pod(job)["spec"]["runtimeClassName"] == "nvidia"
+    assert pod(job)["spec"]["nodeSelector"] == {"gpu": "yes"}
+
+
+def test_every_field_of_the_run_policy_is_handed_on() -> None:
+    policy = {
+        "backoffLimit": 2,
+        "activeDeadlineSeconds": 60,
+        "ttlSecondsAfterFinished": 5,
+        "cleanPodPolicy": "Running",
+        "suspend": True,
+        "schedulingPolicy": {
+            "minAvailable": 2,
+            "queue": "q",
+            "minResources": {"cpu": "2"},
+            "priorityClass": "high",
+        },
+    }
+    assert built({"name": "x", "runPolicy": policy})["spec"]["runPolicy"] == policy
+
+
+def test_an_elastic_job() -> None:
+    job = built(
+        {
+            "name": "x",
+            "replicas": {"master": None, "worker": 3},
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 5, "rdzvPort": 29400},
+            "nprocPerNode": 2,
+        }
+    )
+    assert list(job["spec"]["pytorchReplicaSpecs"]) == ["Worker"]
+    assert job["spec"]["elasticPolicy"] == {
+        "minReplicas": 1,
+        "maxReplicas": 3,
+        "maxRestarts": 5,
+        "rdzvPort": 29400,
+        "rdzvBackend": "c10d",
+    }
+    assert job["spec"]["nprocPerNode"] == "2"
+
+
+def test_annotations_labels_priority_and_pull_secrets() -> None:
+    job = built(
+        {
+            "name": "x",
+            "annotations": {"sidecar.istio.io/inject": "false"},
+            "labels": {"team": "vision"},
+            "priorityClass": "high",
+            "imagePullSecrets": ["registry"],
+        }
+    )
+    assert pod(job)["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    assert pod(job)["metadata"]["labels"]["team"] == job["metadata"]["labels"]["team"] == "vision"
+    assert pod(job)["spec"]["priorityClassName"] == "high"
+    assert pod(job)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_replicas_spread_only_where_there_are_several_nodes() -> None:
+    assert "topologySpreadConstraints" not in pod(built(nodes=1))["spec"]
+    assert (
+        pod(built(nodes=2))["spec"]["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
+    )

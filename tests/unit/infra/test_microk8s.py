@@ -1,0 +1,154 @@
+"""MicroK8s against stand-in executables that follow its documents; a real one cannot be had on our machines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.dynamic import GONE
+from infra.microk8s import commands
+from infra.microk8s.providers import ImportedImageProvider, MicroK8sProvider
+from tests.unit.infra import microk8s_standin
+
+CHANNEL = "1.34/stable"
+
+
+@pytest.fixture
+def props(tmp_path: Path) -> dict[str, Any]:
+    return {
+        "channel": CHANNEL,
+        "addons": ["dns", "hostpath-storage"],
+        "marker": str(tmp_path / "clusters" / "microk8s.json"),
+        "kubeconfigPath": str(tmp_path / "kubeconfig" / "microk8s.yaml"),
+    }
+
+
+@pytest.fixture
+def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+def state(file: Path) -> dict[str, Any]:
+    known: dict[str, Any] = json.loads(file.read_text())
+    return known
+
+
+def called(file: Path, *words: str) -> bool:
+    return any(call[: len(words)] == list(words) for call in state(file)["calls"])
+
+
+def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder)
+    made = MicroK8sProvider().create(props)
+    assert state(file)["channel"] == CHANNEL
+    assert state(file)["enabled"] == ["dns", "hostpath-storage"]
+    assert made.outs is not None
+    assert made.outs["ours"] is True
+    assert Path(props["kubeconfigPath"]).stat().st_mode & 0o777 == 0o600, "it holds an administrator's token"
+
+
+def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder)
+    provider = MicroK8sProvider()
+    provider.create(props)
+    provider.delete("microk8s", props)
+    assert not state(file)["installed"]
+    assert state(file)["purged"]
+    assert not Path(props["kubeconfigPath"]).exists()
+
+
+def test_one_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
+    provider = MicroK8sProvider()
+    made = provider.create(props)
+    provider.delete("microk8s", props)
+    assert made.outs is not None
+    assert made.outs["ours"] is False
+    assert state(file)["installed"]
+    assert state(file)["channel"] == "1.33/stable"
+    assert not called(file, "snap", "install")
+    assert not called(file, "snap", "remove")
+
+
+def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder, faults={"stuck": True})
+    provider = MicroK8sProvider()
+    with pytest.raises(commands.MicroK8sError, match="not ready after"):
+        provider.create(props)
+    file.write_text(json.dumps(state(file) | {"faults": {}}))
+    made = provider.create(props)
+    assert made.outs is not None
+    assert made.outs["ours"] is True
+
+
+def test_a_stopped_one_is_started(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder, installed=True, running=False)
+    MicroK8sProvider().create(props)
+    assert state(file)["running"]
+
+
+def test_a_slow_start_is_waited_for(bin_folder: Path, props: dict[str, Any]) -> None:
+    microk8s_standin.install(bin_folder, faults={"slow": 3})
+    assert MicroK8sProvider().create(props).id == "microk8s"
+
+
+@pytest.mark.parametrize(
+    ("faults", "channel", "message"),
+    [
+        (
+            {},
+            "9.99/stable",
+            "(?s)cannot be installed from channel 9.99/stable.*not available.*fix: `snap info",
+        ),
+        ({"denied": True}, CHANNEL, "Insufficient permissions"),
+        ({"addon": "dns"}, CHANNEL, "(?s)add-on dns cannot be enabled.*connection refused"),
+        ({"stuck": True}, CHANNEL, "(?s)not ready after.*microk8s inspect"),
+    ],
+)
+def test_a_failure_says_what_and_how_to_go_on(
+    bin_folder: Path, props: dict[str, Any], faults: dict[str, Any], channel: str, message: str
+) -> None:
+    microk8s_standin.install(bin_folder, faults=faults)
+    with pytest.raises(RuntimeError, match=message):
+        MicroK8sProvider().create(props | {"channel": channel})
+
+
+def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder)
+    provider = MicroK8sProvider()
+    provider.create(props)
+    assert provider.read("microk8s", props).id == "microk8s"
+    file.write_text(json.dumps(state(file) | {"installed": False}))
+    assert provider.read("microk8s", props).id == GONE
+
+
+def test_a_changed_channel_moves_one_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder)
+    provider = MicroK8sProvider()
+    made = provider.create(props)
+    wanted = props | {"channel": "1.34/edge"}
+    assert provider.diff("microk8s", made.outs or {}, wanted).changes
+    provider.update("microk8s", made.outs or {}, wanted)
+    assert state(file)["channel"] == "1.34/edge"
+
+
+def test_nothing_changed_means_no_difference(bin_folder: Path, props: dict[str, Any]) -> None:
+    microk8s_standin.install(bin_folder)
+    provider = MicroK8sProvider()
+    made = provider.create(props)
+    assert provider.diff("microk8s", made.outs or {}, props).changes is False
+
+
+def test_an_image_is_imported_from_the_engine(bin_folder: Path) -> None:
+    file = microk8s_standin.install(bin_folder, installed=True, running=True)
+    made = ImportedImageProvider().create({"image": "trainstack/trainer:abc", "instance": "one"})
+    assert state(file)["imported"] == ["archive of trainstack/trainer:abc"]
+    assert made.outs is not None
+    assert made.outs["reference"] == "trainstack/trainer:abc"

@@ -1,0 +1,145 @@
+"""Upstream's manifests as we change them, and what of them is ours to install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.config import ConfigError
+from infra.discovery import Found, judge
+from infra.labels import STACK
+from infra.training_operator import overlay, patches
+from infra.training_operator.plan import plan
+from tests.unit.infra.samples import OVERLAY, stack
+
+IMAGE = "registry.example/operator@sha256:" + "0" * 64
+
+
+@pytest.fixture
+def objects() -> list[dict[str, Any]]:
+    return patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37")
+
+
+def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = (each for each in objects if each["kind"] == kind)
+    return found
+
+
+def test_the_crd_comes_first_and_alone(objects: list[dict[str, Any]]) -> None:
+    assert objects[0]["metadata"]["name"] == patches.CRD
+    assert [each["kind"] for each in objects].count(patches.CRD_KIND) == 1
+
+
+def test_only_the_webhook_of_pytorchjobs_stays(objects: list[dict[str, Any]]) -> None:
+    hooks = one(objects, "ValidatingWebhookConfiguration")["webhooks"]
+    assert [hook["name"] for hook in hooks] == ["pytorchjob"]
+
+
+def test_the_operator_runs_our_images_restricted_and_limited(objects: list[dict[str, Any]]) -> None:
+    pod = one(objects, "Deployment")["spec"]["template"]["spec"]
+    manager = pod["containers"][0]
+    assert manager["image"] == IMAGE
+    assert "--pytorch-init-container-image=busybox:1.37" in manager["args"]
+    assert set(manager["resources"]["limits"]) == {"cpu", "memory"}
+    assert manager["securityContext"]["readOnlyRootFilesystem"]
+    assert pod["securityContext"]["runAsNonRoot"]
+
+
+def test_the_init_container_is_a_list_the_operator_can_read(objects: list[dict[str, Any]]) -> None:
+    text = one(objects, "ConfigMap")["data"][patches.INIT_TEMPLATE]
+    filled = text.replace("{{.MasterAddr}}", "job-master-0").replace("{{.InitContainerImage}}", "busybox")
+    (container,) = yaml.safe_load(filled)
+    assert "job-master-0 23456" in container["command"][2], "it waits for the port, not only for the name"
+    assert container["securityContext"]["runAsNonRoot"]
+
+
+def test_certificates_are_left_to_the_operator(objects: list[dict[str, Any]]) -> None:
+    assert "data" not in one(objects, "Secret")
+
+
+def test_every_object_says_whose_it_is(objects: list[dict[str, Any]]) -> None:
+    assert {each["metadata"]["labels"][STACK] for each in objects} == {"dev"}
+
+
+def test_the_overlay_stays_as_it_was(objects: list[dict[str, Any]]) -> None:
+    assert "resources" not in OVERLAY[5]["spec"]["template"]["spec"]["containers"][0]
+
+
+def labelled(name: str, owner: str | None = None) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {STACK: owner} if owner else None}}
+
+
+def test_what_another_stack_made_is_foreign() -> None:
+    found = judge("dev", [labelled("kubeflow", "gpu"), labelled("mine", "dev")], [labelled("crd")], [], [])
+    assert found.namespaces == {"kubeflow"}
+    assert found.crd
+    assert not found.operator
+
+
+def test_gpus_of_all_nodes_count() -> None:
+    nodes = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
+    assert judge("dev", [], [], [], nodes).gpus == 2
+
+
+def test_auto_uses_what_was_there() -> None:
+    found = Found(namespaces=frozenset({"kubeflow"}), crd=True, operator=True)
+    planned = plan(stack(operator={"install": "auto"}), found)
+    assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ())
+
+
+def test_auto_installs_what_is_missing() -> None:
+    planned = plan(stack(), Found())
+    assert (planned.crd, planned.operator, planned.namespaces) == (True, True, ("kubeflow",))
+
+
+def test_never_installs_nothing_but_the_namespace_of_the_job() -> None:
+    known = stack(operator={"install": "never"}, cluster={"namespace": "team"})
+    planned = plan(known, Found(namespaces=frozenset({"kubeflow"}), crd=True, operator=True))
+    assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ("team",))
+
+
+@pytest.mark.parametrize(("install", "found"), [("always", Found(crd=True)), ("never", Found())])
+def test_what_cannot_be_done_is_refused(install: str, found: Found) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)operator\.install.*fix: write `install: auto`"):
+        plan(stack(operator={"install": install}), found)
+
+
+@pytest.fixture
+def kustomize(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    calls: list[str] = []
+
+    def run(*command: str) -> str:
+        calls.append(command[-1])
+        return "kind: Namespace\n---\nkind: Secret\n"
+
+    monkeypatch.setattr(overlay, "output", run)
+    return calls
+
+
+def test_a_pinned_overlay_is_rendered_once(tmp_path: Path, kustomize: list[str]) -> None:
+    assert overlay.rendered(overlay.URL, tmp_path) == overlay.rendered(overlay.URL, tmp_path)
+    assert kustomize == [overlay.URL]
+
+
+def test_a_folder_is_rendered_again_when_its_base_changes(tmp_path: Path, kustomize: list[str]) -> None:
+    folder, base = tmp_path / "overlays" / "standalone", tmp_path / "base"
+    folder.mkdir(parents=True)
+    base.mkdir()
+    (base / "service.yaml").write_text("kind: Service")
+    cache = tmp_path.parent / f"{tmp_path.name}-cache"
+    overlay.rendered(str(folder), cache)
+    overlay.rendered(str(folder), cache)
+    assert len(kustomize) == 1
+    (base / "service.yaml").write_text("kind: Service # changed")
+    overlay.rendered(str(folder), cache)
+    assert len(kustomize) == 2
+
+
+def test_a_branch_is_rendered_each_time(tmp_path: Path, kustomize: list[str]) -> None:
+    branch = "https://github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=master"
+    overlay.rendered(branch, tmp_path)
+    overlay.rendered(branch, tmp_path)
+    assert len(kustomize) == 2

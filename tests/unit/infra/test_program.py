@@ -1,0 +1,142 @@
+"""The whole program under Pulumi mocks."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra import dataset, places
+from infra.training_operator import overlay
+from tests.unit.infra.recorder import REFERENCE, Recorder
+from tests.unit.infra.samples import JOB, OVERLAY
+
+PROGRAM = Path(places.__file__).parent / "__main__.py"
+CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
+RUN = "pulumi-python:dynamic/trainstack:Run"
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Recorder]:
+    mocks = Recorder()
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(places, "DATA", tmp_path / "data")
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
+        monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
+    pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
+    yield mocks
+    pulumi.runtime.set_all_config({})
+
+
+def configured(**sections: Any) -> None:
+    pulumi.runtime.set_all_config({f"trainstack:{key}": json.dumps(value) for key, value in sections.items()})
+
+
+def run_program() -> None:
+    """As Pulumi does, and until everything is registered."""
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+
+    program()
+
+
+@pytest.fixture
+def dev(recorder: Recorder) -> Recorder:
+    configured(job=JOB)
+    run_program()
+    return recorder
+
+
+def test_one_of_each_is_registered(dev: Recorder) -> None:
+    kinds = sorted({args.inputs["kind"] for args in dev.registered if args.typ.startswith("kubernetes:")})
+    assert kinds == [
+        "ConfigMap",
+        "CustomResourceDefinition",
+        "Deployment",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "PyTorchJob",
+        "Secret",
+        "Service",
+        "ValidatingWebhookConfiguration",
+    ]
+    assert len(dev.of(CLUSTER)) == len(dev.of(RUN)) == 1
+
+
+def test_the_job_runs_the_pushed_digest(dev: Recorder) -> None:
+    spec = dev.manifests()["PyTorchJob/pytorch-simple"]["spec"]
+    images = {
+        replica["template"]["spec"]["containers"][0]["image"]
+        for replica in spec["pytorchReplicaSpecs"].values()
+    }
+    assert images == {REFERENCE}
+
+
+def test_the_run_waits_for_this_very_job(dev: Recorder) -> None:
+    inputs = dev.of(RUN)[0].inputs
+    assert inputs["uid"] == "uid-of-PyTorchJob/pytorch-simple"
+    assert (
+        inputs["run"] == dev.manifests()["PyTorchJob/pytorch-simple"]["metadata"]["labels"]["trainstack/run"]
+    )
+
+
+def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:
+    path = Path(dev.of(CLUSTER)[0].inputs["kubeconfigPath"])
+    assert path.is_relative_to(places.STATE), "the user's own kubeconfig must stay as it is"
+
+
+def test_objects_go_to_the_cluster_of_this_stack(dev: Recorder) -> None:
+    providers = {args.provider for args in dev.registered if args.typ.startswith("kubernetes:")}
+    assert all("pulumi:providers:kubernetes::trainstack-dev" in provider for provider in providers)
+
+
+def test_the_provider_survives_a_lost_cluster(dev: Recorder) -> None:
+    inputs = dev.of("pulumi:providers:kubernetes")[0].inputs
+    assert inputs["deleteUnreachable"] == "true"
+    assert inputs["clusterIdentifier"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("sections", "named"),
+    [
+        ({"job": {**JOB, "replicas": {"worker": 0}}}, "trainstack:job.replicas.worker"),
+        ({"job": JOB, "clutser": {}}, "trainstack:clutser"),
+        ({}, "trainstack:job"),
+    ],
+)
+def test_a_wrong_stack_file_registers_nothing(
+    recorder: Recorder, sections: dict[str, Any], named: str
+) -> None:
+    configured(**sections)
+    with pytest.raises(pulumi.RunError, match=named.replace("[", r"\[")):
+        run_program()
+    assert recorder.registered == []
+
+
+def test_several_jobs_each_have_a_run(recorder: Recorder) -> None:
+    configured(jobs=[{"name": "one"}, {"name": "two"}])
+    run_program()
+    assert sorted(args.inputs["job"] for args in recorder.of(RUN)) == ["one", "two"]
+
+
+def test_images_of_the_local_engine_go_to_the_clusters_registry(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINSTACK_OPERATOR_IMAGE", "trainstack/training-operator:abc")
+    monkeypatch.setenv("TRAINSTACK_INIT_IMAGE", "trainstack/busybox:def")
+    configured(job=JOB)
+    run_program()
+    container = recorder.manifests()["Deployment/training-operator"]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
+    assert container["image"] == REFERENCE
+    assert f"--pytorch-init-container-image={REFERENCE}" in container["args"]

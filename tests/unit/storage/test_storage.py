@@ -1,0 +1,98 @@
+"""PersistentVolume, claim, and the folder behind them."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage import directory
+from storage.manifests import Volume, persistent_volume, persistent_volume_claim
+from storage.preparation import job
+
+TRAINDB = Volume(
+    name="traindb-models-volume",
+    claim="traindb-models-claim",
+    namespace="kubeflow",
+    host_path="/var/lib/trainstack/models",
+    capacity="10Gi",
+    request="3Gi",
+    access_mode="ReadWriteMany",
+    storage_class="manual",
+    reclaim_policy="Retain",
+    labels={"type": "traindb", "name": "traindb-models-volume"},
+)
+PROPS: dict[str, Any] = {
+    "node": "n",
+    "instance": "one",
+    "path": "/models",
+    "owner": 1000,
+    "group": 0,
+    "mode": "2775",
+}
+
+
+def test_the_published_volume() -> None:
+    volume = persistent_volume(TRAINDB)
+    assert volume["metadata"] == {
+        "name": "traindb-models-volume",
+        "labels": {"type": "traindb", "name": "traindb-models-volume"},
+    }
+    assert volume["spec"] == {
+        "storageClassName": "manual",
+        "capacity": {"storage": "10Gi"},
+        "accessModes": ["ReadWriteMany"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "hostPath": {"path": "/var/lib/trainstack/models"},
+    }
+
+
+def test_the_published_claim_selects_by_both_labels() -> None:
+    claim = persistent_volume_claim(TRAINDB)
+    assert claim["metadata"] == {"name": "traindb-models-claim", "namespace": "kubeflow"}
+    assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}
+    assert claim["spec"]["selector"] == {"matchLabels": {"type": "traindb", "name": "traindb-models-volume"}}
+
+
+def test_a_volume_of_one_node_is_bound_to_it() -> None:
+    term = persistent_volume(replace(TRAINDB, node="a"))["spec"]["nodeAffinity"]["required"][
+        "nodeSelectorTerms"
+    ][0]
+    assert term["matchExpressions"][0]["values"] == ["a"]
+
+
+def test_the_script_sets_owner_and_mode_and_keeps_what_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "mnist_cnn.pt").write_text("kept")
+    owner = folder.stat()
+    subprocess.run(directory.script(str(folder), owner.st_uid, owner.st_gid, "2775"), check=True)
+    assert folder.stat().st_mode & 0o7777 == 0o2775
+    assert (folder / "mnist_cnn.pt").read_text() == "kept"
+
+
+def test_a_node_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(args, 1, "", "read-only file system")
+
+    monkeypatch.setattr(directory.subprocess, "run", refuse)
+    with pytest.raises(directory.DirectoryError, match="/models on node n: read-only"):
+        directory.prepare(PROPS)
+
+
+@pytest.mark.parametrize(("key", "value"), [("mode", "2770"), ("owner", 7), ("instance", "two")])
+def test_a_changed_property_is_a_difference(key: str, value: Any) -> None:
+    assert directory.DirectoryProvider().diff("x", PROPS, PROPS | {key: value}).changes
+    assert directory.DirectoryProvider().diff("x", PROPS, PROPS).changes is False
+
+
+def test_elsewhere_a_job_prepares_the_folder_with_no_more_rights_than_that_takes() -> None:
+    container = job(TRAINDB, "image", 1000, 0, "2775")["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"][-3:] == ["/volume", "1000:0", "2775"]
+    assert container["securityContext"]["capabilities"] == {
+        "drop": ["ALL"],
+        "add": ["CHOWN", "FOWNER", "DAC_OVERRIDE"],
+    }

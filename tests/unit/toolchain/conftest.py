@@ -1,0 +1,108 @@
+"""Fake programs, and a copy of the toolchain that a test may run as a user would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class Machine:
+    """A project folder, a home and a folder of fake programs that is first on PATH."""
+
+    root: Path
+    home: Path
+    bin: Path
+    calls: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def program(self, name: str, script: str) -> Path:
+        """A shell script that notes each call before it does its work."""
+        path = self.bin / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >> "{self.calls}"\n{script}\n')
+        path.chmod(0o755)
+        return path
+
+    def called(self, name: str) -> list[str]:
+        """The argument lists that the fake `name` was called with."""
+        lines = self.calls.read_text().splitlines() if self.calls.exists() else []
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        return {
+            "PATH": f"{self.bin}:{system}",
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            **self.variables,
+            **more,
+        }
+
+    def toolchain(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """`python3 -m toolchain <arguments>` in the project folder."""
+        return subprocess.run(
+            [sys.executable, "-m", "toolchain", *arguments],
+            cwd=self.root,
+            env=self.environment(**variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def python(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """A piece of Python that may import the copied toolchain."""
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.root,
+            env=self.environment(**variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine with a project folder that holds one stack, and no program but the system's."""
+    made = Machine(tmp_path / "project", tmp_path / "home", tmp_path / "bin", tmp_path / "calls")
+    for folder in (made.home, made.bin, made.root / "stacks"):
+        folder.mkdir(parents=True)
+    skipped = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "toolchain", made.root / "toolchain", ignore=skipped)
+    for name in ("requirements.lock", "pyproject.toml", "Pulumi.yaml", ".gitattributes", ".gitignore"):
+        shutil.copy2(ROOT / name, made.root / name)
+    (made.root / "stacks" / "Pulumi.dev.yaml").write_text("config:\n  trainstack:job:\n    epochs: 1\n")
+    return made
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This process's per-user cache, in a folder of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "trainstack"
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Put a shell script first on this process's PATH."""
+    folder = tmp_path / "fakes"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def make(name: str, script: str) -> Path:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+        return folder / name
+
+    return make

@@ -1,0 +1,182 @@
+"""The file backend: its secrets stay out of git, and a second clone has secrets of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.toolchain.conftest import Machine
+from toolchain import environment
+
+# What Pulumi does to a stack file when it selects or makes a stack, as far as we depend on it.
+PULUMI = """
+case "$2" in
+init) echo "encryptionsalt: v1:salt-of:$(cat "$PULUMI_CONFIG_PASSPHRASE_FILE")" > "Pulumi.$4.yaml" ;;
+esac
+"""
+
+PREPARE = """
+from toolchain import backend, environment
+backend.prepare("dev", environment.complete({}, "dev"))
+"""
+
+STACK = """\
+# A comment that stays.
+
+config:
+  trainstack:job:
+      epochs: 1    # as it was written
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    words = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", *arguments]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def project(machine: Machine) -> Machine:
+    """A clone with a committed stack file."""
+    (machine.root / "stacks" / "Pulumi.dev.yaml").write_text(STACK)
+    machine.program("pulumi", PULUMI)
+    git(machine.root, "init", "--quiet")
+    git(machine.root, "add", "--all")
+    git(machine.root, "commit", "--quiet", "--message", "start")
+    return machine
+
+
+def prepare(project: Machine) -> str:
+    done = project.python(PREPARE)
+    assert done.returncode == 0, done.stderr
+    return (project.root / "stacks" / "Pulumi.dev.yaml").read_text()
+
+
+def test_the_passphrase_is_made_once_for_the_user_alone(project: Machine) -> None:
+    prepare(project)
+    passphrase = project.root / ".trainstack" / "passphrase"
+    first = passphrase.read_text()
+    assert passphrase.stat().st_mode & 0o777 == 0o600
+    assert len(first.strip()) >= 32
+    prepare(project)
+    assert passphrase.read_text() == first
+
+
+def test_the_salt_is_added_and_nothing_else_changes(project: Machine) -> None:
+    text = prepare(project)
+    assert text.startswith(STACK)
+    assert text.removeprefix(STACK).startswith("encryptionsalt: v1:salt-of:")
+    assert text.count("encryptionsalt") == 1
+    assert prepare(project) == text
+
+
+def test_git_sees_no_change_and_commits_no_salt(project: Machine) -> None:
+    prepare(project)
+    assert git(project.root, "status", "--porcelain") == ""
+    with (project.root / "stacks" / "Pulumi.dev.yaml").open("a") as stack:
+        stack.write("# an edit of the user's\n")
+    assert git(project.root, "status", "--porcelain").split() == ["M", "stacks/Pulumi.dev.yaml"]
+    git(project.root, "commit", "--quiet", "--all", "--message", "edit")
+    assert git(project.root, "show", "HEAD:stacks/Pulumi.dev.yaml") == STACK + "# an edit of the user's\n"
+
+
+def test_the_salt_of_encrypted_values_is_committed_with_them(project: Machine) -> None:
+    prepare(project)
+    stack = project.root / "stacks" / "Pulumi.dev.yaml"
+    stack.write_text(stack.read_text() + "  trainstack:token:\n    secure: v1:abc\n")
+    git(project.root, "commit", "--quiet", "--all", "--message", "a secret")
+    assert "encryptionsalt" in git(project.root, "show", "HEAD:stacks/Pulumi.dev.yaml")
+
+
+def test_a_checkout_that_takes_the_salt_away_gets_the_same_one_back(project: Machine) -> None:
+    text = prepare(project)
+    stack = project.root / "stacks" / "Pulumi.dev.yaml"
+    stack.unlink()
+    git(project.root, "checkout", "--quiet", "--", "stacks")
+    assert stack.read_text() == STACK
+    assert prepare(project) == text
+
+
+def test_a_new_passphrase_gets_a_new_salt(project: Machine) -> None:
+    old = prepare(project)
+    (project.root / ".trainstack" / "passphrase").unlink()
+    new = prepare(project)
+    assert new != old
+    assert new.startswith(STACK)
+    assert new.count("encryptionsalt") == 1
+
+
+def test_nothing_but_our_filter_is_added_to_gits_configuration(project: Machine) -> None:
+    before = set(git(project.root, "config", "--local", "--list").splitlines())
+    prepare(project)
+    added = set(git(project.root, "config", "--local", "--list").splitlines()) - before
+    assert {line.split("=")[0] for line in added} == {
+        "filter.trainstack-salt.clean",
+        "filter.trainstack-salt.smudge",
+    }
+    assert project.python("from toolchain import backend; backend.forget_filter()").returncode == 0
+    assert set(git(project.root, "config", "--local", "--list").splitlines()) == before
+
+
+def test_a_folder_without_git_works_too(project: Machine) -> None:
+    shutil.rmtree(project.root / ".git")
+    assert "encryptionsalt" in prepare(project)
+
+
+def test_an_unknown_stack_is_refused_with_those_there_are(machine: Machine) -> None:
+    done = machine.toolchain("up", "--stack", "devv")
+    assert done.returncode == 1
+    assert "'devv'" in done.stderr
+    assert "use one of: dev" in done.stderr
+
+
+@pytest.mark.skipif(
+    not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
+)
+def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(project: Machine) -> None:
+    (project.bin / "pulumi").unlink()
+    (project.bin / "pulumi").symlink_to(str(shutil.which("pulumi", path=environment.path())))
+    second = Machine(project.root.parent / "second", project.home, project.bin, project.calls)
+    prepare(project)
+    git(project.root, "clone", "--quiet", str(project.root), str(second.root))
+    for clone in (project, second):
+        prepare(clone)
+        keep_a_secret(clone)
+        assert git(clone.root, "status", "--porcelain") == ""
+        git(clone.root, "checkout", "--quiet", "--force", "--", "stacks")
+    passphrases = {(clone.root / ".trainstack" / "passphrase").read_text() for clone in (project, second)}
+    assert len(passphrases) == 2
+    # First with the salt gone from the stack file, then with it there again.
+    prepare(second)
+    for clone in (project, second):
+        assert json.loads(pulumi(clone, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
+
+
+def pulumi(clone: Machine, *arguments: str) -> str:
+    code = f"""
+import os
+from toolchain import environment
+os.execvpe("pulumi", ["pulumi", *{arguments!r}], environment.full(environment.complete({{}}, "dev")))
+"""
+    done = clone.python(code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def keep_a_secret(clone: Machine) -> None:
+    """Put a secret output into the stack's state, as a program would."""
+    state = json.loads(pulumi(clone, "stack", "export"))
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"hidden"'}
+    state["deployment"]["resources"] = [
+        {
+            "urn": "urn:pulumi:dev::trainstack::pulumi:pulumi:Stack::trainstack-dev",
+            "type": "pulumi:pulumi:Stack",
+            "custom": False,
+            "outputs": {"it": secret},
+        }
+    ]
+    (clone.root / ".trainstack" / "state.json").write_text(json.dumps(state))
+    pulumi(clone, "stack", "import", "--file", ".trainstack/state.json")

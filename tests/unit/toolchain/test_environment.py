@@ -1,0 +1,75 @@
+"""The variables that set-up hands on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolchain import environment
+
+
+def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
+    value = """a 'quoted' "value" $HOME `id` \\"""
+    script = f'{environment.exports({"X": value})}\nprintf %s "$X"; printf %s "${{PULUMI_CONFIG_PASSPHRASE-unset}}"'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{value}unset"
+
+
+def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
+    assert "PULUMI_CONFIG_PASSPHRASE" not in environment.full({"PATH": "/bin"})
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("config:\n  trainstack:job:\n    name: mnist\n", "trainstack-dev"),
+        ("config:\n  trainstack:cluster:\n    workers: 1\n    name: mine\n", "mine"),
+        ("config:\n  trainstack:cluster:\n    name: 'mine'\n  trainstack:job:\n    name: mnist\n", "mine"),
+        (
+            "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:job:\n    name: mnist\n",
+            "trainstack-dev",
+        ),
+        ("config:\n  trainstack:cluster:\n    kind: existing\n", None),
+    ],
+)
+def test_the_cluster_of_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str | None
+) -> None:
+    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    (tmp_path / "Pulumi.dev.yaml").write_text(text)
+    assert environment.cluster("dev") == name
+    assert ("KUBECONFIG" in environment.complete({}, "dev")) is (name is not None)
+
+
+def test_links_are_exactly_those_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "LINKS", tmp_path / "bin")
+    environment.link([("kind", Path("/bin/true")), ("pulumi", Path("/bin/true"))])
+    environment.link([("kind", Path("/bin/false"))])
+    assert {link.name: os.readlink(link) for link in (tmp_path / "bin").iterdir()} == {"kind": "/bin/false"}
+
+
+def test_a_set_up_whose_tools_are_gone_counts_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, path in (("LINKS", "bin"), ("SAVED", "env.json"), ("VENV", "venv"), ("LOCAL", "")):
+        monkeypatch.setattr(environment, name, tmp_path / path)
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    tool = tmp_path / "kind"
+    tool.touch()
+    environment.link([("kind", tool)])
+    environment.save({"TRAINSTACK_NODE_IMAGE": "node"})
+    assert environment.saved() == {"TRAINSTACK_NODE_IMAGE": "node"}
+    tool.unlink()
+    assert environment.saved() is None
+
+
+def test_a_file_is_written_whole_with_its_mode(tmp_path: Path) -> None:
+    environment.write_whole(tmp_path / "file", "text", mode=0o600)
+    assert (tmp_path / "file").read_text() == "text"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,71 @@
+"""Which of the user's own tools are used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolchain import found
+
+Fake = Callable[[str, str], Path]
+
+
+def kubectl(version: str) -> str:
+    return f"""echo '{{"clientVersion": {{"gitVersion": "{version}"}}}}'"""
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "good"),
+    [
+        ("kind", "echo 0.33.0", True),
+        ("kind", "echo 0.24.0", True),
+        ("kind", "echo 0.23.9", False),
+        ("kind", "exit 1", False),
+        ("kind", "echo nonsense", False),
+        ("kubectl", kubectl("v1.34.4"), True),
+        ("kubectl", kubectl("v1.33.0"), True),
+        ("kubectl", kubectl("v1.35.1"), True),
+        ("kubectl", kubectl("v1.32.4-dispatcher"), False),
+        ("kubectl", kubectl("v1.36.0"), False),
+    ],
+)
+def test_a_tool_is_judged_by_the_version_it_prints(fake: Fake, name: str, script: str, good: bool) -> None:
+    program = fake(name, script)
+    assert found.find(name) == (program if good else None)
+
+
+@pytest.mark.parametrize(("version", "good"), [("v3.200.0", True), ("v3.199.0", False), ("v4.0.0", False)])
+def test_pulumi_needs_a_version_that_knows_what_we_ask(fake: Fake, version: str, good: bool) -> None:
+    program = fake("pulumi", f"echo {version}")
+    fake("pulumi-language-python", "")
+    assert found.find("pulumi") == (program if good else None)
+
+
+def test_pulumi_without_its_language_host_will_not_do(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = fake("pulumi", "echo v3.246.0")
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert found.find("pulumi") is None
+
+
+def test_the_language_host_may_lie_where_a_link_leads(fake: Fake, tmp_path: Path) -> None:
+    real = tmp_path / "opt"
+    real.mkdir()
+    for name in ("pulumi", "pulumi-language-python"):
+        (real / name).write_text("#!/bin/sh\necho v3.246.0\n")
+        (real / name).chmod(0o755)
+    link = fake("pulumi", "")
+    link.unlink()
+    link.symlink_to(real / "pulumi")
+    assert found.find("pulumi") == link
+
+
+def test_what_make_env_put_on_path_is_not_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / ".trainstack" / "bin").mkdir(parents=True)
+    (tmp_path / "mine" / ".venv" / "bin").mkdir(parents=True)
+    folders = [other / ".trainstack/bin", other / ".venv/bin", tmp_path / "mine/.venv/bin", Path("/usr/bin")]
+    monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
+    assert found.user_path().split(os.pathsep) == [str(tmp_path / "mine/.venv/bin"), "/usr/bin"]

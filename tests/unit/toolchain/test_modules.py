@@ -1,0 +1,58 @@
+"""The pinned Go modules are the one place that names versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolchain import modules
+from toolchain.places import TOOL_MODULES
+
+PROGRAMS = {
+    "pulumi": {"pulumi"},
+    "kind": {"kind"},
+    "etcd": {"etcd"},
+    "coredns": {"coredns"},
+    "registry": {"registry"},
+    "training-operator": {"training-operator.v1"},
+    "kubernetes": {
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "kube-proxy",
+        "kubelet",
+        "kubeadm",
+        "kubectl",
+    },
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_module_names_its_programs_and_its_version(name: str) -> None:
+    module = modules.load(name)
+    assert {modules.binary(package) for package in module.packages} == PROGRAMS[name]
+    assert module.version[0].isdigit()
+    assert f" v{module.version} " in (TOOL_MODULES / name / "go.mod").read_text()
+
+
+def test_kubernetes_is_told_its_version_by_the_linker() -> None:
+    module = modules.load("kubernetes")
+    minor = module.version.split(".")[1]
+    assert f"version.gitVersion=v{module.version}" in module.ldflags
+    assert f"gitMinor={minor}" in module.ldflags
+
+
+def test_a_cache_folder_changes_with_checksums_flags_and_packages() -> None:
+    module = modules.load("kubernetes")
+    other = modules.Module(module.name, module.version, module.packages, "other digest")
+    newer = modules.Module(module.name, "1.34.99", module.packages, module.digest)
+    names = {
+        module.folder(module.packages),
+        module.folder(module.only("kubectl")),
+        other.folder(module.packages),
+        newer.folder(module.packages),
+    }
+    assert len(names) == 4
+
+
+def test_only_the_named_programs_are_picked() -> None:
+    assert modules.load("kubernetes").only("kubectl") == ("k8s.io/kubernetes/cmd/kubectl",)

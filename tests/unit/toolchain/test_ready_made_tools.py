@@ -1,0 +1,123 @@
+"""A machine that has Docker, Pulumi, kind and kubectl: they are used, and nothing is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.toolchain.conftest import Machine
+
+PREPARE = "from toolchain import setup; print(setup.prepare())"
+
+# Makes the environment that it is asked for; installs nothing.
+UV = """
+case "$1" in
+venv) for last; do :; done; mkdir -p "$last/bin"; ln -sf "$(command -v python3)" "$last/bin/python" ;;
+esac
+"""
+
+
+@pytest.fixture
+def connected(machine: Machine) -> Machine:
+    """Every tool is there in a good version, the engine answers, and the node image can be pulled."""
+    machine.program("docker", "")
+    machine.program("pulumi", 'case "$1" in version) echo v3.246.0;; esac')
+    machine.program("pulumi-language-python", "exit 1")
+    machine.program("kind", "echo 0.33.0")
+    machine.program("kubectl", """echo '{"clientVersion": {"gitVersion": "v1.34.2"}}'""")
+    machine.program("uv", UV)
+    machine.program("go", "exit 1")
+    machine.program("mmdebstrap", "exit 1")
+    machine.program("apt-get", "exit 1")
+    return machine
+
+
+def test_nothing_is_built_or_installed(connected: Machine) -> None:
+    done = connected.python(PREPARE)
+    assert done.returncode == 0, done.stderr
+    for builder in ("go", "mmdebstrap", "apt-get"):
+        assert connected.called(builder) == []
+    assert not [call for call in connected.called("docker") if call.startswith(("build", "import", "commit"))]
+    tools = connected.home / ".cache" / "trainstack" / "tools"
+    assert not tools.exists()
+
+
+def test_no_link_shadows_the_users_tools(connected: Machine) -> None:
+    connected.python(PREPARE)
+    assert list((connected.root / ".trainstack" / "bin").iterdir()) == []
+
+
+def test_the_environment_leaves_engine_and_pulumi_home_as_they_are(connected: Machine) -> None:
+    connected.python(PREPARE)
+    done = connected.toolchain("env")
+    assert done.returncode == 0, done.stderr
+    exported = {line.split()[1].partition("=")[0] for line in done.stdout.splitlines()}
+    assert "DOCKER_HOST" not in exported
+    assert "PULUMI_HOME" not in exported
+    assert "TRAINSTACK_CPU_BASE" not in exported
+    assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"} <= exported
+
+
+def test_pulumis_own_kubernetes_plugin_is_asked_for_before_a_stand_in(connected: Machine) -> None:
+    connected.python(PREPARE)
+    installs = [call for call in connected.called("pulumi") if call.startswith("plugin install")]
+    assert len(installs) == 1
+    assert installs[0].startswith("plugin install resource kubernetes 4.")
+
+
+def test_a_stand_in_takes_the_place_of_a_plugin_that_cannot_be_had(connected: Machine) -> None:
+    connected.program("pulumi", 'case "$1" in version) echo v3.246.0;; plugin) exit 255;; esac')
+    for _ in range(2):
+        assert connected.python(PREPARE).returncode == 0
+    links = {link.name for link in (connected.root / ".trainstack" / "bin").iterdir()}
+    assert links == {"pulumi-resource-kubernetes"}
+    assert len([call for call in connected.called("pulumi") if "install" in call]) == 1, "asked once a day"
+
+
+def test_the_second_run_makes_nothing_anew(connected: Machine) -> None:
+    connected.python(PREPARE)
+    before = connected.called("uv")
+    connected.python(PREPARE)
+    assert connected.called("uv") == before
+
+
+def test_a_new_lock_makes_the_packages_anew(connected: Machine) -> None:
+    connected.python(PREPARE)
+    with (connected.root / "requirements.lock").open("a") as lock:
+        lock.write("# changed\n")
+    connected.python(PREPARE)
+    syncs = [call for call in connected.called("uv") if call.startswith("pip sync")]
+    assert len(syncs) == 2
+
+
+def test_an_interrupted_installation_is_finished_by_the_next_run(connected: Machine) -> None:
+    connected.program("uv", UV + 'case "$2" in sync) exit 1;; esac')
+    failed = connected.python(PREPARE)
+    assert failed.returncode == 1
+    connected.program("uv", UV)
+    assert connected.python(PREPARE).returncode == 0
+
+
+def test_one_missing_tool_is_the_only_one_built(connected: Machine) -> None:
+    (connected.bin / "kind").unlink()
+    connected.program(
+        "go",
+        'case "$1" in env) echo go1.26.0;; build) while [ "$1" != -o ]; do shift; done; '
+        'mkdir -p "$2"; echo kind > "$2/kind";; esac',
+    )
+    done = connected.python(PREPARE)
+    assert done.returncode == 0, done.stderr
+    assert [link.name for link in (connected.root / ".trainstack" / "bin").iterdir()] == ["kind"]
+    built = Path(connected.home / ".cache" / "trainstack" / "tools")
+    assert [folder.name.split("-")[0] for folder in built.iterdir() if folder.is_dir()] == ["kind"]
+
+
+def test_a_missing_tool_and_no_go_end_before_any_work(connected: Machine) -> None:
+    (connected.bin / "kind").unlink()
+    connected.program("go", "echo go1.19.8")
+    done = connected.toolchain("up")
+    assert done.returncode == 1
+    assert "Go here is 1.19.8" in done.stderr
+    assert "1.25" in done.stderr
+    assert connected.called("uv") == []

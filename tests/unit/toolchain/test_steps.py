@@ -1,0 +1,89 @@
+"""Commands, errors and steps that run side by side."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from toolchain import steps
+from toolchain.jobs import Jobs
+from toolchain.steps import SetupError, run, step
+
+
+def test_a_failed_command_shows_its_own_last_lines_only(tmp_path: Path) -> None:
+    run(["sh", "-c", "echo earlier"], log=tmp_path / "log")
+    with pytest.raises(SetupError) as failure:
+        run(["sh", "-c", "seq 100; exit 3"], log=tmp_path / "log")
+    text = str(failure.value)
+    assert "(3)" in text
+    assert "| 100" in text
+    assert "| 80\n" not in text
+    assert "earlier" not in text
+    assert failure.value.fix == f"see {tmp_path / 'log'}"
+
+
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    start = time.monotonic()
+    with pytest.raises(SetupError, match="longer than 0 s"):
+        run(["sleep", "30"], log=tmp_path / "log", timeout=0.2)
+    assert time.monotonic() - start < 5
+
+
+def test_a_missing_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="cannot run no-such-program"):
+        run(["no-such-program"], log=tmp_path / "log")
+
+
+def test_a_long_step_says_what_it_does_and_for_how_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(steps, "BEAT_S", 0.1)
+    monkeypatch.setattr(steps, "_board", steps._Board())
+    with step("building") as progress:
+        progress.note("compiling")
+        time.sleep(0.35)
+    said = capsys.readouterr().err
+    assert re.search(r"… building: compiling \(\d+ s\)", said)
+    assert re.search(r"✓ building \(0\.\d s\)", said)
+    assert [name for name, _ in steps.phase_times()] == ["building"]
+
+
+def test_jobs_wait_for_each_other() -> None:
+    with Jobs() as jobs:
+        first = jobs.start(lambda: 20)
+        second = jobs.start(lambda: first.result() + 1)
+    assert second.result() == 21
+
+
+def test_the_first_failure_ends_the_others_and_is_the_one_reported(tmp_path: Path) -> None:
+    def fail() -> None:
+        time.sleep(0.2)
+        raise SetupError("the cause")
+
+    def work() -> None:
+        with Jobs() as jobs:
+            slow: Future[None] = jobs.start(lambda: run(["sleep", "30"], log=tmp_path / "log"))
+            jobs.start(slow.result)
+            jobs.start(fail)
+
+    start = time.monotonic()
+    with pytest.raises(SetupError, match="the cause"):
+        work()
+    assert time.monotonic() - start < 10
+
+
+def test_an_interrupt_ends_running_commands(tmp_path: Path) -> None:
+    def work() -> None:
+        with Jobs() as jobs:
+            jobs.start(lambda: run(["sleep", "30"], log=tmp_path / "log"))
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - start < 10
