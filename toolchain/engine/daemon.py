@@ -48,10 +48,18 @@ def pid() -> int | None:
     """Process id of our running dockerd; None when there is none, whatever a stale pid file says."""
     try:
         number = int(PIDFILE.read_text())
-        command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return None
-    return number if str(CONFIG).encode() in command else None
+    return number if _runs(number) else None
+
+
+def _runs(number: int) -> bool:
+    """Whether that process is a dockerd of ours; one that has ended and that its parent has not reaped is not."""
+    try:
+        command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return str(CONFIG).encode() in command
 
 
 def start() -> None:
@@ -108,9 +116,9 @@ def stop() -> None:
     if number := pid():
         os.kill(number, signal.SIGTERM)
         deadline = time.monotonic() + STOP_S
-        while Path(f"/proc/{number}").exists() and time.monotonic() < deadline:
+        while _runs(number) and time.monotonic() < deadline:
             time.sleep(0.05)
-        if Path(f"/proc/{number}").exists():
+        if _runs(number):
             raise SetupError(f"dockerd (process {number}) does not end", f"see {LOG}")
     sweep()
 
