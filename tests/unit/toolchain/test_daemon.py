@@ -15,7 +15,12 @@ def test_an_engine_that_ended_unreaped_counts_as_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever started dockerd may still run and not have waited for it: its process number stays taken."""
-    engine = subprocess.Popen([sys.executable, "-c", "input()", str(daemon.CONFIG)], stdin=subprocess.PIPE)
+    engine = subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()", str(daemon.CONFIG)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert engine.stdout and engine.stdout.readline(), "it runs: before, it has no command line yet"
     monkeypatch.setattr(daemon, "PIDFILE", tmp_path / "docker.pid")
     monkeypatch.setattr(daemon, "RUN", tmp_path / "run")
     monkeypatch.setattr(daemon, "STOP_S", 5)
