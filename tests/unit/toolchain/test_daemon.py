@@ -20,7 +20,8 @@ def test_an_engine_that_ended_unreaped_counts_as_stopped(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert engine.stdout and engine.stdout.readline(), "it runs: before, it has no command line yet"
+    assert engine.stdout
+    engine.stdout.readline()  # it runs: before, it has no command line yet
     monkeypatch.setattr(daemon, "PIDFILE", tmp_path / "docker.pid")
     monkeypatch.setattr(daemon, "RUN", tmp_path / "run")
     monkeypatch.setattr(daemon, "STOP_S", 5)
