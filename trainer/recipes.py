@@ -67,7 +67,7 @@ RECIPES = {
         warm_up=0.3,
         bf16=True,
         gamma=1.0,
-        global_batch=192,
+        global_batch=256,
         epochs=1,
         label_smoothing=0.1,
     ),
