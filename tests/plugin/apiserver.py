@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -13,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import yaml
+
+from toolchain.pulumi import end_with_parent
 
 REQUIRED = ("etcd", "kube-apiserver")
 
@@ -52,6 +55,7 @@ class ApiServer:
         try:
             key = self.folder / "service-account.key"
             subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+            self._make_certificates()
             (self.folder / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
             self._start_etcd()
             self.start_server()
@@ -62,6 +66,18 @@ class ApiServer:
         except BaseException:
             self.stop()
             raise
+
+    def _make_certificates(self) -> None:
+        """An authority for clients, and a certificate of an administrator."""
+        authority, key = self.folder / "clients.crt", self.folder / "clients.key"
+        made = ["-newkey", "rsa:2048", "-nodes", "-x509", "-days", "2"]
+        by_authority = ["-CA", authority, "-CAkey", key]
+        admin = ["-keyout", self.folder / "admin.key", "-out", self.folder / "admin.crt"]
+        for command in (
+            [*made, "-subj", "/CN=clients", "-keyout", key, "-out", authority],
+            [*made, "-subj", "/O=system:masters/CN=admin", *by_authority, *admin],
+        ):
+            subprocess.run(["openssl", "req", *map(str, command)], check=True, capture_output=True)
 
     def _start_etcd(self) -> None:
         peer = f"http://127.0.0.1:{self._etcd_peer}"
@@ -87,6 +103,7 @@ class ApiServer:
             "--bind-address=127.0.0.1",
             f"--secure-port={self.port}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
+            f"--client-ca-file={self.folder / 'clients.crt'}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://localhost",
             f"--service-account-key-file={key}",
@@ -124,7 +141,12 @@ class ApiServer:
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{program}.log").open("ab")
         process = subprocess.Popen(
-            [shutil.which(program) or program, *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            [shutil.which(program) or program, *arguments],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            # A pytest that is killed runs no fixture's end.
+            preexec_fn=lambda: end_with_parent(signal.SIGKILL),
         )
         log.close()
         self._processes.append(process)

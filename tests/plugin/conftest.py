@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ def driver(api_server: ApiServer) -> Iterator[Driver]:
     """The provider in this process, driven as the engine does."""
     with Driver(kubeconfig=str(api_server.kubeconfig)) as running:
         yield running
+
+
+@pytest.fixture
+def driver_with(api_server: ApiServer) -> Iterator[Callable[..., Driver]]:
+    """Makes providers with arguments of their own; the cluster is the test's unless they name another."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**arguments: str) -> Driver:
+            return stack.enter_context(Driver(**{"kubeconfig": str(api_server.kubeconfig), **arguments}))
+
+        yield make
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -41,6 +40,7 @@ else:
 cm("guarded", {"a": "1"}, protect=step == 1)
 first = cm("first", {"a": s}, fixed=False)
 second = cm("second", {"a": s}, fixed=False)
+cm("rebuilt", {"a": s}, fixed=False, delete_before_replace=True)
 secret = cm("secret", {"a": pulumi.Output.secret("hunter2"), "b": "open"})
 cm("follows", {"first": first.metadata.name})
 if step == 3:
@@ -73,6 +73,8 @@ def test_options_do_what_they_say(project: Project, cluster: Cluster, namespace:
     assert steps["pressed"] == "replace"
     assert "ignored" not in steps
     assert "new-name" not in steps, "an alias keeps the object"
+    order = [step["op"] for step in project.preview() if step["urn"].endswith("::rebuilt")]
+    assert order[0] == "delete-replaced", "deleteBeforeReplace, though its name would not need it"
     project.up()
     assert labels(cluster, namespace, "ignored") == {"step": "1"}
     assert labels(cluster, namespace, "pressed") == {"step": "2"}
@@ -90,28 +92,6 @@ def test_options_do_what_they_say(project: Project, cluster: Cluster, namespace:
     project.destroy()
     with pytest.raises(ApiError):
         cluster.get(CONFIG_MAP, namespace, "by-hand")
-
-
-UNREACHABLE = """
-import pulumi, pulumi_kubernetes as k8s
-p = k8s.Provider("cluster", kubeconfig="kubeconfig.yaml", cluster_identifier="same")
-k8s.core.v1.ConfigMap("it", metadata={"name": "it"}, opts=pulumi.ResourceOptions(provider=p))
-"""
-
-
-def test_an_unreachable_cluster_is_named_and_can_be_given_up(project: Project, namespace: str) -> None:
-    project.write(UNREACHABLE.replace('"name": "it"', f'"name": "it", "namespace": "{namespace}"'))
-    project.up()
-    kubeconfig = Path(project.folder / "kubeconfig.yaml")
-    text = kubeconfig.read_text()
-    kubeconfig.write_text(text.replace("https://127.0.0.1:", "https://127.0.0.1:1#"))
-    with pytest.raises(CommandError, match="unreachable") as refreshed:
-        project.refresh()
-    assert "PULUMI_K8S_DELETE_UNREACHABLE" in refreshed.value.output
-    with pytest.raises(CommandError, match="configured Kubernetes cluster is unreachable"):
-        project.destroy()
-    given_up = project.pulumi("destroy", "--yes", "--skip-preview", PULUMI_K8S_DELETE_UNREACHABLE="true")
-    assert "Deleting the unreachable resource from Pulumi state" in given_up
 
 
 NEVER_READY = """

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.plugins.kubernetes import propertypath, values
+from toolchain.plugins.kubernetes import propertypath, types, values
 from toolchain.plugins.kubernetes.awaiting import jsonpath
-from toolchain.plugins.kubernetes.configuring import diff_config
+from toolchain.plugins.kubernetes.configuring import conflicts, diff_config
 from toolchain.plugins.kubernetes.differences import Difference, compare, touches
 from toolchain.plugins.kubernetes.normalise import normalise
 from toolchain.plugins.kubernetes.prune import prune
@@ -172,3 +172,28 @@ def test_another_cluster_replaces_and_another_login_does_not() -> None:
     assert diff_config(config("a", "1") | pinned, config("b", "1") | pinned).replaces == []
     renamed = diff_config(config("a", "1") | pinned, config("a", "1") | {"clusterIdentifier": "y"})
     assert renamed.replaces == ["clusterIdentifier"]
+
+
+def test_strict_mode_wants_a_cluster_that_is_named() -> None:
+    urn = "urn:pulumi:s::p::pulumi:providers:kubernetes::"
+    strict = {"strictMode": "true"}
+    assert [name for name, _ in conflicts(urn + "default_4_30_0", strict)] == ["", "kubeconfig", "context"]
+    assert conflicts(urn + "mine", {**strict, "kubeconfig": "k", "context": "c"}) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "kind", "is_list", "is_patch"),
+    [
+        ("kubernetes:core/v1:ConfigMap", "ConfigMap", False, False),
+        ("kubernetes:core/v1:ConfigMapPatch", "ConfigMap", False, True),
+        ("kubernetes:apps/v1:DeploymentList", "DeploymentList", True, False),
+        ("kubernetes:example.com/v1:AllowList", "AllowList", False, False),
+        ("kubernetes:example.com/v1:HotPatch", "HotPatch", False, False),
+        ("kubernetes:example.com/v1:HotPatchPatch", "HotPatch", False, True),
+    ],
+)
+def test_only_built_in_kinds_are_lists_and_patches_by_their_names(
+    token: str, kind: str, is_list: bool, is_patch: bool
+) -> None:
+    urn = f"urn:pulumi:s::p::{token}::it"
+    assert (types.is_list(urn), types.is_patch(urn, kind)) == (is_list, is_patch)

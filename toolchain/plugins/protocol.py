@@ -28,52 +28,21 @@ def _generated_modules() -> None:
 without_asyncio_grpc()
 
 if TYPE_CHECKING:
-    from pulumi.runtime.proto import (
-        engine_pb2,
-        engine_pb2_grpc,
-        errors_pb2,
-        language_pb2,
-        language_pb2_grpc,
-        plugin_pb2,
-        provider_pb2,
-        provider_pb2_grpc,
-        resource_pb2,
-        resource_pb2_grpc,
-        status_pb2,
-    )
+    from pulumi.runtime.proto import engine_pb2 as engine_pb2
+    from pulumi.runtime.proto import engine_pb2_grpc as engine_pb2_grpc
+    from pulumi.runtime.proto import language_pb2 as language_pb2
+    from pulumi.runtime.proto import language_pb2_grpc as language_pb2_grpc
+    from pulumi.runtime.proto import plugin_pb2 as plugin_pb2
+    from pulumi.runtime.proto import provider_pb2 as provider_pb2
+    from pulumi.runtime.proto import provider_pb2_grpc as provider_pb2_grpc
+    from pulumi.runtime.proto import resource_pb2 as resource_pb2
+    from pulumi.runtime.proto import resource_pb2_grpc as resource_pb2_grpc
+    from pulumi.runtime.proto import status_pb2 as status_pb2
 else:
-    _LAZY = [
-        "engine_pb2",
-        "engine_pb2_grpc",
-        "errors_pb2",
-        "language_pb2",
-        "language_pb2_grpc",
-        "plugin_pb2",
-        "provider_pb2",
-        "provider_pb2_grpc",
-        "resource_pb2",
-        "resource_pb2_grpc",
-        "status_pb2",
-    ]
 
     def __getattr__(name: str) -> types.ModuleType:
-        if name not in _LAZY:
+        if not name.endswith(("_pb2", "_pb2_grpc")):
             raise AttributeError(name)
         if _PACKAGE not in sys.modules:
             _generated_modules()
         return importlib.import_module(f"{_PACKAGE}.{name}")
-
-
-__all__ = [
-    "engine_pb2",
-    "engine_pb2_grpc",
-    "errors_pb2",
-    "language_pb2",
-    "language_pb2_grpc",
-    "plugin_pb2",
-    "provider_pb2",
-    "provider_pb2_grpc",
-    "resource_pb2",
-    "resource_pb2_grpc",
-    "status_pb2",
-]

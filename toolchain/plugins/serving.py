@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from toolchain.plugins.startup import settle, without_asyncio_grpc
 
@@ -27,22 +28,31 @@ CHANNEL_OPTIONS = [
 SetAllowOversizeProtos(True)
 
 
+class Servicer(Protocol):
+    """One of the engine's services; what it still has under way ends with `stop`."""
+
+    def stop(self) -> None: ...
+
+
 def engine_address(arguments: list[str]) -> str:
     """The engine's address is the last positional argument; flags such as --tracing may precede it."""
     positional = [argument for argument in arguments if not argument.startswith("-")]
     return positional[-1] if positional else ""
 
 
-def serve(register: Callable[[grpc.Server], None], *, threads: int, on_stop: Callable[[], None]) -> None:
+def serve(
+    make: Callable[[str], Servicer], register: Callable[[Any, grpc.Server], None], threads: int
+) -> None:
     """Serve until told to stop by a signal, or until the engine that started us is gone.
 
     Parameters:
-        register: adds the servicer to the server.
+        make: the servicer, from the engine's address.
+        register: the generated function that adds it to a server.
         threads: calls handled at once; waiting resources occupy one each, and threads start only when needed.
-        on_stop: ends what the servicer still has under way.
     """
+    servicer = make(engine_address(sys.argv[1:]))
     server = grpc.server(ThreadPoolExecutor(max_workers=threads), options=CHANNEL_OPTIONS)
-    register(server)
+    register(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     stopped = threading.Event()
@@ -54,7 +64,7 @@ def serve(register: Callable[[grpc.Server], None], *, threads: int, on_stop: Cal
     while not stopped.wait(2):
         if os.getppid() != parent:
             break
-    on_stop()
+    servicer.stop()
     server.stop(grace=1).wait()
     sys.stdout.flush()
     # A thread may still hang in a system call on an unreachable host; nothing is left to finish.

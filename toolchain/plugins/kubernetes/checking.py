@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolchain.plugins.kubernetes import naming, scopes, types
+from toolchain.plugins.kubernetes import lifecycle, naming, scopes, types
 from toolchain.plugins.kubernetes.cluster import Cluster
 from toolchain.plugins.kubernetes.engine import Engine
 from toolchain.plugins.kubernetes.normalise import normalise
@@ -62,6 +62,8 @@ def check(
     if is_patch and not nested(inputs, "metadata", "name"):
         raise InvalidInputsError("patch resources require the `.metadata.name` field to be set")
     _warn_of_annotations(urn, inputs, settings, engine)
+    if cluster is not None:
+        _warn_of_age(urn, settings, cluster.release, engine)
     if olds:
         old = plain(olds)
         naming.adopt_name(inputs, old)
@@ -100,6 +102,17 @@ def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: E
             "run. PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS=true silences this.",
             warning=True,
         )
+
+
+def _warn_of_age(urn: str, settings: Settings, release: lifecycle.Release, engine: Engine) -> None:
+    declared = types.kind_of(urn)
+    try:
+        lifecycle.check_served(declared, release)
+    except lifecycle.RemovedKindError as removed:
+        engine.log(urn, str(removed), warning=True)
+        return
+    if not settings.suppress_deprecation_warnings and (text := lifecycle.deprecation(declared, release)):
+        engine.log(urn, text, warning=True)
 
 
 def _refuse_generated_names(inputs: Object, settings: Settings) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolchain.plugins.kubernetes import lifecycle
 from toolchain.plugins.kubernetes.errors import ApiError, NoSuchKindError
 from toolchain.plugins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
 from toolchain.plugins.kubernetes.transport import Stream, Transport
@@ -31,12 +32,12 @@ class Cluster:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self._lock = threading.Lock()
+        self.release: lifecycle.Release = (0, 0)
         self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
 
-    def version(self) -> dict[str, str]:
-        """The server's version; the first thing asked, so it also tells whether it can be reached."""
-        version: dict[str, str] = self.transport.request("GET", "/version", attempts=2)
-        return version
+    def meet(self) -> None:
+        """Ask for the server's release: the first request, so it also tells whether it can be reached."""
+        self.release = lifecycle.release_of(self.transport.request("GET", "/version", attempts=2))
 
     def endpoint(self, kind: Kind) -> Endpoint:
         """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""

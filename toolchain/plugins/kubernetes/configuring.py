@@ -38,7 +38,7 @@ def connect(settings: Settings, cancelled: threading.Event) -> Connected:
     timeout = settings.client.get("timeout")
     cluster = Cluster(Transport(connection, cancelled, float(timeout) if timeout else None))
     try:
-        cluster.version()
+        cluster.meet()
     except (UnreachableError, ApiError, OSError, ValueError) as error:
         reason = f"unable to load schema information from the API server: {error}"
         return Connected(None, connection.namespace, reason)

@@ -7,10 +7,11 @@ import os
 import time
 from collections.abc import Callable
 
-from toolchain.plugins.kubernetes import awaiting, ownership, types
+from toolchain.plugins.kubernetes import awaiting, lifecycle, ownership, types
 from toolchain.plugins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError
 from toolchain.plugins.kubernetes.objects import (
     PATCH_FORCE,
+    Kind,
     is_annotated,
     is_crd,
     kind_of,
@@ -63,11 +64,11 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
     Raises:
         NotReadyError: it was created, but did not become ready.
-        ApiError, NoSuchKindError, UnreachableError: it was not created.
+        ApiError, NoSuchKindError, RemovedKindError, UnreachableError: it was not created.
         CancelledError: the user asked to stop.
     """
     awaiting.check_annotations(inputs)
-    live = _retrying(session, urn, lambda: _send(session, urn, inputs, manager))
+    live = _retrying(session, urn, kind_of(inputs), lambda: _send(session, urn, inputs, manager))
     session.engine.status(urn, "")
     seconds = timeout_of(requested_timeout, inputs)
     live = awaiting.until_ready(session, urn, inputs, live, seconds)
@@ -108,7 +109,7 @@ def _is_newer(obj: Object, moment: float) -> bool:
     return created.timestamp() >= moment - 5
 
 
-def _retrying(session: Session, urn: str, send: Callable[[], Object]) -> Object:
+def _retrying(session: Session, urn: str, kind: Kind, send: Callable[[], Object]) -> Object:
     pause = _FIRST_PAUSE
     for attempt in range(_RETRIES + 1):
         try:
@@ -119,6 +120,7 @@ def _retrying(session: Session, urn: str, send: Callable[[], Object]) -> Object:
             if not is_passing or attempt == _RETRIES:
                 raise
             if isinstance(error, NoSuchKindError):
+                lifecycle.check_served(kind, session.cluster.release)
                 session.cluster.forget()
         if session.cancelled.wait(pause):
             raise CancelledError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from toolchain.plugins.kubernetes import ownership, types
-from toolchain.plugins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError
+from toolchain.plugins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
 from toolchain.plugins.kubernetes.follow import follow
 from toolchain.plugins.kubernetes.objects import (
     DELETION_PROPAGATION,
@@ -24,43 +24,45 @@ from toolchain.plugins.kubernetes.values import Object
 
 _DEFAULT_SECONDS = 300.0
 # About 10,000 replicas go in this time.
-_SECONDS = {"apps/v1/Deployment": 600.0, "apps/v1/StatefulSet": 600.0}
+_SECONDS = {"apps/v1/Deployment": 600.0, "apps/v1/StatefulSet": 600.0, "v1/ReplicationController": 600.0}
 # Kinds for which skipAwait also skips waiting for the end; for all others it never did.
-_SKIPPABLE = {"Namespace", "Pod", "ReplicationController", "DaemonSet", "Deployment", "StatefulSet", "Job"}
-# Nothing built in is ever owned by these, so a foreground deletion would only wait for the garbage collector
-# to find that out.
-_CHILDLESS = {
-    "v1/ConfigMap",
-    "v1/Secret",
-    "v1/ServiceAccount",
-    "v1/LimitRange",
-    "v1/ResourceQuota",
-    "v1/PersistentVolume",
-    "rbac.authorization.k8s.io/v1/ClusterRole",
-    "rbac.authorization.k8s.io/v1/ClusterRoleBinding",
-    "rbac.authorization.k8s.io/v1/Role",
-    "rbac.authorization.k8s.io/v1/RoleBinding",
-    "networking.k8s.io/v1/NetworkPolicy",
-    "scheduling.k8s.io/v1/PriorityClass",
-    "storage.k8s.io/v1/StorageClass",
+_SKIPPABLE = {
+    ("", "Namespace"),
+    ("", "Pod"),
+    ("", "ReplicationController"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("batch", "Job"),
 }
+
+
+class RequiredFieldError(Exception):
+    """A Patch cannot be deleted while the object needs a field of it."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(
+            "this Patch resource is currently managing a required field, so it can't be deleted directly. Either "
+            "set the `retainOnDelete` resource option, or transfer ownership of the field before deleting: "
+            f"{field}"
+        )
 
 
 def delete(session: Session, urn: str, state: State, identifier_name: str, requested_timeout: float) -> None:
     """Delete; an object or a kind that is already gone is fine.
 
     Raises:
-        NotReadyError: it did not go in time; the finalizers that hold it are named.
-        CancelledError: the user asked to stop.
+        NotReadyError: it did not go in time, or the user asked to stop; the finalizers that hold it are named.
+        RequiredFieldError: a Patch owns a field that the object cannot be without.
     """
     kind = kind_of(state.live)
     try:
         if types.is_patch(urn, kind.kind):
-            ownership.relinquish(session.cluster, state.live, state.field_manager)
+            _give_back(session, state)
             return
         namespace = namespace_of(state.live)
         answer = session.cluster.delete(
-            kind, namespace, identifier_name, propagation=_propagation(state.inputs, kind)
+            kind, namespace, identifier_name, propagation=_propagation(state.inputs)
         )
     except NoSuchKindError:
         return
@@ -70,7 +72,7 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
         raise
     if answer.get("kind") == "Status" or not nested(answer, "metadata", "deletionTimestamp"):
         return
-    if is_annotated(state.inputs, SKIP_AWAIT) and kind.kind in _SKIPPABLE:
+    if is_annotated(state.inputs, SKIP_AWAIT) and (kind.group, kind.kind) in _SKIPPABLE:
         return
     session.engine.status(urn, "Resource scheduled for deletion")
     seconds = timeout_of(requested_timeout, state.inputs) or _SECONDS.get(str(kind), _DEFAULT_SECONDS)
@@ -78,30 +80,42 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
     session.engine.status(urn, "")
 
 
-def _propagation(inputs: Object, kind: Kind) -> str:
+def _give_back(session: Session, state: State) -> None:
+    try:
+        ownership.relinquish(session.cluster, state.live, state.field_manager)
+    except ApiError as error:
+        required = [c.get("field") for c in error.causes if c.get("reason") == "FieldValueRequired"]
+        if not required:
+            raise
+        raise RequiredFieldError(str(required[0])) from error
+
+
+def _propagation(inputs: Object) -> str:
     asked = annotation(inputs, DELETION_PROPAGATION).lower()
     if asked in ("orphan", "background", "foreground"):
         return asked.capitalize()
-    return "Background" if str(kind) in _CHILDLESS else "Foreground"
+    return "Foreground"
 
 
 def _wait(session: Session, urn: str, kind: Kind, going: Object, seconds: float) -> None:
     name, namespace = name_of(going), namespace_of(going)
     uid = nested(going, "metadata", "uid")
-    last = going
-    for event, obj in follow(
-        session.cluster,
-        kind,
-        namespace,
-        until=time.monotonic() + seconds,
-        cancelled=session.cancelled,
-        since=nested(going, "metadata", "resourceVersion", default=""),
-        fieldSelector=f"metadata.name={name}",
-    ):
-        if event == "DELETED" or nested(obj, "metadata", "uid") != uid:
-            return
-        last = obj
-        session.engine.status(urn, _what_is_left(obj))
+    why, waited = f"'{name}' timed out waiting to be Ready", "Timed out waiting"
+    try:
+        for event, obj in follow(
+            session.cluster,
+            kind,
+            namespace,
+            until=time.monotonic() + seconds,
+            cancelled=session.cancelled,
+            name=name,
+            since=nested(going, "metadata", "resourceVersion", default=""),
+        ):
+            if event == "DELETED" or nested(obj, "metadata", "uid") != uid:
+                return
+            session.engine.status(urn, _what_is_left(obj))
+    except CancelledError:
+        why, waited = f'Resource operation was cancelled for "{name}"', "Stopped waiting"
     try:
         last = session.cluster.get(kind, namespace, name)
     except ApiError as error:
@@ -110,8 +124,8 @@ def _wait(session: Session, urn: str, kind: Kind, going: Object, seconds: float)
         raise
     if nested(last, "metadata", "uid") != uid:
         return
-    findings = [f'Timed out waiting for deletion of {kind} "{name}"', *_finalizer_findings(last)]
-    raise NotReadyError(f"'{name}' timed out waiting to be Ready", findings, last)
+    findings = [f'{waited} for deletion of {kind} "{name}"', *_finalizer_findings(last)]
+    raise NotReadyError(why, findings, last)
 
 
 def _what_is_left(obj: Object) -> str:

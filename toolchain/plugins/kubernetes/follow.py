@@ -29,14 +29,15 @@ def follow(
     *,
     until: float,
     cancelled: threading.Event,
+    name: str = "",
     since: str = "",
     on_stream: Callable[[Stream], None] | None = None,
-    **query: str,
 ) -> Iterator[Event]:
     """Yield what happens to the selected objects until the deadline.
 
     Parameters:
         until: a point of `time.monotonic`.
+        name: only this object; where it is missing from the start, it is yielded as DELETED, empty.
         since: the resource version to start after; without one, all objects are yielded as ADDED first.
         on_stream: told of each watch opened, for who wants to close it from outside.
 
@@ -45,14 +46,18 @@ def follow(
         ApiError: the server does not let us look.
     """
     version = since
+    selection = {"fieldSelector": f"metadata.name={name}"} if name else {}
     while (remaining := until - time.monotonic()) > 0:
         if cancelled.is_set():
             raise CancelledError
         stream = None
         try:
             if not version:
-                listing = cluster.list(kind, namespace, **query)
-                for item in listing.get("items") or []:
+                listing = cluster.list(kind, namespace, **selection)
+                items = listing.get("items") or []
+                if name and not items:
+                    yield "DELETED", {}
+                for item in items:
                     yield "ADDED", {"apiVersion": kind.api_version, "kind": kind.kind, **item}
                 version = nested(listing, "metadata", "resourceVersion", default="")
             stream = cluster.watch(
@@ -61,7 +66,7 @@ def follow(
                 seconds=min(remaining, _LONGEST_WATCH),
                 resourceVersion=version,
                 allowWatchBookmarks="true",
-                **query,
+                **selection,
             )
             if on_stream is not None:
                 on_stream(stream)

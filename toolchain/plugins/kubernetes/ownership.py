@@ -22,6 +22,8 @@ _PREDECESSORS = (
 )
 _OWN_UPDATES = ("pulumi-resource-kubernetes", "pulumi-kubernetes", "pulumi-kubernetes.exe")
 
+_RACES = 3
+
 
 def managed_fields(obj: Object) -> list[Object]:
     """The entries of metadata.managedFields."""
@@ -38,7 +40,22 @@ def was_created_by_us(live: Object) -> bool:
 
 def take_over(cluster: Cluster, live: Object, manager: str) -> Object:
     """Give the predecessors' fields to our manager, so that applying does not share or miss any of them."""
-    entries = managed_fields(live)
+    for attempt in range(_RACES + 1):
+        entries = _taken_over(managed_fields(live), manager)
+        if entries is None:
+            return live
+        try:
+            return _write(cluster, live, entries)
+        except ApiError as error:
+            # 422: somebody wrote in between, or our own write succeeded and its answer was lost.
+            if error.code != 422 or attempt == _RACES:
+                raise
+        live = cluster.get(*_address(live))
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
+    """The entries with those of predecessors merged into the manager's; None where there are no predecessors."""
     ours = next(
         (copy.deepcopy(e) for e in entries if e.get("manager") == manager and e.get("operation") == "Apply"),
         None,
@@ -56,9 +73,7 @@ def take_over(cluster: Cluster, live: Object, manager: str) -> Object:
             ours = {**copy.deepcopy(entry), "manager": manager, "operation": "Apply"}
         else:
             ours["fieldsV1"] = _union(ours.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
-    if not is_changed or ours is None:
-        return live
-    return _write(cluster, live, [*kept, ours])
+    return [*kept, ours] if is_changed and ours is not None else None
 
 
 def relinquish(cluster: Cluster, live: Object, manager: str) -> None:
@@ -94,18 +109,14 @@ def _union(left: Object, right: Object) -> Object:
 
 
 def _write(cluster: Cluster, live: Object, entries: list[Object]) -> Object:
-    patch: list[Object] = [{"op": "replace", "path": "/metadata/managedFields", "value": entries}]
     version = nested(live, "metadata", "resourceVersion")
-    if version:
-        patch.insert(0, {"op": "test", "path": "/metadata/resourceVersion", "value": version})
-    try:
-        return cluster.json_patch(live, patch)
-    except ApiError as error:
-        if error.code != 422 or len(patch) == 1:
-            raise
-    # A controller wrote in between: take over from what is there now.
-    fresh = cluster.get(*_address(live))
-    return cluster.json_patch(fresh, patch[1:])
+    return cluster.json_patch(
+        live,
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        ],
+    )
 
 
 def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str]) -> None:

@@ -10,8 +10,10 @@ from google.protobuf import empty_pb2
 from toolchain.plugins import protocol
 from toolchain.plugins.kubernetes import components, configuring, manifests, values
 from toolchain.plugins.kubernetes.answers import answered
+from toolchain.plugins.kubernetes.calls.planning import PlanCalls
+from toolchain.plugins.kubernetes.calls.reading import ReadCalls
+from toolchain.plugins.kubernetes.calls.writing import WriteCalls
 from toolchain.plugins.kubernetes.engine import Engine
-from toolchain.plugins.kubernetes.resources import ResourceCalls
 from toolchain.plugins.kubernetes.settings import from_variables
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 VERSION = "4.30.0"
 
 
-class Provider(ResourceCalls):
+class Provider(PlanCalls, ReadCalls, WriteCalls):
     """Pulumi's `kubernetes` provider.
 
     Parameters:

@@ -35,6 +35,7 @@ class Settings:
     config_map_mutable: bool = False
     secret_mutable: bool = False
     suppress_helm_hook_warnings: bool = False
+    suppress_deprecation_warnings: bool = False
     render_directory: str = ""
     client: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,6 +61,7 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         config_map_mutable=flag("enableConfigMapMutable", "ENABLE_CONFIGMAP_MUTABLE"),
         secret_mutable=flag("enableSecretMutable", "ENABLE_SECRET_MUTABLE"),
         suppress_helm_hook_warnings=flag("suppressHelmHookWarnings", "SUPPRESS_HELM_HOOK_WARNINGS"),
+        suppress_deprecation_warnings=flag("suppressDeprecationWarnings", "SUPPRESS_DEPRECATION_WARNINGS"),
         render_directory=text("renderYamlToDirectory"),
         client=json.loads(text("kubeClientSettings") or "{}"),
     )

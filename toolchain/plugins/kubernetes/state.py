@@ -11,6 +11,8 @@ from toolchain.plugins.kubernetes.values import Object, Secret, mark_secrets, pl
 _INPUTS = "__inputs"
 _INITIAL_API_VERSION = "__initialApiVersion"
 _FIELD_MANAGER = "__fieldManager"
+# The manager of plain creates, and of everything where server-side apply is switched off.
+CREATOR = "pulumi-kubernetes"
 
 
 @dataclass(frozen=True)
@@ -63,4 +65,4 @@ def outputs(
 
 def field_manager(inputs: Object, previous: str = "") -> str:
     """Who applies this object: the annotation's name, the previous one, or a new one of its own."""
-    return annotation(inputs, PATCH_FIELD_MANAGER) or previous or f"pulumi-kubernetes-{secrets.token_hex(4)}"
+    return annotation(inputs, PATCH_FIELD_MANAGER) or previous or f"{CREATOR}-{secrets.token_hex(4)}"

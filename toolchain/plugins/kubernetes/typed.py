@@ -19,9 +19,15 @@ class _MismatchError(Exception):
 
 
 @functools.cache
-def _table() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    table = json.loads(_TABLE.read_bytes())
-    return table["kinds"], table["types"]
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(_TABLE.read_bytes())
+    return table
+
+
+def lives() -> dict[str, list[str]]:
+    """By kind: the releases that brought and dropped it, and the kind to use instead; empty where there is none."""
+    found: dict[str, list[str]] = _table()["lives"]
+    return found
 
 
 def round_trip(obj: Object) -> Object:
@@ -29,8 +35,7 @@ def round_trip(obj: Object) -> Object:
 
     Kinds that are not built in, and objects with values of a wrong type, come back as they are.
     """
-    kinds, _ = _table()
-    name = kinds.get(str(kind_of(obj)))
+    name = _table()["kinds"].get(str(kind_of(obj)))
     if name is None:
         return obj
     try:
@@ -58,7 +63,7 @@ def _convert(value: Any, name: str) -> Any:
         raise _MismatchError
     if name.startswith("{}"):
         return {key: _convert(item, name[2:]) for key, item in value.items()}
-    return _struct(value, _table()[1][name])
+    return _struct(value, _table()["types"][name])
 
 
 def _scalar(value: Any, name: str) -> Any:

@@ -13,6 +13,9 @@ from toolchain.plugins.kubernetes.session import Session, timeout_of
 from toolchain.plugins.kubernetes.state import State
 from toolchain.plugins.kubernetes.values import Object
 
+# The controllers of the API server write the status of a CRD, and so does our own PUT whose answer was lost.
+_CONFLICTS = 3
+
 
 class FieldConflictError(Exception):
     """Another manager owns a field that we set."""
@@ -69,9 +72,7 @@ def _send(
     preview: bool,
 ) -> Object:
     if is_crd(inputs):
-        # A PUT: applied versions and schemas would be merged with old ones by position.
-        assign(inputs, nested(live, "metadata", "resourceVersion"), "metadata", "resourceVersion")
-        return session.cluster.replace(inputs, manager=manager, dry_run=preview)
+        return _replace(session, live, inputs, manager=manager, preview=preview)
     if not session.settings.server_side_apply:
         return session.cluster.merge(live, _merge_patch(old.inputs, inputs), manager=manager, dry_run=preview)
     if not preview and not types.is_patch(urn, kind_of(inputs).kind):
@@ -88,6 +89,19 @@ def _send(
         if error.is_conflict:
             raise FieldConflictError(manager, error) from error
         raise
+
+
+def _replace(session: Session, live: Object, inputs: Object, *, manager: str, preview: bool) -> Object:
+    """PUT a CRD: applied versions and schemas would be merged with old ones by position."""
+    for attempt in range(_CONFLICTS + 1):
+        assign(inputs, nested(live, "metadata", "resourceVersion"), "metadata", "resourceVersion")
+        try:
+            return session.cluster.replace(inputs, manager=manager, dry_run=preview)
+        except ApiError as error:
+            if not error.is_conflict or attempt == _CONFLICTS:
+                raise
+        live = session.cluster.get(kind_of(live), "", name_of(live))
+    raise AssertionError("unreachable: the last attempt returns or raises")
 
 
 def _drop(obj: Object, old: Object, new: Object) -> None:

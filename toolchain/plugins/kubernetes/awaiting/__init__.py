@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from toolchain.plugins.kubernetes.awaiting import asked, network, pods, storage, workloads
-from toolchain.plugins.kubernetes.awaiting.scene import CLAIM, ENDPOINTS, POD, REPLICA_SET, Rule
+from toolchain.plugins.kubernetes.awaiting.scene import CLAIM, ENDPOINTS, POD, REPLICA_SET, SERVICE, Rule
 from toolchain.plugins.kubernetes.awaiting.waiting import look, wait
 from toolchain.plugins.kubernetes.objects import SKIP_AWAIT, WAIT_FOR, annotation, is_annotated, kind_of
 from toolchain.plugins.kubernetes.session import Session
@@ -17,7 +17,7 @@ RULES = {
     "apps/v1/Deployment": Rule(workloads.deployment, (REPLICA_SET, POD, CLAIM), on_refresh=True),
     "apps/v1/StatefulSet": Rule(workloads.stateful_set, (POD,), on_refresh=True),
     "batch/v1/Job": Rule(workloads.job, (POD,), on_refresh=True),
-    "networking.k8s.io/v1/Ingress": Rule(network.ingress, (ENDPOINTS,), on_refresh=True),
+    "networking.k8s.io/v1/Ingress": Rule(network.ingress, (ENDPOINTS, SERVICE), on_refresh=True),
     "v1/PersistentVolume": Rule(storage.volume, seconds=300),
     "v1/PersistentVolumeClaim": Rule(storage.claim, seconds=300),
     "v1/Pod": Rule(pods.judge, on_refresh=True),

@@ -13,6 +13,7 @@ from toolchain.plugins.kubernetes.values import Object
 POD = Kind("", "v1", "Pod")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim")
 ENDPOINTS = Kind("", "v1", "Endpoints")
+SERVICE = Kind("", "v1", "Service")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
 
 

@@ -36,7 +36,6 @@ class _Watcher:
         self, session: Session, kind: Kind, namespace: str, until: float, name: str, since: str
     ) -> None:
         """Watch one object by name, or all of a kind in the namespace without one."""
-        query = {"fieldSelector": f"metadata.name={name}"} if name else {}
         label = None if name else kind
 
         def run() -> None:
@@ -47,9 +46,9 @@ class _Watcher:
                     namespace,
                     until=until,
                     cancelled=self._stopped,
+                    name=name,
                     since=since,
                     on_stream=self._remember,
-                    **query,
                 ):
                     self._changes.put(_Change(label, event, obj))
                     if self._stopped.is_set():
@@ -111,18 +110,12 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
         return live
     changes: queue.Queue[_Change | BaseException] = queue.Queue()
     watchers = _watch(session, rule, live, until, changes)
-    look_at: float | None = None
+    look_at = None if verdict.look_again is None else began + verdict.look_again
     try:
         while True:
-            if session.cancelled.is_set():
-                raise NotReadyError(
-                    f'Resource operation was cancelled for "{scene.name}"', verdict.findings, scene.obj
-                )
             now = time.monotonic()
-            if now >= until:
-                raise NotReadyError(
-                    f"'{scene.name}' timed out waiting to be Ready", verdict.findings, scene.obj
-                )
+            if session.cancelled.is_set() or now >= until:
+                return _last_look(rule, scene, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(scene, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
                 continue
@@ -136,6 +129,20 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
     finally:
         for watcher in watchers:
             watcher.stop()
+
+
+def _last_look(rule: Rule, scene: Scene, *, is_cancelled: bool) -> Object:
+    """What is ready but for a pause that nobody has the time for is ready."""
+    scene.is_single_look = True
+    verdict = rule.judge(scene)
+    if verdict.is_ready:
+        return scene.obj
+    why = (
+        f'Resource operation was cancelled for "{scene.name}"'
+        if is_cancelled
+        else f"'{scene.name}' timed out waiting to be Ready"
+    )
+    raise NotReadyError(why, verdict.findings, scene.obj)
 
 
 def _failed(name: str) -> str:

@@ -1,17 +1,19 @@
-// Command generate prints the field tables of Kubernetes' built-in types as JSON, for normalise.py.
+// Command generate prints tables of Kubernetes' built-in kinds as JSON, for typed.py and lifecycle.py.
 //
 // A typed client reads an object into Go structs and writes it again: unknown fields and empty optional values get
-// lost on the way, quantities are rewritten. The table says which. To renew it, in toolchain/tools/kubernetes:
+// lost on the way, quantities are rewritten. The tables say which, and when kinds came and went. To renew them, in toolchain/tools/kubernetes:
 //
 //	go run ../../plugins/kubernetes/generate/main.go > ../../plugins/kubernetes/fields.json
 package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -20,6 +22,38 @@ type table struct {
 	Kinds map[string]string `json:"kinds"`
 	// Types maps a type's name to its fields: the field's type, with a trailing "?" where an empty value is left out.
 	Types map[string]map[string]string `json:"types"`
+	// Lives maps a kind to the releases that brought and dropped it ("" for never), and to the kind to use instead.
+	Lives map[string][3]string `json:"lives"`
+}
+
+type introduced interface{ APILifecycleIntroduced() (major, minor int) }
+
+type removed interface{ APILifecycleRemoved() (major, minor int) }
+
+type replaced interface {
+	APILifecycleReplacement() schema.GroupVersionKind
+}
+
+func key(gvk schema.GroupVersionKind) string {
+	if gvk.Group == "" {
+		return gvk.Version + "/" + gvk.Kind
+	}
+	return gvk.Group + "/" + gvk.Version + "/" + gvk.Kind
+}
+
+func life(obj any) (life [3]string) {
+	if it, ok := obj.(introduced); ok {
+		major, minor := it.APILifecycleIntroduced()
+		life[0] = fmt.Sprintf("%d.%d", major, minor)
+	}
+	if it, ok := obj.(removed); ok {
+		major, minor := it.APILifecycleRemoved()
+		life[1] = fmt.Sprintf("%d.%d", major, minor)
+	}
+	if it, ok := obj.(replaced); ok {
+		life[2] = key(it.APILifecycleReplacement())
+	}
+	return life
 }
 
 var opaque = map[string]string{
@@ -93,16 +127,15 @@ func (t *table) fields(typ reflect.Type, into map[string]string) {
 }
 
 func main() {
-	found := table{Kinds: map[string]string{}, Types: map[string]map[string]string{}}
+	found := table{Kinds: map[string]string{}, Types: map[string]map[string]string{}, Lives: map[string][3]string{}}
 	for gvk, typ := range scheme.Scheme.AllKnownTypes() {
 		if _, isObject := typ.FieldByName("ObjectMeta"); !isObject || gvk.Version == "__internal" {
 			continue
 		}
-		key := gvk.Version + "/" + gvk.Kind
-		if gvk.Group != "" {
-			key = gvk.Group + "/" + key
+		found.Kinds[key(gvk)] = found.name(typ)
+		if known := life(reflect.New(typ).Interface()); known != [3]string{} {
+			found.Lives[key(gvk)] = known
 		}
-		found.Kinds[key] = found.name(typ)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		panic(err)
