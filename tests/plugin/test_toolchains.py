@@ -63,8 +63,10 @@ def test_poetry_programs_run_where_poetry_says(project: Project) -> None:
     assert "install --no-ansi" in calls.read_text().splitlines()
 
 
-def test_dynamic_providers_run_in_the_environment_of_the_toolchain(project: Project) -> None:
-    set_options(project, toolchain="uv")
+@pytest.mark.parametrize("by", ["option", "lock"])
+def test_dynamic_providers_run_in_the_environment_of_the_toolchain(project: Project, by: str) -> None:
+    set_options(project, **({"toolchain": "uv"} if by == "option" else {}))
+    (project.folder / "uv.lock").write_text("version = 1\n")
     (project.folder / ".venv").symlink_to(sys.prefix)
     project.write(
         "from pulumi.dynamic import CreateResult, Resource, ResourceProvider\n"
