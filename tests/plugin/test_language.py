@@ -153,3 +153,15 @@ def test_an_interrupted_command_leaves_no_process(project: Project) -> None:
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
+
+
+def test_what_a_program_leaves_for_its_end_is_done(project: Project) -> None:
+    left = project.folder / "left"
+    project.write(
+        "import atexit, pathlib, threading, time\n"
+        f"atexit.register(lambda: pathlib.Path({str(left)!r}).write_text('by a handler'))\n"
+        f"threading.Thread(target=lambda: (time.sleep(1), open({str(left) + '-thread'!r}, 'w'))).start()\n"
+    )
+    project.up()
+    assert left.read_text() == "by a handler"
+    assert (project.folder / "left-thread").exists(), "threads are waited for"

@@ -8,7 +8,7 @@ import grpc
 from google.protobuf import empty_pb2
 
 from toolchain.plugins import protocol
-from toolchain.plugins.kubernetes import components, configuring, manifests, values
+from toolchain.plugins.kubernetes import configuring, values
 from toolchain.plugins.kubernetes.answers import answered
 from toolchain.plugins.kubernetes.calls.planning import PlanCalls
 from toolchain.plugins.kubernetes.calls.reading import ReadCalls
@@ -110,6 +110,8 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     @answered
     def Invoke(self, request: provider_pb2.InvokeRequest) -> provider_pb2.InvokeResponse:  # noqa: N802
         """What the SDK's `yaml` and `kustomize` helpers need."""
+        from toolchain.plugins.kubernetes import manifests
+
         arguments = values.plain(values.decode(request.args))
         if values.has_unknown(arguments):
             raise ValueError(f"{request.tok} needs values that are known at preview")
@@ -131,6 +133,8 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     @answered
     def Construct(self, request: provider_pb2.ConstructRequest) -> provider_pb2.ConstructResponse:  # noqa: N802
         """The components of `yaml/v2` and `kustomize/v2`."""
+        from toolchain.plugins.kubernetes import components
+
         return components.construct(
             request, scope=self._scopes, cluster=self._cluster, namespace=self._namespace, version=VERSION
         )

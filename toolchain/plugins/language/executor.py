@@ -5,12 +5,14 @@ Exit status: 0 done; 32 failed, and the user has been told; 1 failed, and the ho
 
 import argparse
 import asyncio
+import atexit
 import gc
 import inspect
 import logging
 import os
 import runpy
 import sys
+import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -86,9 +88,20 @@ def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
         loop.close()
 
 
+def leave(status: int) -> None:
+    """End as an interpreter does, but for taking thousands of modules and classes apart, which takes 0.2 s."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def main() -> None:
     # The folder of this file is no place to import from for the program.
     sys.path.pop(0)
+    # Programs are short, and most of what the collector would look through again and again stays until the end.
+    gc.set_threshold(50_000, 20, 20)
     try:
         import pulumi
         import pulumi.runtime
@@ -101,9 +114,7 @@ def main() -> None:
         )
         sys.exit(1)
     arguments = parse()
-    # Programs are short: most of what the collector would look through again and again stays until the end.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
     pulumi.runtime.set_all_config(
         pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env()
     )
@@ -111,10 +122,7 @@ def main() -> None:
     sys.argv = [arguments.program, *arguments.arguments]
     if arguments.pwd:
         os.chdir(arguments.pwd)
-    status = execute(arguments, pulumi)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    sys.exit(status)
+    leave(execute(arguments, pulumi))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,10 +132,8 @@ class LanguageHost:
     ) -> language_pb2.RunResponse:
         """Run the program; it ends with the request."""
         environment = _environment(request.info, context)
-        cancelled = threading.Event()
-        context.add_callback(cancelled.set)
         try:
-            return self._programs.run(request, environment, self._engine, cancelled)
+            return self._programs.run(request, environment, self._engine, context.add_callback)
         except BrokenEnvironmentError as problem:
             return protocol.language_pb2.RunResponse(error=str(problem))
 

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,9 +48,17 @@ class RunningPrograms:
         self._processes: set[subprocess.Popen[bytes]] = set()
 
     def run(
-        self, request: RunRequest, environment: Environment, engine: str, cancelled: threading.Event
+        self,
+        request: RunRequest,
+        environment: Environment,
+        engine: str,
+        on_cancel: Callable[[Callable[[], None]], bool],
     ) -> RunResponse:
-        """Run to the end; stdout and stderr go where the host's go, which is to the engine."""
+        """Run to the end; stdout and stderr go where the host's go, which is to the engine.
+
+        Parameters:
+            on_cancel: takes what is to be called at the end of the request; false when it has ended already.
+        """
         variables = environment.variables()
         variables["PULUMI_CONFIG"] = json.dumps(dict(request.config))
         variables["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
@@ -60,13 +69,11 @@ class RunningPrograms:
         )
         with self._lock:
             self._processes.add(process)
+        if not on_cancel(lambda: _end(process)):
+            _end(process)
         try:
-            while True:
-                try:
-                    return _response(process.wait(timeout=0.5))
-                except subprocess.TimeoutExpired:
-                    if cancelled.is_set():
-                        _end(process)
+            # Without a time-out: with one, Python looks for the end 20 times a second only.
+            return _response(process.wait())
         finally:
             with self._lock:
                 self._processes.discard(process)
@@ -80,6 +87,8 @@ class RunningPrograms:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
     process.terminate()
     try:
         process.wait(timeout=5)
