@@ -6,10 +6,12 @@ Exit status: 0 done; 32 failed, and the user has been told; 1 failed, and the ho
 import argparse
 import asyncio
 import atexit
+import contextlib
 import gc
 import inspect
 import logging
 import os
+import queue
 import runpy
 import sys
 import threading
@@ -18,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 TOLD_THE_USER = 32
+DEBUG = 0
+"""engine.proto, LogSeverity"""
 
 
 def parse() -> argparse.Namespace:
@@ -46,6 +50,36 @@ def settings_of(arguments: argparse.Namespace, pulumi: Any) -> Any:
     settings = pulumi.runtime.Settings
     known = inspect.signature(settings.__init__).parameters
     return settings(**{name: value for name, value in wanted.items() if name in known})
+
+
+class Engine:
+    """The engine's service, without waits for debug messages: the SDK sends four per resource, one after another."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._debug: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def Log(self, request: Any) -> Any:  # noqa: N802
+        if request.severity != DEBUG:
+            return self._engine.Log(request)
+        self._debug.put(request)
+        return None
+
+    def _send(self) -> None:
+        while (request := self._debug.get()) is not None:
+            # An engine that is gone has ended the program's other calls too.
+            with contextlib.suppress(Exception):
+                self._engine.Log(request)
+
+    def drain(self) -> None:
+        """Send what is left."""
+        self._debug.put(None)
+        self._thread.join()
 
 
 def own_frames(error: BaseException, program: str) -> str:
@@ -118,11 +152,15 @@ def main() -> None:
     pulumi.runtime.set_all_config(
         pulumi.runtime.get_config_env(), pulumi.runtime.get_config_secret_keys_env()
     )
-    pulumi.runtime.configure(settings_of(arguments, pulumi))
+    settings = settings_of(arguments, pulumi)
+    engine = settings.engine = Engine(settings.engine)
+    pulumi.runtime.configure(settings)
     sys.argv = [arguments.program, *arguments.arguments]
     if arguments.pwd:
         os.chdir(arguments.pwd)
-    leave(execute(arguments, pulumi))
+    status = execute(arguments, pulumi)
+    engine.drain()
+    leave(status)
 
 
 if __name__ == "__main__":

@@ -174,15 +174,10 @@ class LanguageHost:
             python = str(environment.python)
         except BrokenEnvironmentError as problem:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
-        version = subprocess.run(
-            [python, "-I", "-c", "import platform; print(platform.python_version())"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        version = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
         return protocol.language_pb2.AboutResponse(
             executable=python,
-            version=version.stdout.strip(),
+            version=version.stdout.strip().removeprefix("Python "),
             metadata={"toolchain": environment.tool.value},
         )
 
