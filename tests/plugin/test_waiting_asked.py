@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from tests.plugin.driver import CallError, Driver
 from tests.plugin.samples import annotated, config_map, definition, obj, workload
 from toolchain.plugins.kubernetes.cluster import MERGE_PATCH, Cluster
+from toolchain.plugins.kubernetes.errors import ApiError
 from toolchain.plugins.kubernetes.follow import follow
 from toolchain.plugins.kubernetes.objects import Kind
 
@@ -20,12 +22,17 @@ CONFIG_MAP = Kind("", "v1", "ConfigMap")
 
 
 def later(seconds: float, cluster: Cluster, path: str, body: object) -> None:
-    """Merge into an object after a while."""
+    """Merge into an object a while after it was made, which for a new kind may take some attempts."""
 
     def merge() -> None:
-        cluster.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            time.sleep(seconds)
+            with contextlib.suppress(ApiError):
+                cluster.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+                return
 
-    threading.Timer(seconds, merge).start()
+    threading.Thread(target=merge, daemon=True).start()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +53,7 @@ def test_wait_for_understands_conditions(driver: Driver, cluster: Cluster, names
     with driver.made(definition(group), name="definition"):
         waited = annotated(obj(f"{group}/v1", "Thing", namespace), waitFor="condition=Done=False")
         status = {"status": {"conditions": [{"type": "Done", "status": "False"}]}}
-        later(1, cluster, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
+        later(2, cluster, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
         made = driver.create(waited, timeout=20)
         assert made.outputs["status"] == status["status"]
         assert "Waiting for condition=Done=False" in driver.log

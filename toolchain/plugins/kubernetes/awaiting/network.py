@@ -31,7 +31,7 @@ def service(scene: Scene) -> Verdict:
         findings.append("Service was not allocated an IP address; does your cloud provider support this?")
     quiet = scene.now - scene.changed_at.get(ENDPOINTS, 0.0)
     settle = _SETTLE if _has_pending(endpoints) else _SETTLE_COMPLETE
-    is_settled = scene.is_single_look or quiet >= settle
+    is_settled = scene.is_single_look or scene.is_last_look or quiet >= settle
     if has_endpoints and has_address and is_settled:
         return Verdict(is_ready=True, status="Service initialization complete")
     if has_endpoints and is_settled:

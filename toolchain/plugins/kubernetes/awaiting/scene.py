@@ -24,6 +24,8 @@ class Scene:
     Parameters:
         cluster: for the rare rule that needs one more look.
         now: seconds since the wait began; zero for a single look.
+        is_single_look: a refresh looks, which does not wait.
+        is_last_look: the wait ends whatever the verdict.
     """
 
     obj: Object
@@ -32,6 +34,7 @@ class Scene:
     changed_at: dict[Kind, float] = field(default_factory=dict)
     now: float = 0.0
     is_single_look: bool = False
+    is_last_look: bool = False
 
     def all(self, kind: Kind) -> list[Object]:
         """All related objects of a kind, by name."""

@@ -118,6 +118,8 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
                 return _last_look(rule, scene, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(scene, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
+                # Nothing happens: so it is as it looked before anything related was seen.
+                reporter.report(verdict)
                 continue
             verdict = rule.judge(scene)
             reporter.report(verdict)
@@ -133,7 +135,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
 
 def _last_look(rule: Rule, scene: Scene, *, is_cancelled: bool) -> Object:
     """What is ready but for a pause that nobody has the time for is ready."""
-    scene.is_single_look = True
+    scene.is_last_look = True
     verdict = rule.judge(scene)
     if verdict.is_ready:
         return scene.obj
