@@ -1,4 +1,7 @@
-"""Published manifests, applied by hand with only the image changed, run against our trainer image."""
+"""Published manifests, applied by hand with only the image changed, run against our trainer image.
+
+The one over NCCL cannot succeed without a GPU: it has to schedule, and to say what is missing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +22,7 @@ from tests.e2e.project import Project
 pytestmark = pytest.mark.slow
 MANIFESTS = Path(__file__).parent / "published"
 TRAIN_S = 420
+SAY_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +65,19 @@ def built(project: Project, preset: str) -> str:
     return project.run("python", "-c", script, name, preset).stdout.split()[-1]
 
 
+@contextmanager
+def applied(project: Project, folder: Path, manifest: str, preset: str) -> Iterator[None]:
+    """A published manifest by hand, with nothing but its image changed; taken away at the end."""
+    text = (MANIFESTS / f"{manifest}.yaml").read_text().replace("IMAGE", built(project, preset))
+    file = folder / "manifest.yaml"
+    file.write_text(text)
+    try:
+        project.run("kubectl", "apply", "--filename", str(file))
+        yield
+    finally:
+        project.run("kubectl", "delete", "--ignore-not-found", "--filename", str(file))
+
+
 @pytest.mark.parametrize(
     ("manifest", "preset", "job"),
     [
@@ -69,15 +88,36 @@ def built(project: Project, preset: str) -> str:
 )
 @pytest.mark.usefixtures("gpus")
 def test_succeeds_by_hand(project: Project, tmp_path: Path, manifest: str, preset: str, job: str) -> None:
-    text = (MANIFESTS / f"{manifest}.yaml").read_text().replace("IMAGE", built(project, preset))
-    file = tmp_path / "manifest.yaml"
-    file.write_text(text)
-    try:
-        project.run("kubectl", "apply", "--filename", str(file))
+    with applied(project, tmp_path, manifest, preset):
         wait = [f"pytorchjob/{job}", "--namespace", "kubeflow", f"--timeout={TRAIN_S}s"]
         project.run("kubectl", "wait", "--for=condition=Succeeded", *wait)
         log = project.run("kubectl", "logs", f"{job}-master-0", "--namespace", "kubeflow").stdout
         assert re.search(r"^accuracy=0\.\d+$", log, re.MULTILINE), log
         assert re.search(r"^loss=\d+\.\d+$", log, re.MULTILINE), log
-    finally:
-        project.run("kubectl", "delete", "--ignore-not-found", "--filename", str(file))
+
+
+@pytest.mark.usefixtures("gpus")
+def test_the_nccl_one_schedules_and_says_that_cuda_is_missing(project: Project, tmp_path: Path) -> None:
+    with applied(project, tmp_path, "nccl", "nccl"):
+        log = said(project, "published-nccl-master-0", "nccl")
+        assert "--backend nccl needs a GPU in every replica and this one has none" in log
+        for replica in ("master", "worker"):
+            pod = project.get("pod", f"published-nccl-{replica}-0")
+            assert scheduled(pod) == "True", f"{replica}: {pod['status']}"
+            assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+
+
+def said(project: Project, pod: str, word: str) -> str:
+    """The log of `pod` once `word` is in it; its last one after SAY_S seconds."""
+    log = ""
+    deadline = time.monotonic() + SAY_S
+    while word not in log and time.monotonic() < deadline:
+        time.sleep(1)
+        asked = project.run("kubectl", "logs", pod, "--namespace", "kubeflow", check=False)
+        log = asked.stdout + asked.stderr
+    return log
+
+
+def scheduled(pod: dict[str, Any]) -> str:
+    conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+    return str(conditions.get("PodScheduled"))
