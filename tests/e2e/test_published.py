@@ -99,7 +99,7 @@ def test_succeeds_by_hand(project: Project, tmp_path: Path, manifest: str, prese
 @pytest.mark.usefixtures("gpus")
 def test_the_nccl_one_schedules_and_says_that_cuda_is_missing(project: Project, tmp_path: Path) -> None:
     with applied(project, tmp_path, "nccl", "nccl"):
-        log = said(project, "published-nccl-master-0", "nccl")
+        log = said(project, "published-nccl-master-0", "needs a GPU")
         assert "--backend nccl needs a GPU in every replica and this one has none" in log
         for replica in ("master", "worker"):
             pod = project.get("pod", f"published-nccl-{replica}-0")
