@@ -1,4 +1,4 @@
-"""Pulumi's file backend inside the project folder: state, passphrase, and the salt that must not reach git."""
+"""Pulumi's backend: by default files inside the project folder; and the salt that must not reach git."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolchain.environment import full, write_whole
+from toolchain import users
+from toolchain.environment import write_whole
 from toolchain.places import LOCAL, LOGS, PASSPHRASE, ROOT, STACKS, STATE
 from toolchain.steps import SetupError, run
 
@@ -38,15 +39,26 @@ def check_stack(stack: str) -> None:
 
 
 def prepare(stack: str, variables: Mapping[str, str]) -> None:
-    """Make state folder, passphrase and salt on first use, and select `stack`. Leaves git's view unchanged."""
-    STATE.mkdir(parents=True, exist_ok=True)
-    _passphrase()
+    """Make what the backend lacks on first use, and select `stack`. Leaves git's view unchanged.
+
+    Of our own backend that is its folder, the passphrase and the salt; of the user's only the stack and its salt.
+    """
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    if not users.backend():
+        STATE.mkdir(parents=True, exist_ok=True)
+        _passphrase()
     _hide_salt_from_git()
-    _give_salt(STACKS / f"Pulumi.{stack}.yaml", variables)
+    _take_strange_salt(file)
+    if not users.backend() or users.encrypts_with_passphrase(stack):
+        _give_salt(file, variables)
+    _pulumi(variables, ROOT, "stack", "select", "--create", "--non-interactive", stack)
+    _tell_git_of_new_size(file)
+
+
+def _pulumi(variables: Mapping[str, str], folder: Path, *arguments: str) -> None:
     pulumi = shutil.which("pulumi", path=variables["PATH"]) or "pulumi"
-    select: list[str | Path] = [pulumi, "stack", "select", "--create", "--non-interactive", stack]
-    run(select, log=LOGS / "pulumi.log", cwd=ROOT, env=full(variables))
-    _tell_git_of_new_size(STACKS / f"Pulumi.{stack}.yaml")
+    cmd: list[str | Path] = [pulumi, *arguments]
+    run(cmd, log=LOGS / "pulumi.log", cwd=folder, env=variables, unset=users.unwanted())
 
 
 def _passphrase() -> None:
@@ -66,26 +78,38 @@ def without_salt(file: Path) -> None:
         file.write_text(_SALT_LINE.sub("", text))
 
 
+def _take_strange_salt(file: Path) -> None:
+    """Take out the salt of a passphrase that is not in use: of the user's on our backend, of ours on the user's."""
+    found = _SALT_LINE.search(file.read_text())
+    if not found:
+        return
+    ours = SALT.exists() and found[0].strip() == SALT.read_text().strip()
+    if ours == bool(users.backend()):
+        without_salt(file)
+
+
 def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
     """Append the salt ourselves: Pulumi would add it too, and reformat the rest of the file."""
     text = file.read_text()
     if _SALT_LINE.search(text):
         return
-    if not SALT.exists():
-        write_whole(SALT, _fresh_salt(variables))
-    write_whole(file, text.rstrip("\n") + "\n" + SALT.read_text())
+    if users.backend():
+        salt = _fresh_salt(variables)
+    else:
+        if not SALT.exists():
+            write_whole(SALT, _fresh_salt(variables))
+        salt = SALT.read_text()
+    write_whole(file, text.rstrip("\n") + "\n" + salt)
 
 
 def _fresh_salt(variables: Mapping[str, str]) -> str:
-    """The line that Pulumi writes for our passphrase, taken from a project that is thrown away."""
-    pulumi = shutil.which("pulumi", path=variables["PATH"]) or "pulumi"
+    """The line that Pulumi writes for the passphrase, taken from a project that is thrown away."""
     with tempfile.TemporaryDirectory(prefix="trainstack-salt-") as name:
         place = Path(name)
         (place / "state").mkdir()
         (place / "Pulumi.yaml").write_text("name: salt\nruntime: python\n")
-        env = {**full(variables), "PULUMI_BACKEND_URL": f"file://{place / 'state'}"}
-        cmd: list[str | Path] = [pulumi, "stack", "init", "--non-interactive", "salt"]
-        run(cmd, log=LOGS / "pulumi.log", cwd=place, env=env)
+        apart = {**variables, "PULUMI_BACKEND_URL": f"file://{place / 'state'}"}
+        _pulumi(apart, place, "stack", "init", "--non-interactive", "salt")
         made = place / "Pulumi.salt.yaml"
         found = _SALT_LINE.search(made.read_text()) if made.exists() else None
     if not found:

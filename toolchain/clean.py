@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from toolchain import backend, engine, gocaches, recovery, setup, up
+from toolchain import backend, engine, gocaches, recovery, setup, up, users
 from toolchain.places import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 
@@ -13,8 +13,12 @@ CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 
 
 def clean() -> None:
-    """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use."""
-    standing = [stack for stack in backend.stacks() if recovery.has_resources(stack)]
+    """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use.
+
+    The state in a backend of the user's is not this clone's: it stays as it is.
+    """
+    users.forget_backend()
+    standing = [stack for stack in backend.stacks() if recovery.has_resources(recovery.deployment(stack))]
     for stack in standing:
         up.down(stack)
     with setup.alone():

@@ -9,26 +9,19 @@ import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import quote
 
+from toolchain import users
 from toolchain.found import user_path
-from toolchain.places import KUBECONFIGS, LINKS, LOCAL, PASSPHRASE, STACKS, STATE, VENV
+from toolchain.places import KUBECONFIGS, LINKS, LOCAL, STACKS, VENV
 
 SAVED = LOCAL / "env.json"
-# It would win over the passphrase file.
-UNSET = ("PULUMI_CONFIG_PASSPHRASE",)
 
 _CLUSTER_BLOCK = re.compile(r"^ {2}trainstack:cluster:\n((?: {3,}.*\n|\s*\n)*)", re.MULTILINE)
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
-    """All variables but PATH and KUBECONFIG: what set-up `found`, and where this clone keeps its state."""
-    return {
-        "PULUMI_BACKEND_URL": f"file://{quote(str(STATE))}",
-        "PULUMI_CONFIG_PASSPHRASE_FILE": str(PASSPHRASE),
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-        **found,
-    }
+    """All variables but PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is kept."""
+    return {**users.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **found}
 
 
 def save(found: Mapping[str, str]) -> None:
@@ -62,13 +55,14 @@ def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
 
 def full(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `variables` over it, for a child."""
-    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+    unwanted = users.unwanted()
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     return {**kept, **variables}
 
 
 def exports(variables: Mapping[str, str]) -> str:
     """Shell lines for `eval`."""
-    lines = [f"unset {name}" for name in UNSET if name in os.environ]
+    lines = [f"unset {name}" for name in users.unwanted() if name in os.environ]
     return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in variables.items())])
 
 

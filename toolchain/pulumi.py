@@ -107,6 +107,13 @@ def outputs(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
+def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
+    """What the backend holds of `stack`, whichever backend it is. Raises SetupError with Pulumi's own words."""
+    exported = json.loads(_output(variables, "stack", "export", "--stack", stack))
+    found: dict[str, Any] = exported.get("deployment") or {}
+    return found
+
+
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], object]) -> None:
     """Export the stack's deployment, let `edit` change it, import it. Raises SetupError."""
     exported = json.loads(_output(variables, "stack", "export", "--stack", stack))

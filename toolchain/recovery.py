@@ -1,4 +1,7 @@
-"""What a Pulumi that was killed leaves behind in the file backend: its lock and its pending operations."""
+"""What a Pulumi that was killed leaves behind in our file backend: its lock and its pending operations.
+
+Of a backend of the user's we touch no lock, and ask Pulumi for the state.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,17 +115,18 @@ def _gone(lock: Lock, seconds: float) -> bool:
     return True
 
 
-def has_pending(stack: str) -> bool:
+def has_pending(deployment: Mapping[str, Any]) -> bool:
     """Whether a killed run left operations whose outcome nobody knows."""
-    return bool(_latest(stack).get("pending_operations"))
+    return bool(deployment.get("pending_operations"))
 
 
-def has_resources(stack: str) -> bool:
-    """Whether there is anything of `stack` to take down."""
-    return bool(_latest(stack).get("resources")) or has_pending(stack)
+def has_resources(deployment: Mapping[str, Any]) -> bool:
+    """Whether there is anything to take down."""
+    return bool(deployment.get("resources")) or has_pending(deployment)
 
 
-def _latest(stack: str) -> dict[str, Any]:
+def deployment(stack: str) -> dict[str, Any]:
+    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up."""
     try:
         state = json.loads((_STACKS / f"{stack}.json").read_text())
     except (OSError, ValueError):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,17 +141,19 @@ def run(
     *,
     log: Path,
     env: Mapping[str, str] | None = None,
+    unset: Collection[str] = (),
     cwd: Path | None = None,
     timeout: float | None = None,
     stdin: bytes | None = None,
 ) -> None:
     """Run `cmd` to its end with both outputs appended to `log`.
 
-    `env` is added to the process's own environment. Raises SetupError with the log's last lines when
-    the command fails, cannot be started, or takes longer than `timeout` seconds.
+    `env` is added to the process's own environment, which goes without the names in `unset`. Raises SetupError
+    with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
     """
     words = [str(word) for word in cmd]
     shown = " ".join(words)
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as sink:
         sink.write(f"$ {shown}\n".encode())
@@ -163,7 +165,7 @@ def run(
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
+                env={**inherited, **(env or {})},
                 cwd=cwd,
             )
         except OSError as error:

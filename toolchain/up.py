@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolchain import adoption, backend, data, engine, environment, leftovers, pulumi, recovery, setup
+from toolchain import adoption, backend, data, engine, environment, leftovers, pulumi, recovery, setup, users
 from toolchain.places import MODELS
 from toolchain.steps import SetupError, phase_times, step
 
@@ -15,6 +15,7 @@ _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "-
 def up(stack: str, data_dir: Path | None) -> None:
     """Bring `stack` up and print its phases' times and its result. Raises SetupError."""
     backend.check_stack(stack)
+    users.check(stack)
     with setup.alone():
         if data_dir:
             data.take(data_dir)
@@ -29,15 +30,18 @@ def up(stack: str, data_dir: Path | None) -> None:
 def down(stack: str) -> None:
     """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
     backend.check_stack(stack)
+    users.check(stack)
     cluster = environment.cluster(stack)
     with setup.alone():
         half_made = cluster is not None and leftovers.marker(cluster).exists()
-        if not recovery.has_resources(stack) and not half_made:
+        # A backend of the user's can be asked only when Pulumi is there.
+        ours = users.backend() is None
+        if ours and not recovery.has_resources(recovery.deployment(stack)) and not half_made:
             engine.stop()
             print(f"stack {stack} is not up")
             return
         variables = ready(stack)
-        if recovery.has_resources(stack):
+        if recovery.has_resources(_deployment(variables, stack)):
             with step("pulumi destroy"):
                 _pulumi(variables, "destroy", "--refresh", stack=stack)
         if cluster:
@@ -49,13 +53,19 @@ def down(stack: str) -> None:
 def ready(stack: str) -> dict[str, str]:
     """Set up the machine and the stack's backend, and clear what a killed run left; returns the variables."""
     variables = environment.complete(setup.prepare(), stack)
-    recovery.release(stack)
+    if users.backend() is None:
+        recovery.release(stack)
     backend.prepare(stack, variables)
-    if recovery.has_pending(stack):
+    if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
             pulumi.edit_state(variables, stack, adoption.adopt)
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables
+
+
+def _deployment(variables: dict[str, str], stack: str) -> dict[str, Any]:
+    """The stack's state: of our own backend without the second that Pulumi takes."""
+    return pulumi.deployment(variables, stack) if users.backend() else recovery.deployment(stack)
 
 
 def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> None:

@@ -109,6 +109,37 @@ def test_a_new_passphrase_gets_a_new_salt(project: Machine) -> None:
     assert new.count("encryptionsalt") == 1
 
 
+def theirs(project: Machine) -> dict[str, str]:
+    """A backend and a passphrase of the user's own."""
+    file = project.home / "passphrase"
+    file.write_text("theirs\n")
+    return {"PULUMI_BACKEND_URL": "s3://bucket", "PULUMI_CONFIG_PASSPHRASE_FILE": str(file)}
+
+
+def test_in_a_backend_of_the_users_nothing_of_ours_is_made(project: Machine) -> None:
+    project.variables.update(theirs(project))
+    text = prepare(project)
+    assert text.startswith(STACK)
+    assert text.removeprefix(STACK) == "encryptionsalt: v1:salt-of:theirs\n"
+    assert {path.name for path in (project.root / ".trainstack").iterdir()} == {"logs"}
+    assert git(project.root, "status", "--porcelain") == ""
+
+
+def test_a_stack_goes_from_our_backend_to_the_users_and_back(project: Machine) -> None:
+    ours = prepare(project)
+    project.variables.update(theirs(project))
+    assert "salt-of:theirs" in prepare(project)
+    project.variables.clear()
+    assert prepare(project) == ours
+
+
+def test_a_service_gets_no_salt_of_ours(project: Machine) -> None:
+    assert "encryptionsalt" in prepare(project)
+    project.variables["PULUMI_BACKEND_URL"] = "https://api.pulumi.com"
+    assert prepare(project) == STACK
+    assert project.called("pulumi")[-1] == "stack select --create --non-interactive dev"
+
+
 def test_nothing_but_our_filter_is_added_to_gits_configuration(project: Machine) -> None:
     before = set(git(project.root, "config", "--local", "--list").splitlines())
     prepare(project)

@@ -121,9 +121,10 @@ def test_what_the_state_says_of_a_stack(
     state: Path, latest: dict[str, object] | None, pending: bool, resources: bool
 ) -> None:
     (state / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
-    assert recovery.has_pending("dev") is pending
-    assert recovery.has_resources("dev") is resources
+    found = recovery.deployment("dev")
+    assert recovery.has_pending(found) is pending
+    assert recovery.has_resources(found) is resources
 
 
 def test_a_stack_that_never_was_up_has_nothing(state: Path) -> None:
-    assert not recovery.has_resources("never")
+    assert not recovery.has_resources(recovery.deployment("never"))
