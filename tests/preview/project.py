@@ -1,0 +1,100 @@
+"""This project's program, previewed by the real engine in a folder of its own; no cluster is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+STACK = "dev"
+# The component that every program's resources hang on; Pulumi registers it before the program runs.
+ROOT_RESOURCE = "pulumi:pulumi:Stack"
+
+
+@dataclass(frozen=True)
+class Preview:
+    """How a preview ended.
+
+    `errors` are the engine's error messages, `registered` the types of what it was about to make, `seconds` wall time.
+    """
+
+    status: int
+    shown: str
+    errors: list[str]
+    registered: list[str]
+    seconds: float
+
+
+class Project:
+    """Pulumi.yaml and the program of this clone, with a state and a stack file of the test's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "project"
+        self.folder.mkdir()
+        (folder / "state").mkdir()
+        shutil.copy2(ROOT / "Pulumi.yaml", self.folder)
+        (self.folder / "infra").symlink_to(ROOT / "infra")
+        self.stack_file = self.folder / "stacks" / f"Pulumi.{STACK}.yaml"
+        self.stack_file.parent.mkdir()
+        self.environment = {
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("PULUMI_CONFIG", "KUBE"))
+            },
+            "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
+        }
+        self.pulumi("stack", "init", STACK)
+        self._salt = yaml.safe_load(self.stack_file.read_text())
+
+    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["pulumi", *arguments, "--non-interactive", "--color=never"],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+        )
+
+    def configure(self, sections: dict[str, Any]) -> None:
+        """Write the stack file, as a user would."""
+        config = {f"trainstack:{name}": value for name, value in sections.items()}
+        self.stack_file.write_text(yaml.safe_dump({"config": config, **self._salt}, sort_keys=False))
+
+    def preview(self) -> Preview:
+        log = self.folder / "events.json"
+        log.unlink(missing_ok=True)
+        started = time.monotonic()
+        done = self.pulumi("preview", "--stack", STACK, "--event-log", str(log))
+        seconds = time.monotonic() - started
+        events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return Preview(done.returncode, done.stdout, _errors(events), _registered(events), seconds)
+
+    def state(self) -> list[str]:
+        """Types of the resources in the stack's state."""
+        exported = json.loads(self.pulumi("stack", "export", "--stack", STACK).stdout)
+        return [resource["type"] for resource in exported["deployment"].get("resources") or []]
+
+
+def _errors(events: list[dict[str, Any]]) -> list[str]:
+    told = [event["diagnosticEvent"] for event in events if "diagnosticEvent" in event]
+    return [each["message"] for each in told if each["severity"] == "error"]
+
+
+def _registered(events: list[dict[str, Any]]) -> list[str]:
+    steps = [event["resourcePreEvent"]["metadata"] for event in events if "resourcePreEvent" in event]
+    return [step["type"] for step in steps if step["type"] != ROOT_RESOURCE]

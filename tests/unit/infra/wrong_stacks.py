@@ -1,0 +1,303 @@
+"""Wrong stack files, each with what its error has to say: one table for the program and for real previews."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tests.unit.infra.samples import JOB
+
+REFERENCE = "ghcr.io/you/trainer@sha256:" + "0" * 64
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    return {"job": {**JOB, **changes}}
+
+
+def with_job(**sections: Any) -> dict[str, Any]:
+    return {"job": JOB, **sections}
+
+
+def training(**changes: Any) -> dict[str, Any]:
+    return job(training=changes)
+
+
+EXISTING = {"kind": "existing"}
+
+
+class Case(NamedTuple):
+    """A wrong stack file and what its error has to say.
+
+    `sections` are the file's; `key` is without its prefix; `value` as it is shown; `allowed` a word of what is
+    allowed; `fix` a word of the fix, or several that will do, parted by |.
+    """
+
+    sections: dict[str, Any]
+    key: str
+    value: str
+    allowed: str
+    fix: str
+
+    def check(self, text: str) -> None:
+        """Assert that the error `text`, which begins with the file's name, says all that a user needs."""
+        first, *rest = text.splitlines()
+        assert first.startswith("stacks/Pulumi.dev.yaml: "), f"the file is named: {text}"
+        named = self.key if self.key.startswith("policy") else f"trainstack:{self.key} = "
+        assert named in first, f"the key is named: {text}"
+        assert self.value in first, f"the bad value is shown: {text}"
+        assert self.allowed in text, f"what is allowed is said: {text}"
+        fixes = [line for line in rest if line.lstrip().startswith("fix: ")]
+        assert any(word in "\n".join(fixes) for word in self.fix.split("|")), f"the fix is said: {text}"
+
+
+CASES: dict[str, Case] = {
+    "no job": Case({}, "job", "(absent)", "one job", "add `trainstack:job"),
+    "job and jobs": Case({"job": JOB, "jobs": [JOB]}, "job", "(present", "one job", "into the list jobs"),
+    "two jobs of one name": Case(
+        {"jobs": [JOB, JOB]},
+        "jobs[1].name",
+        "'pytorch-simple'",
+        "differ",
+        "pytorch-simple-2",
+    ),
+    "unknown section": Case(with_job(clutser={}), "clutser", "{}", "cluster, image", "did you mean cluster"),
+    "unknown key": Case(job(comand=["x"]), "job.comand", "['x']", "command", "did you mean command"),
+    "unknown nested key": Case(training(epoch=3), "job.training.epoch", "3", "epochs", "did you mean epochs"),
+    "snake case": Case(
+        job(restart_policy="Never"),
+        "job.restart_policy",
+        "'Never'",
+        "restartPolicy",
+        "did you mean",
+    ),
+    "section is no mapping": Case(with_job(cluster="kind"), "cluster", "'kind'", "mapping", "cluster:"),
+    "name is missing": Case({"job": {"args": []}}, "job.name", "(absent)", "name", "add `name:"),
+    "name with capitals": Case(job(name="MNIST_1"), "job.name", "'MNIST_1'", "lower-case", "mnist-1"),
+    "name too long": Case(job(name="m" * 60), "job.name", "mmm", "at most 50", "mmm"),
+    "name starts with a digit": Case(job(name="1st"), "job.name", "'1st'", "a letter first", "st"),
+    "bad namespace": Case(
+        with_job(cluster={"namespace": "Kube.Flow"}),
+        "cluster.namespace",
+        "Kube.Flow",
+        "DNS",
+        "kube-flow",
+    ),
+    "epochs are negative": Case(
+        training(epochs=-1), "job.training.epochs", "-1", "at least 1", "`epochs: 1`"
+    ),
+    "epochs are text": Case(
+        training(epochs="3"),
+        "job.training.epochs",
+        "'3'",
+        "whole number",
+        "without quotes|itself",
+    ),
+    "epochs are broken": Case(training(epochs=1.5), "job.training.epochs", "1.5", "whole number", "1"),
+    "no learning rate": Case(training(lr=0), "job.training.lr", "0", "above 0", "0.01"),
+    "unknown data set": Case(
+        training(dataset="cifar"),
+        "job.training.dataset",
+        "'cifar'",
+        "fashion-mnist",
+        "dataset:",
+    ),
+    "unknown backend": Case(training(backend="ncl"), "job.training.backend", "'ncl'", "gloo, nccl", "nccl"),
+    "option given twice": Case(
+        job(args=["--epochs=3"], training={"epochs": 1}),
+        "job.training.epochs",
+        "'1'",
+        "one place",
+        "out of command and args",
+    ),
+    "nccl without GPUs": Case(training(backend="nccl"), "job.resources.gpu", "0", "at least 1", "gpu: 1"),
+    "nccl by argument": Case(
+        job(args=["--backend", "nccl"]), "job.resources.gpu", "0", "at least 1", "gpu: 1"
+    ),
+    "no workers": Case(job(replicas={"worker": 0}), "job.replicas.worker", "0", "at least 1", "worker: 1"),
+    "two masters": Case(job(replicas={"master": 2}), "job.replicas.master", "2", "1", "master: 1"),
+    "workers alone": Case(
+        job(replicas={"master": None}),
+        "job.replicas.master",
+        "None",
+        "elasticPolicy",
+        "master: 1",
+    ),
+    "bad quantity": Case(
+        job(resources={"memory": "2 GB"}), "job.resources.memory", "'2 GB'", "quantity", "2Gi"
+    ),
+    "request over limit": Case(
+        job(resources={"cpu": 1, "requests": {"cpu": 2}}),
+        "job.resources.requests.cpu",
+        "'2'",
+        "at most the limit",
+        "lower requests.cpu",
+    ),
+    "claim over volume": Case(
+        with_job(storage={"request": "20Gi"}),
+        "storage.request",
+        "'20Gi'",
+        "10Gi",
+        "`request: 10Gi`",
+    ),
+    "relative hostPath": Case(
+        with_job(storage={"hostPath": "models"}),
+        "storage.hostPath",
+        "'models'",
+        "absolute",
+        "/models",
+    ),
+    "hostPath with ..": Case(
+        with_job(storage={"hostPath": "/var/../etc"}),
+        "storage.hostPath",
+        "'/var/../etc'",
+        "without ..",
+        "/var",
+    ),
+    "mode that shuts the group out": Case(
+        with_job(storage={"mode": "0755"}),
+        "storage.mode",
+        "'0755'",
+        "group may write",
+        "2775",
+    ),
+    "unknown access mode": Case(
+        with_job(storage={"accessMode": "RWX"}),
+        "storage.accessMode",
+        "'RWX'",
+        "ReadWriteMany",
+        "accessMode: ReadWrite",
+    ),
+    "models may be deleted": Case(
+        with_job(storage={"reclaimPolicy": "Delete"}),
+        "policy: PersistentVolume",
+        "Delete",
+        "may delete the models",
+        "reclaimPolicy: Retain",
+    ),
+    "hostPath elsewhere": Case(
+        with_job(storage={"hostPath": "/etc/x"}),
+        "policy: PersistentVolume",
+        "/etc/x",
+        "below",
+        "allowedRoots",
+    ),
+    "unknown kind of cluster": Case(
+        with_job(cluster={"kind": "minikube"}),
+        "cluster.kind",
+        "'minikube'",
+        "microk8s",
+        "kind:",
+    ),
+    "workers elsewhere": Case(
+        with_job(cluster={**EXISTING, "workers": 2}, image={"reference": REFERENCE}),
+        "cluster.workers",
+        "2",
+        "only where kind is kind",
+        "remove workers",
+    ),
+    "port out of range": Case(
+        with_job(cluster={"apiServerPort": 70000}),
+        "cluster.apiServerPort",
+        "70000",
+        "65535",
+        "6443",
+    ),
+    "bad channel": Case(
+        with_job(cluster={"kind": "microk8s", "channel": "latest"}),
+        "cluster.channel",
+        "'latest'",
+        "<version>/<risk>",
+        "1.34/stable",
+    ),
+    "no image for a cluster elsewhere": Case(
+        with_job(cluster=EXISTING),
+        "image.repository",
+        "(absent)",
+        "image.reference",
+        "repository:",
+    ),
+    "bad image reference": Case(
+        with_job(image={"reference": "Trainer:::"}),
+        "image.reference",
+        "Trainer:::",
+        "lower case",
+        "sha256",
+    ),
+    "image without digest": Case(
+        with_job(image={"reference": "ghcr.io/you/trainer:1"}),
+        "policy: PyTorchJob",
+        "trainer:1",
+        "no digest",
+        "unpinned: true",
+    ),
+    "repository with a tag": Case(
+        with_job(image={"repository": "ghcr.io/you/trainer:1"}),
+        "image.repository",
+        "trainer:1",
+        "without tag",
+        "`repository: ghcr.io/you/trainer`",
+    ),
+    "reference and target": Case(
+        with_job(image={"reference": REFERENCE, "target": "gpu"}),
+        "image.reference",
+        "ghcr.io",
+        "either reference",
+        "remove reference",
+    ),
+    "unknown install": Case(
+        with_job(operator={"install": "maybe"}),
+        "operator.install",
+        "'maybe'",
+        "auto, always",
+        "install:",
+    ),
+    "env that is no text": Case(job(env={"A": 1}), "job.env.A", "1", "quote", "A:"),
+    "command that is no list": Case(
+        job(command="python3 x.py"),
+        "job.command",
+        "python3 x.py",
+        "list of words",
+        "[",
+    ),
+    "unknown restart policy": Case(
+        job(restartPolicy="Sometimes"),
+        "job.restartPolicy",
+        "Sometimes",
+        "OnFailure",
+        "restartPolicy:",
+    ),
+    "unknown cleanPodPolicy": Case(
+        job(runPolicy={"cleanPodPolicy": "Some"}),
+        "job.runPolicy.cleanPodPolicy",
+        "'Some'",
+        "Running, All",
+        "cleanPodPolicy:",
+    ),
+    "no deadline": Case(
+        job(runPolicy={"activeDeadlineSeconds": 0}),
+        "job.runPolicy.activeDeadlineSeconds",
+        "0",
+        "at least 1",
+        "3600",
+    ),
+    "ttl under Pulumi": Case(
+        job(runPolicy={"ttlSecondsAfterFinished": 60}),
+        "job.runPolicy.ttlSecondsAfterFinished",
+        "60",
+        "nothing under Pulumi",
+        "make review",
+    ),
+    "elastic range upside down": Case(
+        job(elasticPolicy={"minReplicas": 3, "maxReplicas": 1}),
+        "job.elasticPolicy.maxReplicas",
+        "1",
+        "at least minReplicas",
+        "maxReplicas: 3",
+    ),
+    "toleration's effect": Case(
+        job(tolerations=[{"key": "gpu", "effect": "NoSchedul"}]),
+        "job.tolerations[0].effect",
+        "NoSchedul",
+        "NoExecute",
+        "effect:",
+    ),
+}
