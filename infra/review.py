@@ -70,13 +70,24 @@ def stale(folder: Path, contents: dict[str, str], skip: Collection[str] = ()) ->
 
     `skip`: names of subfolders that are not compared.
     """
-    found = {str(path.relative_to(folder)): path for path in folder.rglob("*.yaml")}
-    there = {name: path.read_text() for name, path in found.items() if name.partition("/")[0] not in skip}
+    there = {name: text for name, text in _there(folder).items() if name.partition("/")[0] not in skip}
     lines: list[str] = []
     for name in sorted(there | contents):
         old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
         lines += difflib.unified_diff(old, new, f"committed/{name}", f"rendered/{name}", lineterm="")
     return "\n".join(lines)
+
+
+def changes(folder: Path, contents: dict[str, str]) -> list[str]:
+    """One line for each file that writing `contents` will add to the folder, change or remove."""
+    there = _there(folder)
+    differing = [name for name in sorted(there | contents) if there.get(name) != contents.get(name)]
+    words = {name: "changed" if name in contents else "removed" for name in differing}
+    return [f"{word if name in there else 'new'}: {name}" for name, word in words.items()]
+
+
+def _there(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
 
 
 def main(arguments: list[str]) -> int:
@@ -101,8 +112,10 @@ def main(arguments: list[str]) -> int:
         found = stale(folder, contents)
         print(found or f"{folder.relative_to(places.ROOT)} is up to date")
         return 1 if found else 0
+    said = changes(folder, contents)
     write(folder, contents)
     print(f"{len(contents)} objects in {folder.relative_to(places.ROOT)}")
+    print("\n".join(said or ["no change"]))
     return 0
 
 

@@ -109,6 +109,19 @@ def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
         review.files(stack(storage={"reclaimPolicy": "Delete"}))
 
 
+def test_what_a_review_writes_anew_is_named(recorder: Recorder, tmp_path: Path) -> None:
+    contents = {"00-namespace-a.yaml": "a", "01-job-b.yaml": "b", "operator/00-x.yaml": "x"}
+    review.write(tmp_path / "dev", contents)
+    assert review.changes(tmp_path / "dev", contents) == []
+    fresh = {"00-namespace-a.yaml": "a", "01-job-c.yaml": "b", "operator/00-x.yaml": "y"}
+    assert review.changes(tmp_path / "dev", fresh) == [
+        "removed: 01-job-b.yaml",
+        "new: 01-job-c.yaml",
+        "changed: operator/00-x.yaml",
+    ]
+    assert review.changes(tmp_path / "never", {"a.yaml": ""}) == ["new: a.yaml"]
+
+
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:
     contents = review.files(stack())
     review.write(tmp_path / "dev", contents)
