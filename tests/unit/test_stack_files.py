@@ -27,4 +27,6 @@ def test_no_salt_of_a_clones_own_passphrase_is_committed(name: str) -> None:
     if text is None:
         pytest.skip("not committed here")
     salted = re.search(r"^encryptionsalt:", text, re.MULTILINE)
-    assert not salted or "secure:" in text, "git's filter was not set when this was committed; commit it again"
+    assert not salted or "secure:" in text, (
+        "git's filter was not set when this was committed; commit it again"
+    )
