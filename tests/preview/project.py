@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -23,7 +24,8 @@ ROOT_RESOURCE = "pulumi:pulumi:Stack"
 class Preview:
     """How a preview ended.
 
-    `errors` are the engine's error messages, `registered` the types of what it was about to make, `seconds` wall time.
+    `errors` are the engine's error messages, `registered` the types of what it was about to make, `seconds` wall time,
+    `cpu` the seconds of CPU that the engine, its plugins and the program took together.
     """
 
     status: int
@@ -31,6 +33,7 @@ class Preview:
     errors: list[str]
     registered: list[str]
     seconds: float
+    cpu: float
 
 
 class Project:
@@ -78,16 +81,21 @@ class Project:
     def preview(self) -> Preview:
         log = self.folder / "events.json"
         log.unlink(missing_ok=True)
-        started = time.monotonic()
+        started, used = time.monotonic(), _children_cpu()
         done = self.pulumi("preview", "--stack", STACK, "--event-log", str(log))
-        seconds = time.monotonic() - started
+        seconds, cpu = time.monotonic() - started, _children_cpu() - used
         events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        return Preview(done.returncode, done.stdout, _errors(events), _registered(events), seconds)
+        return Preview(done.returncode, done.stdout, _errors(events), _registered(events), seconds, cpu)
 
     def state(self) -> list[str]:
         """Types of the resources in the stack's state."""
         exported = json.loads(self.pulumi("stack", "export", "--stack", STACK).stdout)
         return [resource["type"] for resource in exported["deployment"].get("resources") or []]
+
+
+def _children_cpu() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def _errors(events: list[dict[str, Any]]) -> list[str]:
