@@ -150,13 +150,6 @@ def test_more_gpus_than_there_are_fail_at_preview(project: Project, image: str) 
     assert stack.models.exists() is False
 
 
-@pytest.mark.parametrize("name", ["microk8s", "gpu", "nccl", "existing"])
-def test_every_stack_previews_without_its_cluster(project: Project, up: dict[str, str], name: str) -> None:
-    project.run("pulumi", "stack", "select", "--create", name)
-    preview = project.run("env", "KUBECONFIG=/nowhere", "pulumi", "preview", "--stack", name)
-    assert "to create" in preview.stdout
-
-
 def test_rendered_manifests_run_without_pulumi(project: Project, image: str) -> None:
     stack = stack_beside(project, "applied", image, {"name": "applied"})
     rendered = stack.make("review")

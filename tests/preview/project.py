@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-STACK = "dev"
 # The component that every program's resources hang on; Pulumi registers it before the program runs.
 ROOT_RESOURCE = "pulumi:pulumi:Stack"
 
@@ -39,13 +38,14 @@ class Preview:
 class Project:
     """Pulumi.yaml and the program of this clone, with a state and a stack file of the test's own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack: str = "dev") -> None:
+        self.stack = stack
         self.folder = folder / "project"
         self.folder.mkdir()
         (folder / "state").mkdir()
         shutil.copy2(ROOT / "Pulumi.yaml", self.folder)
         (self.folder / "infra").symlink_to(ROOT / "infra")
-        self.stack_file = self.folder / "stacks" / f"Pulumi.{STACK}.yaml"
+        self.stack_file = self.folder / "stacks" / f"Pulumi.{stack}.yaml"
         self.stack_file.parent.mkdir()
         self.environment = {
             **{
@@ -57,8 +57,9 @@ class Project:
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
+            "KUBECONFIG": str(folder / "no-kubeconfig"),
         }
-        self.pulumi("stack", "init", STACK)
+        self.pulumi("stack", "init", stack)
         self._salt = yaml.safe_load(self.stack_file.read_text())
 
     def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -82,14 +83,14 @@ class Project:
         log = self.folder / "events.json"
         log.unlink(missing_ok=True)
         started, used = time.monotonic(), _children_cpu()
-        done = self.pulumi("preview", "--stack", STACK, "--event-log", str(log))
+        done = self.pulumi("preview", "--stack", self.stack, "--event-log", str(log))
         seconds, cpu = time.monotonic() - started, _children_cpu() - used
         events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
         return Preview(done.returncode, done.stdout, _errors(events), _registered(events), seconds, cpu)
 
     def state(self) -> list[str]:
         """Types of the resources in the stack's state."""
-        exported = json.loads(self.pulumi("stack", "export", "--stack", STACK).stdout)
+        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
         return [resource["type"] for resource in exported["deployment"].get("resources") or []]
 
 
