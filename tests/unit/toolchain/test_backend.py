@@ -164,12 +164,38 @@ def test_an_unknown_stack_is_refused_with_those_there_are(machine: Machine) -> N
     assert "use one of: dev" in done.stderr
 
 
-@pytest.mark.skipif(
+REAL = pytest.mark.skipif(
     not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
 )
-def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(project: Machine) -> None:
+
+
+def take_real_pulumi(project: Machine) -> None:
     (project.bin / "pulumi").unlink()
     (project.bin / "pulumi").symlink_to(str(shutil.which("pulumi", path=environment.path())))
+
+
+@REAL
+def test_real_pulumi_makes_the_stack_in_the_users_backend(project: Machine) -> None:
+    take_real_pulumi(project)
+    place = project.home / "backend"
+    place.mkdir()
+    ours = prepare(project)
+    project.variables.update(PULUMI_BACKEND_URL=place.as_uri(), PULUMI_CONFIG_PASSPHRASE="theirs")
+    assert prepare(project) != ours
+    keep_a_secret(project)
+    assert json.loads(pulumi(project, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
+    assert (place / ".pulumi" / "stacks" / "trainstack" / "dev.json").exists()
+    project.variables.clear()
+    assert prepare(project) == ours
+    assert json.loads(pulumi(project, "stack", "output", "--json")) == {}, (
+        "our own backend holds nothing of it"
+    )
+    assert git(project.root, "status", "--porcelain") == ""
+
+
+@REAL
+def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(project: Machine) -> None:
+    take_real_pulumi(project)
     second = Machine(project.root.parent / "second", project.home, project.bin, project.calls)
     prepare(project)
     git(project.root, "clone", "--quiet", str(project.root), str(second.root))
