@@ -23,4 +23,4 @@ def forward_pass(recipe: Recipe, device: torch.device) -> AbstractContextManager
 
 def _cpu_multiplies_bf16() -> bool:
     """Whether the CPU has AMX or AVX-512's bfloat16 products; elsewhere oneDNN would emulate them, slowly."""
-    return torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
