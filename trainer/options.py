@@ -81,7 +81,7 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     published = top.add_argument_group("options of the published examples")
     published.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
-    published.add_argument("--test-batch-size", type=positive, default=1000, metavar="N", help="default 1000")
+    published.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
     published.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
     published.add_argument("--lr", type=float, help="default: the recipe's")
     published.add_argument("--momentum", type=float, help="default: the recipe's")
