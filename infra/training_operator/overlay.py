@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from infra.process import output
+from infra.process import CommandError, output
 
 VERSION = "v1.9.3"
 URL = f"https://github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref={VERSION}"
@@ -26,13 +26,23 @@ def location(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def rendered(where: str, cache: Path) -> list[dict[str, Any]]:
-    """The overlay's objects, kept below `cache`: kubectl clones a repository each time, and the CRDs are long."""
+    """The overlay's objects, kept below `cache`: kubectl clones a repository each time, and the CRDs are long.
+
+    Raises CommandError.
+    """
     key = identity(where)
     kept = cache / f"operator-{key}.json"
     if key and kept.exists():
         found: list[dict[str, Any]] = json.loads(kept.read_text())
         return found
-    loaded = list(yaml.load_all(output("kubectl", "kustomize", where), Loader=_Loader))
+    try:
+        text = output("kubectl", "kustomize", where)
+    except CommandError as error:
+        if where != URL:
+            raise
+        hint = "where that repository cannot be reached, `make up` takes the same files from the operator's Go module"
+        raise CommandError(f"{error}\n{hint}: run it once") from None
+    loaded = list(yaml.load_all(text, Loader=_Loader))
     if key:
         cache.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}")
