@@ -6,19 +6,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
 from infra.run import state
 from infra.run.metrics import is_progress, metrics
-
-if TYPE_CHECKING:
-    from infra.run.watch import Run
+from infra.run.observed import LAST_LINES, Run
 
 SHOW_EVERY_S = 5.0
-LAST_LINES = 20
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
 

@@ -12,7 +12,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.api import ApiAddress
 from infra.dynamic import Props, Provider, gone, own
-from infra.run import state, watch
+from infra.run import observed, state, watch
 
 
 def show(line: str) -> None:
@@ -38,8 +38,8 @@ class RunProvider(Provider):
         return ReadResult(id_, own(props))
 
 
-def _run(props: Props) -> watch.Run:
-    return watch.Run(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
+def _run(props: Props) -> observed.Run:
+    return observed.Run(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
 
 
 class Run(Resource, module="trainstack", name="Run"):

@@ -9,6 +9,7 @@ import pytest
 from infra.api import ApiAddress
 from infra.run import state, watch
 from infra.run.metrics import is_progress, metrics
+from infra.run.observed import Run
 
 
 def job(*conditions: str, message: str = "") -> dict[str, Any]:
@@ -82,7 +83,7 @@ def test_a_step_is_progress_and_an_epoch_is_not() -> None:
     assert not is_progress("accuracy=0.9912")
 
 
-class FakeRun(watch.Run):
+class FakeRun(Run):
     """A run whose observations are given."""
 
     def __init__(self, jobs: list[dict[str, Any]], pods: list[dict[str, Any]], log: list[str]) -> None:
