@@ -73,9 +73,10 @@ def test_options_do_what_they_say(project: Project, cluster: Cluster, namespace:
     assert steps["pressed"] == "replace"
     assert "ignored" not in steps
     assert "new-name" not in steps, "an alias keeps the object"
-    order = [step["op"] for step in project.preview() if step["urn"].endswith("::rebuilt")]
-    assert order[0] == "delete-replaced", "deleteBeforeReplace, though its name would not need it"
-    project.up()
+    shown = project.up().splitlines()
+    firsts = {name: next(line for line in shown if f" {name} " in line) for name in ("rebuilt", "second")}
+    assert "deleting original" in firsts["rebuilt"], "deleteBeforeReplace, though its name would not need it"
+    assert "creating replacement" in firsts["second"]
     assert labels(cluster, namespace, "ignored") == {"step": "1"}
     assert labels(cluster, namespace, "pressed") == {"step": "2"}
     assert cluster.get(CONFIG_MAP, namespace, "retained"), "retained in the cluster, gone from the state"

@@ -50,7 +50,7 @@ def test_uv_programs_run_in_the_environment_beside_their_lock(project: Project, 
     calls = put_on_path(project, "uv", "what uv says")
     assert prefix_of_a_run(project) in (sys.prefix, str(project.folder / ".venv"))
     assert "toolchain='uv'" in project.pulumi("about")
-    assert "what uv says" in project.pulumi("install")
+    assert "what uv says" in project.pulumi("install", "--no-plugins")
     assert calls.read_text().splitlines()[-1] == "sync"
 
 
@@ -59,7 +59,7 @@ def test_poetry_programs_run_where_poetry_says(project: Project) -> None:
     calls = put_on_path(project, "poetry", sys.prefix)
     assert prefix_of_a_run(project) == sys.prefix
     assert "toolchain='poetry'" in project.pulumi("about")
-    project.pulumi("install")
+    project.pulumi("install", "--no-plugins")
     assert "install --no-ansi" in calls.read_text().splitlines()
 
 
@@ -74,7 +74,9 @@ def test_dynamic_providers_run_in_the_environment_of_the_toolchain(project: Proj
         "    def create(self, props):\n"
         "        import sys\n"
         "        return CreateResult('it', {'prefix': sys.prefix})\n"
-        "Resource.__init__(Resource.__new__(Resource), Provider(), 'it', {'prefix': None})\n"
+        "class It(Resource):\n"
+        "    pass\n"
+        "It(Provider(), 'it', {'prefix': None})\n"
     )
     project.up()
     assert project.state()["it"]["outputs"]["prefix"] in (sys.prefix, str(project.folder / ".venv"))
