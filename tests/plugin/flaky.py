@@ -81,10 +81,12 @@ class FlakyProxy:
         """Pass a watch on as it comes; either side may end it."""
         handler.close_connection = True
         handler.send_response(answer.status)
+        handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
         with contextlib.suppress(OSError):
             while chunk := answer.read1(65536):
-                handler.wfile.write(chunk)
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            handler.wfile.write(b"0\r\n\r\n")
 
     @staticmethod
     def _answer(
