@@ -96,7 +96,9 @@ def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
                 raise
             # The connection broke after our first request: what is there may well be ours.
             found = session.cluster.get(kind, namespace_of(inputs), name_of(inputs))
-            if not (ownership.was_created_by_us(found) and _is_newer(found, started)):
+            # What consists of a name alone has no fields, so nobody owns any.
+            may_be_ours = ownership.was_created_by_us(found) or not ownership.managed_fields(found)
+            if not (may_be_ours and _is_newer(found, started)):
                 raise
             return found
 
