@@ -89,19 +89,15 @@ def test_a_missing_environment_says_what_to_do(project: Project) -> None:
         project.up()
 
 
-def test_install_makes_the_environment(project: Project) -> None:
+def test_install_makes_the_environment_and_shows_what_fails(project: Project) -> None:
     """Without requirements there is nothing to download."""
     set_options(project, toolchain="pip", virtualenv="made")
     project.write("")
-    (project.folder / "requirements.txt").write_text("")
+    requirements = project.folder / "requirements.txt"
+    requirements.write_text("")
     assert "Creating virtual environment" in project.pulumi("install")
     assert (project.folder / "made" / "bin" / "python").exists()
-
-
-def test_an_installation_that_fails_is_shown(project: Project) -> None:
-    set_options(project, toolchain="pip", virtualenv="made")
-    project.write("")
-    (project.folder / "requirements.txt").write_text("./nothing-here\n")
+    requirements.write_text("./nothing-here\n")
     with pytest.raises(CommandError, match="nothing-here") as failed:
         project.pulumi("install")
     assert "exited with 1" in failed.value.output
