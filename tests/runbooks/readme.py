@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
+from tests.e2e.project import Project
+from tests.runbooks.shell import Shell
 from tests.runbooks.transcript import Command, parse
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 HEADING = "A first change"
+COMMAND_S = 120
 
 
 def first_change() -> list[Command]:
@@ -16,3 +20,27 @@ def first_change() -> list[Command]:
     section = re.search(rf"^## {HEADING}\n.*?(?=^## |\Z)", README.read_text(), re.MULTILINE | re.DOTALL)
     assert section, f"README.md has no section {HEADING!r}"
     return [command for block in parse("README", section[0]).blocks for command in block.commands]
+
+
+def replay(project: Project) -> None:
+    """Type the commands in the shell of `make env`; goes back to the branch it came from, which keeps the rest."""
+    for name, value in (("user.name", "test"), ("user.email", "test@localhost")):
+        git(project, "config", name, value)
+    git(project, "add", "--all")
+    git(project, "commit", "--quiet", "--allow-empty", "--message", "before the change")
+    before = git(project, "branch", "--show-current").strip()
+    shell = Shell(project.root, project.environment())
+    try:
+        for command in first_change():
+            status, said = shell.run(command.text, COMMAND_S)
+            assert command.accepts(status, said), f"README.md: $ {command.text} [{status}]\n{said}"
+        assert project.changed_files() == "", "the branch holds the whole change"
+        assert "+      epochs: 2\n" in git(project, "diff", before, "--", "stacks/Pulumi.dev.yaml")
+    finally:
+        shell.close()
+        git(project, "switch", "--quiet", "--force", before)
+
+
+def git(project: Project, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=project.root, capture_output=True, text=True, check=True)
+    return done.stdout
