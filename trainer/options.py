@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from trainer.recipes import PRESETS, RECIPES, Recipe
+from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Recipe
 
 NETWORKS = ("lenet", "convnet", "fast")
 DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
@@ -156,8 +156,9 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         )
     preset = PRESETS[given.preset]
     name = given.recipe or preset.recipe
+    network = given.network or RECIPES[name].network
     overrides = {
-        "lr": given.lr,
+        "lr": LEARNING_RATES.get((name, network)) if given.lr is None else given.lr,
         "momentum": given.momentum,
         "gamma": given.gamma,
         "global_batch": given.global_batch_size,
@@ -165,7 +166,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
     }
     settings = replace(RECIPES[name], **{key: value for key, value in overrides.items() if value is not None})
     return Config(
-        network=given.network or settings.network,
+        network=network,
         recipe=name,
         settings=settings,
         dataset=given.dataset or environ.get("TRAINER_DATASET") or preset.dataset,

@@ -73,6 +73,9 @@ RECIPES = {
     ),
 }
 
+# A network's own learning rate, by recipe and network, where the recipe's does not suit it.
+LEARNING_RATES = {("fast", "convnet"): 0.004}
+
 
 @dataclass(frozen=True)
 class Preset:

@@ -64,6 +64,13 @@ def test_an_option_overrides_the_environment() -> None:
     assert options.parse(["--dataset", "digits", "--run", "b"], environ).run == "b"
 
 
+def test_a_network_may_have_a_learning_rate_of_its_own_in_a_recipe() -> None:
+    wide = ["--recipe", "fast", "--network", "convnet"]
+    assert options.parse(["--recipe", "fast"], {}).settings.lr == 0.01
+    assert options.parse(wide, {}).settings.lr == 0.004
+    assert options.parse([*wide, "--lr", "0.1"], {}).settings.lr == 0.1
+
+
 def test_adadelta_steps_its_learning_rate_down_after_each_epoch() -> None:
     recipe = RECIPES["published-adadelta"]
     assert (recipe.optimizer, recipe.schedule) == (Optimizer.ADADELTA, Schedule.STEP)
