@@ -24,7 +24,7 @@ class Stage:
 
 UNIT = Stage(["tests/unit"], "not slow", needs_machine=False)
 # From the quick to the slow, so that a mistake shows early.
-MACHINE = ["tests/preview", "tests/plugin", "tests/trainer", "tests/faults", "tests/e2e"]
+MACHINE = ["tests/preview", "tests/plugin", "tests/trainer", "tests/faults", "tests/e2e", "tests/runbooks"]
 
 SUITES = {
     "unit": [UNIT],

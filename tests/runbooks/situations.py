@@ -1,0 +1,188 @@
+"""What runbooks start from: each function brings about, in a clone whose stack is up, the trouble of its name."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+
+from tests.e2e.project import Project, clean_environment
+from tests.faults.test_interrupted import descendants
+
+JOB = "pytorch-simple"
+TRAINING = {"dataset": "auto", "epochs": 1}
+LONG_EPOCHS = 60
+"""So many on digits take half a minute: time enough to look at a run, not to wait for it."""
+
+
+@dataclass
+class Scene:
+    """A clone, and what has to be done at the end of the rehearsal."""
+
+    project: Project
+    cleanup: ExitStack
+
+
+def wait_until(what: str, holds: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.3)
+
+
+def start_up(scene: Scene) -> subprocess.Popen[bytes]:
+    """`make up` in another terminal; its output is the log `make-up.log` below .trainstack."""
+    project = scene.project
+    log = scene.cleanup.enter_context((project.root / ".trainstack" / "make-up.log").open("wb"))
+    command = ["make", "up", f"STACK={project.stack}"]
+    started = subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    scene.cleanup.callback(kill, started)
+    return started
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """kill -9 of a process and all that it has started."""
+    for each in descendants(process.pid) if process.poll() is None else []:
+        with suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    process.wait()
+
+
+def running(scene: Scene) -> subprocess.Popen[bytes]:
+    """A long training is under way and has told its first accuracy."""
+    project = scene.project
+    # Another seed each time: a run that is known goes on where it was.
+    training = {**TRAINING, "digitsEpochs": LONG_EPOCHS, "seed": int(time.time())}
+    project.configure({"trainstack:job": {"training": training}})
+    started = start_up(scene)
+
+    def has_told() -> bool:
+        assert started.poll() is None, (project.root / ".trainstack" / "make-up.log").read_text()
+        command = ["kubectl", "logs", f"{JOB}-master-0", "--namespace", "kubeflow"]
+        return "accuracy=" in project.run(*command, check=False).stdout and fresh()
+
+    def fresh() -> bool:
+        job = project.get("pytorchjob", JOB)
+        return any(
+            held["type"] == "Running" and held["status"] == "True"
+            for held in job.get("status", {}).get("conditions", [])
+        )
+
+    wait_until("the training runs", has_told)
+    return started
+
+
+def two_runs(scene: Scene) -> None:
+    """An earlier run with other options has left its results beside those of the present one."""
+    runs = scene.project.models / "runs"
+    finished = [run for run in runs.iterdir() if (run / "mnist_cnn.pt").exists() and run.name.startswith(JOB)]
+    if len(finished) < 2:
+        committed = scene.project.stack_file.read_text()
+        scene.project.configure({"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 2}}})
+        scene.project.up()
+        scene.project.stack_file.write_text(committed)
+        scene.project.up()
+
+
+def killed_up(scene: Scene) -> None:
+    """kill -9 of a `make up` while its job trains: the lock and pending operations stay."""
+    kill(running(scene))
+
+
+def cluster_deleted(scene: Scene) -> None:
+    """Somebody deletes the kind cluster by hand."""
+    scene.project.run("kind", "delete", "cluster", "--name", scene.project.cluster)
+
+
+def claim_deleted(scene: Scene) -> None:
+    """Somebody deletes the job and then the claim; the volume stays behind, Released."""
+    kubectl = ["kubectl", "--namespace", "kubeflow", "delete", "--wait", "--timeout=60s"]
+    scene.project.run(*kubectl, "pytorchjob", JOB)
+    scene.project.run(*kubectl, "pvc", f"trainstack-{scene.project.stack}-models")
+
+
+def locked(scene: Scene) -> None:
+    """A colleague's `pulumi refresh` works on the stack and takes its time."""
+    project = scene.project
+    locks = project.root / ".trainstack" / "state" / ".pulumi" / "locks"
+    refresh = ["pulumi", "refresh", "--yes", "--non-interactive", "--stack", project.stack]
+    started = subprocess.Popen(
+        refresh,
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    scene.cleanup.callback(kill, started)
+    wait_until("the lock is there", lambda: any(locks.rglob("*.json")))
+    os.kill(started.pid, signal.SIGSTOP)
+
+
+def disk_full(scene: Scene) -> None:
+    """An old run has taken all the space there was, and the next training differs from the last."""
+    project = scene.project
+    old = project.models / "runs" / f"{JOB}-00000000"
+    old.mkdir()
+    (old / "mnist_cnn.pt").write_bytes((project.models / "mnist_cnn.pt").read_bytes())
+    with suppress(OSError), (old / "checkpoint.pt").open("wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    project.configure({"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 3}}})
+
+
+def older_operator(scene: Scene) -> None:
+    """The operator's version before this one is pinned, committed and up."""
+    folder = scene.project.root / "toolchain" / "tools" / "training-operator"
+    with committed(scene):
+        get = ["go", "get", "github.com/kubeflow/training-operator@v1.9.2"]
+        subprocess.run(get, cwd=folder, check=True, capture_output=True)
+
+
+def older_kubernetes(scene: Scene) -> None:
+    """The Kubernetes before this one is pinned, committed and up."""
+    folder = scene.project.root / "toolchain" / "tools" / "kubernetes"
+    with committed(scene):
+        pins = folder / "go.mod"
+        pins.write_text(re.sub(r"v([01])\.34\.4\b", r"v\1.34.3", pins.read_text()))
+        sums = ["go", "list", "-mod=mod", "-deps", "tool"]
+        subprocess.run(sums, cwd=folder, check=True, capture_output=True)
+
+
+@contextmanager
+def committed(scene: Scene) -> Iterator[None]:
+    """What the body changes is committed and brought up; taken back at the rehearsal's end."""
+    project = scene.project
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-C", str(project.root)]
+    yield
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message", "older"], check=True)
+    scene.cleanup.callback(project.up)
+    scene.cleanup.callback(subprocess.run, [*git, "reset", "--quiet", "--hard", "HEAD~1"], check=True)
+    project.up()
+
+
+GIVEN: dict[str, Callable[[Scene], object]] = {
+    "running": running,
+    "two-runs": two_runs,
+    "killed-up": killed_up,
+    "cluster-deleted": cluster_deleted,
+    "claim-deleted": claim_deleted,
+    "locked": locked,
+    "disk-full": disk_full,
+    "older-operator": older_operator,
+    "older-kubernetes": older_kubernetes,
+}
