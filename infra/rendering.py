@@ -20,6 +20,7 @@ from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = Found(namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True)
+OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 
 def rendered_plan(stack: Stack) -> Plan:
@@ -57,14 +58,16 @@ def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
     """Raises ConfigError naming each policy that the stack's manifests break."""
     image = rendered_reference(stack)
     pinned_later = not stack.image.reference
-    unpinned = frozenset({image} if pinned_later or stack.image.unpinned else ()) | UPSTREAM
+    unpinned = frozenset({image} if pinned_later or stack.image.unpinned else ()) | upstream(manifests)
     found = policies.violations(manifests, policies.Rules(stack.storage.allowed_roots, unpinned))
     if found:
         raise ConfigError("\n".join(f"{stack.file}: policy: {each}" for each in found))
 
 
-# Upstream pins its operator by tag, and so do we its init container's published default.
-UPSTREAM = frozenset({"ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e", patches.INIT_IMAGE})
+def upstream(manifests: list[Manifest]) -> frozenset[str]:
+    """Upstream pins its operator by tag, in an overlay that we pin; and so do we its init container's default."""
+    images = (container["image"] for each in manifests for _, container in policies.containers(each))
+    return frozenset(image for image in images if image.rpartition(":")[0] == OPERATOR) | {patches.INIT_IMAGE}
 
 
 def preview(stack: Stack, planned: Plan) -> None:

@@ -16,9 +16,10 @@ from infra import clusters, dataset, existing, places, rendering, review
 from infra.config import ConfigError, Stack, from_file
 from infra.discovery import Found
 from infra.manifest import Manifest
-from infra.training_operator import overlay
+from infra.training_operator import overlay, patches
 from tests.unit.infra.recorder import OUTPUTS, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
+from toolchain import modules
 
 PROGRAM = Path(places.__file__).parent / "__main__.py"
 STACKS = sorted((places.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -120,6 +121,24 @@ def test_what_a_review_writes_anew_is_named(recorder: Recorder, tmp_path: Path) 
         "changed: operator/00-x.yaml",
     ]
     assert review.changes(tmp_path / "never", {"a.yaml": ""}) == ["new: a.yaml"]
+
+
+def operator_with(image: str) -> list[Manifest]:
+    deployment = next(each for each in OVERLAY if each["kind"] == "Deployment")
+    return patches.patched([deployment], "dev", image, patches.INIT_IMAGE)
+
+
+def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:
+    rendering.ensure_allowed(stack(), operator_with(f"{rendering.OPERATOR}:v1-0123456"))
+
+
+def test_an_operator_of_somebody_elses_is_not() -> None:
+    with pytest.raises(ConfigError, match=r"ghcr.io/you/training-operator:v1 has no digest"):
+        rendering.ensure_allowed(stack(), operator_with("ghcr.io/you/training-operator:v1"))
+
+
+def test_the_published_overlay_is_of_the_version_that_is_built() -> None:
+    assert f"v{modules.load('training-operator').version}" == overlay.VERSION
 
 
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:
