@@ -148,7 +148,9 @@ def disk_full(scene: Scene) -> None:
 def older_operator(scene: Scene) -> None:
     """The operator's version before this one is pinned, committed and up."""
     folder = scene.project.root / "toolchain" / "tools" / "training-operator"
+    overlay = scene.project.root / "infra" / "training_operator" / "overlay.py"
     with committed(scene):
+        overlay.write_text(overlay.read_text().replace('VERSION = "v1.9.3"', 'VERSION = "v1.9.2"'))
         get = ["go", "get", "github.com/kubeflow/training-operator@v1.9.2"]
         subprocess.run(get, cwd=folder, check=True, capture_output=True)
 

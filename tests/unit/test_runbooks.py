@@ -25,7 +25,6 @@ ELSEWHERE = {
 NOT_YET = {
     "another-cluster",
     "disk-full",
-    "interrupted-up",
     "rotate-passphrase",
     "tear-down",
     "upgrade",
