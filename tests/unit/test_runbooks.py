@@ -27,7 +27,6 @@ NOT_YET = {
     "tear-down",
     "upgrade",
     "upgrade-kubernetes",
-    "watch-a-run",
 }
 
 
