@@ -22,10 +22,7 @@ ELSEWHERE = {
     ("upgrade-kubernetes", "snap"),
 }
 # Written, and not rehearsed as a whole so far.
-NOT_YET = {
-    "upgrade",
-    "upgrade-kubernetes",
-}
+NOT_YET = {"upgrade-kubernetes"}
 
 
 @pytest.mark.parametrize("name", NAMES)
