@@ -10,8 +10,8 @@ from tests.runbooks.rehearsal import Result
 HEAD = """\
 # Last rehearsals
 
-Written by `make test-full ARGS=--record-rehearsal`: every command block that a kind cluster can carry is run and its
-output compared, on a cluster of its own. A choice of quick ones runs in every `make test`.
+Every command block that a kind cluster can carry was run, and its output compared, by the code in `tests/runbooks/`:
+whole, by `make test-full ARGS=--record-rehearsal`, or a runbook at a time. Quick ones run in every `make test`.
 
 | runbook | rehearsed on | result | commands | seconds |
 | --- | --- | --- | ---: | ---: |
