@@ -52,7 +52,7 @@ def prepare(stack: str, variables: Mapping[str, str]) -> None:
     if not users.backend() or users.encrypts_with_passphrase(stack):
         _give_salt(file, variables)
     _pulumi(variables, ROOT, "stack", "select", "--create", "--non-interactive", stack)
-    _tell_git_of_new_size(file)
+    tell_git_of_new_size(file)
 
 
 def _pulumi(variables: Mapping[str, str], folder: Path, *arguments: str) -> None:
@@ -126,7 +126,7 @@ def _hide_salt_from_git() -> None:
             _git("config", "--local", key, value)
 
 
-def _tell_git_of_new_size(file: Path) -> None:
+def tell_git_of_new_size(file: Path) -> None:
     """Let the index note the file's size with the salt in it.
 
     Git takes a file of another size for changed before it asks any filter. Where the filtered content is what

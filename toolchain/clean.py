@@ -30,7 +30,9 @@ def clean() -> None:
         with step("container engine, its images and packages"):
             engine.remove()
         for stack in backend.stacks():
-            backend.without_salt(STACKS / f"Pulumi.{stack}.yaml")
+            file = STACKS / f"Pulumi.{stack}.yaml"
+            backend.without_salt(file)
+            backend.tell_git_of_new_size(file)
         gocaches.clean()
         for folder in (cache(), VENV, *(ROOT / name for name in CACHES), *ROOT.glob("*.egg-info"), LOCAL):
             _remove(folder)

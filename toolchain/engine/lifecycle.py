@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolchain.engine import daemon, packages
@@ -130,3 +131,6 @@ def remove() -> None:
     daemon.stop()
     daemon.remove_data()
     packages.purge()
+    packages.LOG.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody may keep volumes there
+        daemon.HOME.rmdir()
