@@ -1,4 +1,4 @@
-"""Real clusters, each with a name of its own, always taken down; the state of a failed one is shown."""
+"""Real clusters, each with a name of its own, always taken down."""
 
 from __future__ import annotations
 
@@ -12,21 +12,6 @@ from tests.e2e import project as projects
 from tests.e2e.project import Project
 
 MNIST = Path(os.environ.get("TRAINSTACK_MNIST", projects.ROOT / ".." / "shared" / "data" / "mnist"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.e2e)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report = yield
-    project = getattr(item, "funcargs", {}).get("project")
-    if report.failed and report.when == "call" and isinstance(project, Project):
-        report.sections.append(("cluster", project.dump()))
-    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,8 +14,6 @@ import pytest
 from tests.e2e import project as projects
 from tests.e2e.project import Project, clean_environment
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,21 +14,6 @@ from tests.runbooks import recording, transcript
 from tests.runbooks.rehearsal import Result
 
 DISK_MIB = 48
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.e2e)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    report = yield
-    project = getattr(item, "funcargs", {}).get("project")
-    if report.failed and report.when == "call" and isinstance(project, Project):
-        report.sections.append(("cluster", project.dump()))
-    return report
 
 
 @pytest.fixture(scope="session")

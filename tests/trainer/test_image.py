@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.e2e
-
 ROOT = Path(__file__).parents[2]
 MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
 BASE = os.environ.get("TRAINSTACK_CPU_BASE", "debian:trixie-slim")
