@@ -38,7 +38,7 @@ SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
     "full": [UNIT, Stage(MACHINE, "not bench and not gpu")],
-    "bench": [Stage(["tests/bench", "tests/plugin"], "bench")],
+    "bench": [Stage(["tests/bench"], "bench")],
 }
 
 

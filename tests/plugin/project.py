@@ -43,7 +43,7 @@ class Project:
             **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBE"))},
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "TRAINSTACK_PYTHON": sys.executable,
-            "PULUMI_BACKEND_URL": state.as_uri(),
+            "PULUMI_BACKEND_URL": f"{state.as_uri()}?metadata=skip",  # as a clone's own backend
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -32,7 +32,7 @@ def child() -> dict[str, str]:
 def test_without_one_of_the_users_the_clones_own_is_used(shell: pytest.MonkeyPatch) -> None:
     assert users.backend() is None
     assert child() == {
-        users.BACKEND: f"file://{ROOT}/.trainstack/state",
+        users.BACKEND: f"file://{ROOT}/.trainstack/state?metadata=skip",
         users.PHRASE_FILE: str(PASSPHRASE),
         users.CLONE: str(ROOT),
     }
@@ -51,9 +51,9 @@ def test_the_users_own_reach_pulumi_unchanged(shell: pytest.MonkeyPatch, secret:
 
 def test_the_shell_of_another_clone_is_not_taken_for_the_users(shell: pytest.MonkeyPatch) -> None:
     shell.setenv(users.CLONE, "/elsewhere/clone")
-    shell.setenv(users.BACKEND, "file:///elsewhere/clone/.trainstack/state")
+    shell.setenv(users.BACKEND, "file:///elsewhere/clone/.trainstack/state?metadata=skip")
     shell.setenv(users.PHRASE_FILE, "/elsewhere/clone/.trainstack/passphrase")
-    assert child()[users.BACKEND].endswith(f"{ROOT}/.trainstack/state")
+    assert child()[users.BACKEND].startswith(f"file://{ROOT}/.trainstack/state")
     assert child()[users.PHRASE_FILE] == str(PASSPHRASE)
     assert child()[users.CLONE] == str(ROOT)
 
