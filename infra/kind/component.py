@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from typing import cast
 
 import pulumi
 import pulumi_kubernetes
@@ -32,6 +33,18 @@ def kind_config(stack: Stack, own_image: bool) -> KindConfig:
         api_server_port=stack.cluster.api_server_port,
         own_image=own_image,
     )
+
+
+def _apart(output: pulumi.Output[str]) -> pulumi.Output[str]:
+    """`output` without the note of the resource that it comes from.
+
+    Before a cluster is replaced, Pulumi (3.246) asks whatever takes properties of it whether it has to be replaced,
+    too, and ends the plugin of a provider that says yes; then it wants the old objects deleted by that very plugin. A
+    provider that seems to take nothing is asked later, when the new cluster is there. Its objects need no deleting:
+    they went with the old one.
+    """
+    value = cast("Awaitable[str]", output.future(with_unknowns=True))
+    return pulumi.Output(set(), value, output.is_known(), output.is_secret())
 
 
 class Kind(pulumi.ComponentResource):
@@ -61,10 +74,10 @@ class Kind(pulumi.ComponentResource):
         )
         provider = pulumi_kubernetes.Provider(
             name,
-            kubeconfig=cluster.kubeconfig,
-            cluster_identifier=cluster.instance,
+            kubeconfig=_apart(cluster.kubeconfig),
+            cluster_identifier=_apart(cluster.instance),
             delete_unreachable=True,
-            opts=child,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster]),
         )
         self.cluster = Cluster(
             provider=provider,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.plugin.apiserver import ApiServer, free_ports
 from tests.plugin.driver import CallError, Driver
 from tests.plugin.flaky import changed_config
 from tests.plugin.project import CommandError, Project
-from tests.plugin.samples import annotated, config_map
+from tests.plugin.samples import annotated, config_map, obj
 
 pytestmark = pytest.mark.apiserver
 
@@ -61,6 +62,26 @@ def test_what_cannot_be_reached_can_be_given_up(
     assert driver.read(made) is None
     driver.delete(made)
     said = [line for line in driver.log if "Deleting the unreachable resource from Pulumi state" in line]
+    assert len(said) == 2
+
+
+def test_a_cluster_that_goes_during_an_update_can_be_given_up(
+    driver_with: DriverWith, api_server: ApiServer, namespace: str
+) -> None:
+    keeping, giving_up = driver_with(), driver_with(deleteUnreachable="true")
+    first, second = keeping.create(config_map(namespace)), keeping.create(obj("v1", "Secret", namespace))
+    api_server.stop_server()
+    try:
+        with pytest.raises(CallError, match="refused"):
+            keeping.delete(first)
+        giving_up.delete(first)
+        began = time.monotonic()
+        giving_up.delete(second)
+        assert time.monotonic() - began < 1, "what is known to be gone is not tried again"
+    finally:
+        api_server.start_server()
+        api_server.wait_until_ready(time.monotonic() + 60)
+    said = [line for line in giving_up.log if "Deleting the unreachable resource from Pulumi state" in line]
     assert len(said) == 2
 
 

@@ -10,7 +10,7 @@ from toolchain.plugins import protocol
 from toolchain.plugins.kubernetes import creation, deletion, lifecycle, objects, state, updating, values
 from toolchain.plugins.kubernetes.answers import ProviderError, answered, partial
 from toolchain.plugins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
-from toolchain.plugins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError
+from toolchain.plugins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError, UnreachableError
 from toolchain.plugins.kubernetes.normalise import normalise
 from toolchain.plugins.kubernetes.session import Session
 from toolchain.plugins.kubernetes.values import Object
@@ -110,11 +110,7 @@ class WriteCalls(Configured):
     def Delete(self, request: provider_pb2.DeleteRequest) -> empty_pb2.Empty:  # noqa: N802
         """Delete, and wait until it is gone."""
         if self._cluster is None:
-            self._warn_unreachable(request.urn)
-            if self._settings.delete_unreachable:
-                self._say_deleting_unreachable(request.urn)
-                return empty_pb2.Empty()
-            raise ProviderError(f"configured Kubernetes cluster is unreachable. {DELETE_ANYWAY}")
+            return self._give_up(request.urn)
         source = values.decode(request.properties)
         old = state.read(source)
         name = objects.split_identifier(request.id)[1]
@@ -124,6 +120,19 @@ class WriteCalls(Configured):
             keeping = Keeping(source, old.initial_api_version, old.field_manager)
             outputs = keeping.outputs(old.inputs, problem.live)
             raise partial(str(problem), problem, objects.identifier(problem.live), outputs) from problem
+        except UnreachableError as problem:
+            if not self._settings.delete_unreachable:
+                raise
+            # It answered when we were configured: this very update may have replaced the cluster since.
+            self._cluster, self._unreachable_reason = None, str(problem)
+            return self._give_up(request.urn)
+        return empty_pb2.Empty()
+
+    def _give_up(self, urn: str) -> empty_pb2.Empty:
+        self._warn_unreachable(urn)
+        if not self._settings.delete_unreachable:
+            raise ProviderError(f"configured Kubernetes cluster is unreachable. {DELETE_ANYWAY}")
+        self._say_deleting_unreachable(urn)
         return empty_pb2.Empty()
 
 
