@@ -21,8 +21,6 @@ ELSEWHERE = {
     ("tear-down", "machine"),
     ("upgrade-kubernetes", "snap"),
 }
-# Written, and not rehearsed as a whole so far.
-NOT_YET = {"upgrade-kubernetes"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,11 +49,7 @@ def test_is_in_the_list_of_runbooks(name: str) -> None:
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()
 
 
-def test_all_but_those_that_are_still_to_come_are_rehearsed() -> None:
-    assert {*NAMES} - recording.read(REHEARSED).keys() == NOT_YET
-
-
-@pytest.mark.parametrize("name", sorted({*NAMES} - NOT_YET))
+@pytest.mark.parametrize("name", NAMES)
 def test_the_last_rehearsal_was_of_this_text(name: str) -> None:
     date, result, commands, _ = recording.read(REHEARSED)[name]
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", date)
