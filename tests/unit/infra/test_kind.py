@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 
 from infra.dynamic import GONE
-from infra.kind import cluster, ownership, registry
+from infra.kind import cluster, component, ownership, registry
 from infra.kind.config import OWNER, KindConfig, hosts_toml, render
 from infra.kind.providers import ClusterProvider
 
@@ -23,6 +25,18 @@ def config(folder: Path = Path("/w"), **changes: Any) -> KindConfig:
         "data": str(folder / "data"),
     }
     return KindConfig(**(usual | changes))
+
+
+def test_the_provider_shows_no_dependence_on_the_cluster() -> None:
+    async def say(value: Any) -> Any:
+        return value
+
+    async def kept() -> tuple[Any, Any, bool]:
+        cluster: set[Any] = {"the cluster"}
+        output = component._apart(pulumi.Output(cluster, say("kubeconfig"), say(True), say(True)))
+        return await output.resources(), await output.future(), await output.is_secret()
+
+    assert asyncio.run(kept()) == (set(), "kubeconfig", True)
 
 
 def test_every_node_mounts_models_data_and_marker() -> None:

@@ -111,11 +111,12 @@ class WriteCalls(Configured):
         """Delete, and wait until it is gone."""
         if self._cluster is None:
             return self._give_up(request.urn)
+        session = self._session()
         source = values.decode(request.properties)
         old = state.read(source)
         name = objects.split_identifier(request.id)[1]
         try:
-            deletion.delete(self._session(), request.urn, old, name, request.timeout)
+            deletion.delete(session, request.urn, old, name, request.timeout)
         except NotReadyError as problem:
             keeping = Keeping(source, old.initial_api_version, old.field_manager)
             outputs = keeping.outputs(old.inputs, problem.live)
