@@ -36,7 +36,11 @@ def test_the_provider_shows_no_dependence_on_the_cluster() -> None:
         output = component._apart(pulumi.Output(cluster, say("kubeconfig"), say(True), say(True)))
         return await output.resources(), await output.future(), await output.is_secret()
 
-    assert asyncio.run(kept()) == (set(), "kubeconfig", True)
+    loop = asyncio.new_event_loop()
+    try:
+        assert loop.run_until_complete(kept()) == (set(), "kubeconfig", True)
+    finally:
+        loop.close()
 
 
 def test_every_node_mounts_models_data_and_marker() -> None:
