@@ -91,15 +91,19 @@ def test_against_the_operators_example(bench: Bench, request: pytest.FixtureRequ
     assert max(max(run["peak_mib"]) for run in ours) <= 600
 
 
-def test_fast_reaches_99_percent(bench: Bench, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 2), (2, 1)])
+def test_fast_reaches_99_percent(
+    bench: Bench, request: pytest.FixtureRequest, ranks: int, threads: int
+) -> None:
     """The clock starts with bytes in memory; building the network, warm-up and normalisation count, testing not."""
     rows, times, accuracies = [], [], []
     for seed in SEEDS:
         found = bench.job(
-            2,
+            ranks,
             f"python3 -m trainer --recipe fast --seed {seed} --log-interval 1000 --model-dir /tmp/models --run a",
             before="mkdir /tmp/models",
             after="tail -n 1 /tmp/models/runs/a/metrics.jsonl",
+            THREADS=str(threads),
         )
         line = json.loads(found["after"])
         times.append(line["training_s"])
@@ -107,6 +111,7 @@ def test_fast_reaches_99_percent(bench: Bench, request: pytest.FixtureRequest) -
         whole, peak = f"{found['whole_s']:.2f} s", f"{max(found['peak_mib'])} MiB"
         rows.append([str(seed), f"{times[-1]:.2f} s", f"{accuracies[-1]:.4f}", whole, peak])
     rows.append(["median", f"{median(times):.2f} s", f"{median(accuracies):.4f}", "", ""])
+    show(request, f"{ranks} ranks, {threads} threads each")
     show(request, table("seed | training | test accuracy | whole process | peak per rank", rows))
     assert sum(accuracy >= 0.99 for accuracy in accuracies) >= 9
 
