@@ -49,6 +49,10 @@ def test_is_in_the_list_of_runbooks(name: str) -> None:
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()
 
 
+def test_all_are_rehearsed() -> None:
+    assert recording.read(REHEARSED).keys() == {*NAMES}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_last_rehearsal_was_of_this_text(name: str) -> None:
     date, result, commands, _ = recording.read(REHEARSED)[name]
