@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from trainer import elastic, options, threads
+from trainer import elastic, memory, options, threads
 from trainer.idx import DataError
 
 RETRY = 138  # the operator's ExitCode policy restarts on 128 to 255; this one is set aside for users
@@ -19,6 +19,7 @@ def train(arguments: Sequence[str]) -> int:
     if elastic.wanted(os.environ):
         elastic.become_torchrun(arguments)
     threads.apply()  # before torch is imported, which reads the number once
+    memory.keep()
     from trainer import distributed, train
     from trainer.checkpoint import CheckpointError
 
