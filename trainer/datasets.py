@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,17 +33,15 @@ class Part:
 
 
 def resolve(config: Config) -> str:
-    """The data set's name; `auto` is what the data directory holds, else what the image holds, else digits."""
+    """The data set's name; `auto` is what the data directory holds, else what the image holds, else digits.
+
+    Files that are not what they look like are found by `load`, which reads them anyway. Raises DataError.
+    """
     if config.dataset != "auto":
         return config.dataset
-    try:
-        return idx.identify(config.data_dir)
-    except idx.DataError as error:
-        if any(
-            (config.data_dir / name).exists() or (config.data_dir / f"{name}.gz").exists()
-            for name in idx.FILES
-        ):
-            raise idx.DataError(f"{error}, or choose --dataset digits") from error
+    if any((config.data_dir / file).exists() for name in idx.FILES for file in (name, f"{name}.gz")):
+        with instead_digits(config):
+            return idx.recognize(config.data_dir)
     baked = [name for name in (*idx.CHECKSUMS, *idx.PACKED_CHECKSUMS) if (config.baked_dir / name).is_dir()]
     return baked[0] if baked else "digits"
 
@@ -72,13 +72,30 @@ def folder(config: Config, dataset: str) -> Path:
 
 
 def load(config: Config, dataset: str) -> tuple[Part, Part]:
-    """Training and test part, verified; with config.validation, the training images split in two instead."""
-    place = folder(config, dataset)
-    train = read(place, idx.TRAIN, dataset)
-    if config.validation:
-        kept = len(train) - len(train) * VALIDATION // 60_000
-        return Part(train.images[:kept], train.labels[:kept]), Part(train.images[kept:], train.labels[kept:])
-    return train, read(place, idx.TEST, dataset)
+    """Training and test part, verified; with config.validation, the training images split in two instead.
+
+    Raises DataError.
+    """
+    with instead_digits(config):
+        place = folder(config, dataset)
+        train = read(place, idx.TRAIN, dataset)
+        if config.validation:
+            kept = len(train) - len(train) * VALIDATION // 60_000
+            return Part(train.images[:kept], train.labels[:kept]), Part(
+                train.images[kept:], train.labels[kept:]
+            )
+        return train, read(place, idx.TEST, dataset)
+
+
+@contextmanager
+def instead_digits(config: Config) -> Iterator[None]:
+    """Adds a way out to a DataError about files that nobody named."""
+    try:
+        yield
+    except idx.DataError as error:
+        if config.dataset != "auto":
+            raise
+        raise idx.DataError(f"{error}, or choose --dataset digits") from error
 
 
 def read(place: Path, names: tuple[str, str], dataset: str) -> Part:

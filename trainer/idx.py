@@ -99,32 +99,36 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
     return raw
 
 
+def owners(folder: Path, name: str) -> set[str]:
+    """The published data sets whose file `name` is the one in `folder`. Raises DataError."""
+    path = locate(folder, name)
+    plain, packed = _md5(unpack(path)), _md5(path.read_bytes())
+    found = {dataset for dataset, sums in CHECKSUMS.items() if sums[name] == plain}
+    return found | {dataset for dataset, sums in PACKED_CHECKSUMS.items() if sums[name] == packed}
+
+
 def of_another(folder: Path, dataset: str) -> bool:
     """Whether the small label file in `folder` is that of another published data set than `dataset`."""
-    path = locate(folder, TRAIN[1])
-    plain, packed = _md5(unpack(path)), _md5(path.read_bytes())
-    owners = {name for name, sums in CHECKSUMS.items() if sums[TRAIN[1]] == plain}
-    owners |= {name for name, sums in PACKED_CHECKSUMS.items() if sums[TRAIN[1]] == packed}
-    return bool(owners) and dataset not in owners
+    known = owners(folder, TRAIN[1])
+    return bool(known) and dataset not in known
+
+
+def recognize(folder: Path) -> str:
+    """The published data set that the four files in `folder` are to be; the first known checksum decides.
+
+    Nothing else is verified, and of whole files only the small labels are read. Raises DataError for a missing file.
+    """
+    for name in FILES:
+        locate(folder, name)
+    for name in sorted(FILES, key=lambda name: locate(folder, name).stat().st_size):
+        if known := owners(folder, name):
+            return min(known)
+    return "mnist"
 
 
 def identify(folder: Path) -> str:
-    """Name of the published data set in `folder`, all four files verified.
-
-    The first file with a known checksum decides which set it is to be. Raises DataError naming the file that differs.
-    """
-    raws = {name: unpack(locate(folder, name)) for name in FILES}
-    for dataset, sums in CHECKSUMS.items():
-        if any(_md5(raws[name]) == expected for name, expected in sums.items()):
-            return _whole(folder, dataset)
-    for dataset, sums in PACKED_CHECKSUMS.items():
-        packed = [(folder / f"{name}.gz", expected) for name, expected in sums.items()]
-        if any(path.is_file() and _md5(path.read_bytes()) == expected for path, expected in packed):
-            return _whole(folder, dataset)
-    return _whole(folder, "mnist")
-
-
-def _whole(folder: Path, dataset: str) -> str:
+    """Name of the published data set in `folder`, all four files verified. Raises DataError naming one that differs."""
+    dataset = recognize(folder)
     for name in FILES:
         verify(folder, name, dataset)
     return dataset

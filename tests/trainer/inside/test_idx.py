@@ -75,3 +75,23 @@ def test_one_data_set_is_not_taken_for_another(mnist: Path) -> None:
     done = trainer("--dataset", "fashion-mnist", "--data-dir", str(mnist), "--no-download")
     assert done.returncode == 1
     assert "fashion-mnist is in none of" in done.stderr
+
+
+@pytest.mark.parametrize("damaged", idx.FILES)
+def test_training_names_a_damaged_file_and_a_way_out(mnist: Path, tmp_path: Path, damaged: str) -> None:
+    copy(sorted(mnist.glob("*.gz")), tmp_path)
+    values = bytearray(gzip.decompress((mnist / f"{damaged}.gz").read_bytes()))
+    values[-1] ^= 1
+    (tmp_path / damaged).write_bytes(values)
+    done = trainer("--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert f"{damaged}: expected md5 {idx.CHECKSUMS['mnist'][damaged]}, found " in done.stderr
+    assert "or choose --dataset digits" in done.stderr
+
+
+def test_training_names_a_missing_file_and_a_way_out(mnist: Path, tmp_path: Path) -> None:
+    copy(sorted(mnist.glob("t*-labels*.gz")), tmp_path)
+    done = trainer("--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert "has no train-images-idx3-ubyte or train-images-idx3-ubyte.gz" in done.stderr
+    assert "or choose --dataset digits" in done.stderr
