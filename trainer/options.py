@@ -109,6 +109,11 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--global-batch-size", type=positive, metavar="N", help="images per step over all replicas"
     )
     ours.add_argument("--label-smoothing", type=float, help="default: the recipe's")
+    ours.add_argument(
+        "--bf16",
+        action=argparse.BooleanOptionalAction,
+        help="multiply in bfloat16 where the processor does; default: the recipe's",
+    )
     ours.add_argument("--validation", action="store_true", help="train on 55,000, report on the other 5,000")
     ours.add_argument("--data-dir", type=Path, default=Path(environ.get("TRAINER_DATA_DIR") or "/data"))
     ours.add_argument(
@@ -163,6 +168,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         "gamma": given.gamma,
         "global_batch": given.global_batch_size,
         "label_smoothing": given.label_smoothing,
+        "bf16": given.bf16,
     }
     settings = replace(RECIPES[name], **{key: value for key, value in overrides.items() if value is not None})
     return Config(

@@ -1,4 +1,4 @@
-"""Fewer bits where the hardware computes faster with them and the recipe allows it."""
+"""Fewer bits where the hardware computes faster with them and the recipe or the user allows it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from trainer.recipes import Recipe
 
 
-def forward_pass(recipe: Recipe, device: torch.device) -> AbstractContextManager[object]:
-    """The context of the forward pass: bfloat16 where the GPU or the CPU multiplies it, else float32.
+def choose(recipe: Recipe, device: torch.device) -> torch.dtype:
+    """What the forward pass multiplies: bfloat16 if wanted and the GPU or the CPU has it, else float32.
 
     Weights, gradients and evaluation stay float32. GPUs with TF32 use it for float32 products and convolutions.
     """
@@ -18,7 +18,12 @@ def forward_pass(recipe: Recipe, device: torch.device) -> AbstractContextManager
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
     has = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bf16()
-    return torch.autocast(device.type, torch.bfloat16) if recipe.bf16 and has else nullcontext()
+    return torch.bfloat16 if recipe.bf16 and has else torch.float32
+
+
+def forward_pass(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
+    """The context in which the forward pass multiplies numbers of `dtype`."""
+    return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
 
 
 def _cpu_multiplies_bf16() -> bool:

@@ -33,7 +33,7 @@ class Recipe:
     label_smoothing: float = 0.0
     beta2: float = 0.999  # Adam's second beta
     warm_up: float = 0.0  # part of a one-cycle run in which lr rises
-    bf16: bool = False  # compute the forward pass in bfloat16 where that is faster
+    bf16: bool = False  # multiply in bfloat16 where the processor does
 
 
 RECIPES = {

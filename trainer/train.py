@@ -40,7 +40,8 @@ class Training:
         self.flat = Flat(self.network)
         self.optimizer = OPTIMIZERS[config.settings.optimizer](config.settings, self.flat.values)
         self.batch = config.global_batch(world.size)
-        self.forward_pass = precision.forward_pass(config.settings, world.device)
+        self.dtype = precision.choose(config.settings, world.device)
+        self.forward_pass = precision.forward_pass(self.dtype, world.device)
         self.progress = Progress()
         self.stopping = False
         self.folder = volume.open_run(config.model_dir, config.run) if world.leads else None
@@ -53,6 +54,8 @@ class Training:
         signal.signal(signal.SIGTERM, self.stop)
         self.resume()
         self.journal.begin(self.described(), self.progress.step)
+        if self.config.settings.bf16 and self.dtype is torch.float32:
+            self.journal.say("this processor does not multiply bfloat16: computing in float32")
         metrics = None
         try:
             while self.progress.epoch <= self.config.epochs:
@@ -159,6 +162,7 @@ class Training:
             "global_batch": self.batch,
             "world_size": self.world.size,
             "threads": torch.get_num_threads(),
+            "precision": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.world.device)
             if self.world.device.type == "cuda"
             else "cpu",

@@ -71,6 +71,13 @@ def test_a_network_may_have_a_learning_rate_of_its_own_in_a_recipe() -> None:
     assert options.parse([*wide, "--lr", "0.1"], {}).settings.lr == 0.1
 
 
+def test_bfloat16_is_the_recipes_choice_unless_the_user_says() -> None:
+    assert not options.parse([], {}).settings.bf16
+    assert options.parse(["--bf16"], {}).settings.bf16
+    assert options.parse(["--recipe", "fast"], {}).settings.bf16
+    assert not options.parse(["--recipe", "fast", "--no-bf16"], {}).settings.bf16
+
+
 def test_adadelta_steps_its_learning_rate_down_after_each_epoch() -> None:
     recipe = RECIPES["published-adadelta"]
     assert (recipe.optimizer, recipe.schedule) == (Optimizer.ADADELTA, Schedule.STEP)
