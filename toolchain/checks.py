@@ -23,9 +23,9 @@ class Stage:
 
 
 UNIT = Stage(["tests/unit"], "not slow", needs_machine=False)
-# From the quick to the slow, so that a mistake shows early. Some of the first one's tests wait for a real pulumi.
+# From the quick to the slow, so that a mistake shows early. The first waits for a real pulumi.
 MACHINE = [
-    "tests/unit/toolchain/test_backend.py",
+    "tests/unit/toolchain/test_backend_with_pulumi.py",
     "tests/preview",
     "tests/plugin",
     "tests/trainer",

@@ -112,7 +112,7 @@ def test_damaged_data_is_not_baked(tmp_path: Path) -> None:
     name = f"{NAME}:damaged"
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY *.gz /\n")
     docker("build", "--quiet", "--tag", name, str(tmp_path))
-    command = ["docker", "build", "--file", "Dockerfile_training", "--target", "cpu"]
+    command = ["docker", "build", "--force-rm", "--file", "Dockerfile_training", "--target", "cpu"]
     command += [f"--build-arg=CPU_BASE={BASE}", f"--build-arg=DATA_IMAGE={name}", "."]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     docker("rmi", name)

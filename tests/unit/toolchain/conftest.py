@@ -106,3 +106,46 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
         return folder / name
 
     return make
+
+
+# What Pulumi does to a stack file when it selects or makes a stack, as far as we depend on it.
+PULUMI = """
+case "$2" in
+init) echo "encryptionsalt: v1:salt-of:$(cat "$PULUMI_CONFIG_PASSPHRASE_FILE")" > "Pulumi.$4.yaml" ;;
+esac
+"""
+
+PREPARE = """
+from toolchain import backend, environment
+backend.prepare("dev", environment.complete({}, "dev"))
+"""
+
+STACK = """\
+# A comment that stays.
+
+config:
+  trainstack:job:
+      epochs: 1    # as it was written
+"""
+
+
+def git(folder: Path, *arguments: str) -> str:
+    words = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", *arguments]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def project(machine: Machine) -> Machine:
+    """A clone with a committed stack file."""
+    (machine.root / "stacks" / "Pulumi.dev.yaml").write_text(STACK)
+    machine.program("pulumi", PULUMI)
+    git(machine.root, "init", "--quiet")
+    git(machine.root, "add", "--all")
+    git(machine.root, "commit", "--quiet", "--message", "start")
+    return machine
+
+
+def prepare(project: Machine) -> str:
+    done = project.python(PREPARE)
+    assert done.returncode == 0, done.stderr
+    return (project.root / "stacks" / "Pulumi.dev.yaml").read_text()

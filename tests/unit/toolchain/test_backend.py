@@ -2,57 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-from pathlib import Path
 
-import pytest
-
-from tests.unit.toolchain.conftest import Machine
-from toolchain import environment
-
-# What Pulumi does to a stack file when it selects or makes a stack, as far as we depend on it.
-PULUMI = """
-case "$2" in
-init) echo "encryptionsalt: v1:salt-of:$(cat "$PULUMI_CONFIG_PASSPHRASE_FILE")" > "Pulumi.$4.yaml" ;;
-esac
-"""
-
-PREPARE = """
-from toolchain import backend, environment
-backend.prepare("dev", environment.complete({}, "dev"))
-"""
-
-STACK = """\
-# A comment that stays.
-
-config:
-  trainstack:job:
-      epochs: 1    # as it was written
-"""
-
-
-def git(folder: Path, *arguments: str) -> str:
-    words = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", *arguments]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
-
-
-@pytest.fixture
-def project(machine: Machine) -> Machine:
-    """A clone with a committed stack file."""
-    (machine.root / "stacks" / "Pulumi.dev.yaml").write_text(STACK)
-    machine.program("pulumi", PULUMI)
-    git(machine.root, "init", "--quiet")
-    git(machine.root, "add", "--all")
-    git(machine.root, "commit", "--quiet", "--message", "start")
-    return machine
-
-
-def prepare(project: Machine) -> str:
-    done = project.python(PREPARE)
-    assert done.returncode == 0, done.stderr
-    return (project.root / "stacks" / "Pulumi.dev.yaml").read_text()
+from tests.unit.toolchain.conftest import STACK, Machine, git, prepare
 
 
 def test_the_passphrase_is_made_once_for_the_user_alone(project: Machine) -> None:
@@ -162,78 +114,3 @@ def test_an_unknown_stack_is_refused_with_those_there_are(machine: Machine) -> N
     assert done.returncode == 1
     assert "'devv'" in done.stderr
     assert "use one of: dev" in done.stderr
-
-
-REAL = pytest.mark.skipif(
-    not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
-)
-
-
-def take_real_pulumi(project: Machine) -> None:
-    (project.bin / "pulumi").unlink()
-    (project.bin / "pulumi").symlink_to(str(shutil.which("pulumi", path=environment.path())))
-
-
-@REAL
-def test_real_pulumi_makes_the_stack_in_the_users_backend(project: Machine) -> None:
-    take_real_pulumi(project)
-    place = project.home / "backend"
-    place.mkdir()
-    ours = prepare(project)
-    project.variables.update(PULUMI_BACKEND_URL=place.as_uri(), PULUMI_CONFIG_PASSPHRASE="theirs")
-    assert prepare(project) != ours
-    keep_a_secret(project)
-    assert json.loads(pulumi(project, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
-    assert (place / ".pulumi" / "stacks" / "trainstack" / "dev.json").exists()
-    project.variables.clear()
-    assert prepare(project) == ours
-    assert json.loads(pulumi(project, "stack", "output", "--json")) == {}, (
-        "our own backend holds nothing of it"
-    )
-    assert git(project.root, "status", "--porcelain") == ""
-
-
-@REAL
-def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(project: Machine) -> None:
-    take_real_pulumi(project)
-    second = Machine(project.root.parent / "second", project.home, project.bin, project.calls)
-    prepare(project)
-    git(project.root, "clone", "--quiet", str(project.root), str(second.root))
-    for clone in (project, second):
-        prepare(clone)
-        keep_a_secret(clone)
-        assert git(clone.root, "status", "--porcelain") == ""
-        git(clone.root, "checkout", "--quiet", "--force", "--", "stacks")
-    passphrases = {(clone.root / ".trainstack" / "passphrase").read_text() for clone in (project, second)}
-    assert len(passphrases) == 2
-    # First with the salt gone from the stack file, then with it there again.
-    prepare(second)
-    for clone in (project, second):
-        assert json.loads(pulumi(clone, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
-
-
-def pulumi(clone: Machine, *arguments: str) -> str:
-    code = f"""
-import os
-from toolchain import environment
-os.execvpe("pulumi", ["pulumi", *{arguments!r}], environment.full(environment.complete({{}}, "dev")))
-"""
-    done = clone.python(code)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def keep_a_secret(clone: Machine) -> None:
-    """Put a secret output into the stack's state, as a program would."""
-    state = json.loads(pulumi(clone, "stack", "export"))
-    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"hidden"'}
-    state["deployment"]["resources"] = [
-        {
-            "urn": "urn:pulumi:dev::trainstack::pulumi:pulumi:Stack::trainstack-dev",
-            "type": "pulumi:pulumi:Stack",
-            "custom": False,
-            "outputs": {"it": secret},
-        }
-    ]
-    (clone.root / ".trainstack" / "state.json").write_text(json.dumps(state))
-    pulumi(clone, "stack", "import", "--file", ".trainstack/state.json")
