@@ -16,18 +16,20 @@ def main(arguments: Sequence[str]) -> int:
     verbs = top.add_subparsers(dest="verb", required=True)
     verify = verbs.add_parser("verify", help="check them against the published checksums")
     copy = verbs.add_parser("copy", help="check them, then copy them")
-    bake = verbs.add_parser(
-        "bake", help="check and copy each data set in FOLDER and its subfolders, by its name"
-    )
+    bake = verbs.add_parser("bake", help="check and copy each data set in FOLDER and below it, by its name")
     for verb in (verify, copy, bake):
         verb.add_argument("folder", type=Path)
     for verb in (copy, bake):
         verb.add_argument("into", type=Path)
     given = top.parse_args(arguments)
     if given.verb == "bake":
-        for folder in (given.folder, *sorted(path for path in given.folder.iterdir() if path.is_dir())):
-            if any(idx.FILES[0] in path.name for path in folder.iterdir()):
-                take(folder, given.into / idx.identify(folder))
+        folders = sorted({path.parent for path in given.folder.rglob(f"{idx.FILES[0]}*")})
+        if not folders and {path.name for path in given.folder.iterdir()} - {"digits.csv"}:
+            raise idx.DataError(
+                f"{given.folder} holds no data set; put the four IDX files of each into a folder"
+            )
+        for folder in folders:
+            take(folder, given.into / idx.identify(folder))
     elif given.verb == "copy":
         take(given.folder, given.into)
     else:

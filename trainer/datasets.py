@@ -33,40 +33,40 @@ class Part:
 
 
 def resolve(config: Config) -> str:
-    """The data set's name; `auto` is what the data directory holds, else what the image holds, else digits.
+    """The data set's name; `auto` is what the data directory holds, else the first preferred one at hand, else digits.
 
     Files that are not what they look like are found by `load`, which reads them anyway. Raises DataError.
     """
     if config.dataset != "auto":
         return config.dataset
-    if any((config.data_dir / file).exists() for name in idx.FILES for file in (name, f"{name}.gz")):
+    if idx.present(config.data_dir):
         with instead_digits(config):
             return idx.recognize(config.data_dir)
-    baked = [name for name in (*idx.CHECKSUMS, *idx.PACKED_CHECKSUMS) if (config.baked_dir / name).is_dir()]
-    return baked[0] if baked else "digits"
+    for place in (config.data_dir, config.baked_dir):
+        for name in config.preferred:
+            if idx.present(place / name) == set(idx.FILES):
+                return name
+    return "digits"
 
 
 def folder(config: Config, dataset: str) -> Path:
     """The folder that holds `dataset`: the data directory, its subfolder, the image's, or a fresh download's.
 
-    Raises DataError.
+    Files in the data directory itself were put there by hand: one that is missing or damaged is an error. Its
+    subfolders are where downloads go, and count when they are whole. Raises DataError.
     """
+    if dataset != "digits" and idx.present(config.data_dir) and not idx.of_another(config.data_dir, dataset):
+        return config.data_dir
     places = [config.data_dir / dataset, config.baked_dir / dataset]
-    if dataset != "digits":
-        places.insert(0, config.data_dir)
     for place in places:
-        try:
-            idx.locate(place, idx.FILES[0])
-            if not idx.of_another(place, dataset):
-                return place
-        except idx.DataError:
-            continue
+        if idx.present(place) == set(idx.FILES) and not idx.of_another(place, dataset):
+            return place
     if config.download and dataset in fetch.TORCHVISION:
         return fetch.fetch(
             dataset, config.mirror, (config.data_dir, config.model_dir / "datasets", TEMPORARY)
         )
     raise idx.DataError(
-        f"{dataset} is in none of {', '.join(map(str, places))}; put its four IDX files there, "
+        f"{dataset} is in none of {', '.join(map(str, (config.data_dir, *places)))}; put its four IDX files there, "
         "or choose --dataset digits, which is in the image"
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,40 +29,42 @@ def fetch(dataset: str, mirror: str | None, places: Sequence[Path]) -> Path:
             for name in idx.FILES:
                 idx.verify(folder, name, dataset)
         except idx.DataError:
-            if mirror:
-                from_mirror(folder, dataset, mirror)
-            else:
-                from_torchvision(folder, dataset)
+            with tempfile.TemporaryDirectory(dir=folder) as part:
+                if mirror:
+                    from_mirror(Path(part), mirror)
+                    raw = Path(part)
+                else:
+                    raw = from_torchvision(Path(part), dataset)
+                for name in idx.FILES:
+                    idx.verify(raw, name, dataset)
+                for name in idx.FILES:
+                    (raw / f"{name}.gz").replace(folder / f"{name}.gz")
     return folder
 
 
-def from_mirror(folder: Path, dataset: str, mirror: str) -> None:
+def from_mirror(into: Path, mirror: str) -> None:
     for name in idx.FILES:
         url = f"{mirror.rstrip('/')}/{name}.gz"
         try:
             with urlopen(url, timeout=ANSWER_S) as answer:
-                volume.write(folder / f"{name}.gz", answer.read())
-        except (URLError, OSError) as error:
+                volume.write(into / f"{name}.gz", answer.read())
+        except (URLError, OSError, ValueError) as error:
             raise idx.DataError(f"{url} cannot be fetched ({error}); check --mirror") from error
-        idx.verify(folder, name, dataset)
 
 
-def from_torchvision(folder: Path, dataset: str) -> None:
+def from_torchvision(into: Path, dataset: str) -> Path:
+    """Folder below `into` with the .gz files."""
     from torchvision import datasets  # takes 0.2 s to import, which only a download pays for
 
     kind = getattr(datasets, TORCHVISION[dataset])
-    with tempfile.TemporaryDirectory(dir=folder) as part:
-        try:
-            kind(part, download=True)
-        except (URLError, OSError, RuntimeError) as error:
-            raise idx.DataError(
-                f"{dataset} is not on this machine and torchvision cannot download it ({error}); put its four IDX "
-                "files into the data directory, or choose --dataset digits, which is in the image"
-            ) from error
-        for name in idx.FILES:
-            raw = Path(part) / kind.__name__ / "raw" / f"{name}.gz"
-            shutil.move(raw, folder / raw.name)
-            idx.verify(folder, name, dataset)
+    try:
+        kind(into, download=True)
+    except (URLError, OSError, RuntimeError) as error:
+        raise idx.DataError(
+            f"{dataset} is not on this machine and torchvision cannot download it ({error}); put its four IDX "
+            "files into the data directory, or choose --dataset digits, which is in the image"
+        ) from error
+    return into / str(kind.__name__) / "raw"
 
 
 def writable(places: Sequence[Path]) -> Path:

@@ -52,6 +52,11 @@ def locate(folder: Path, name: str) -> Path:
     raise DataError(f"{folder} has no {name} or {name}.gz; put the four IDX files there")
 
 
+def present(folder: Path) -> set[str]:
+    """Which of the four files are in `folder`, plain or with `.gz`."""
+    return {name for name in FILES if (folder / name).is_file() or (folder / f"{name}.gz").is_file()}
+
+
 def unpack(path: Path) -> bytes:
     """The plain bytes of an IDX file. Raises DataError for a damaged .gz."""
     raw = path.read_bytes()
@@ -116,7 +121,8 @@ def of_another(folder: Path, dataset: str) -> bool:
 def recognize(folder: Path) -> str:
     """The published data set that the four files in `folder` are to be; the first known checksum decides.
 
-    Nothing else is verified, and of whole files only the small labels are read. Raises DataError for a missing file.
+    Nothing else is verified, and of files as published only the small labels are read. "mnist" where no checksum is
+    known. Raises DataError for a missing file.
     """
     for name in FILES:
         locate(folder, name)

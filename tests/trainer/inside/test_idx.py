@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -89,9 +90,54 @@ def test_training_names_a_damaged_file_and_a_way_out(mnist: Path, tmp_path: Path
     assert "or choose --dataset digits" in done.stderr
 
 
+@pytest.mark.parametrize("damaged", idx.FILES)
+def test_training_names_a_cut_off_file_and_a_way_out(mnist: Path, tmp_path: Path, damaged: str) -> None:
+    copy(sorted(mnist.glob("*.gz")), tmp_path)
+    packed = tmp_path / f"{damaged}.gz"
+    packed.write_bytes(packed.read_bytes()[:2_000])
+    done = trainer("--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert f"{packed} is not a whole .gz file" in done.stderr
+    assert done.stderr.count("or choose --dataset digits") == 1
+
+
 def test_training_names_a_missing_file_and_a_way_out(mnist: Path, tmp_path: Path) -> None:
     copy(sorted(mnist.glob("t*-labels*.gz")), tmp_path)
     done = trainer("--data-dir", str(tmp_path))
     assert done.returncode == 1
     assert "has no train-images-idx3-ubyte or train-images-idx3-ubyte.gz" in done.stderr
     assert "or choose --dataset digits" in done.stderr
+
+
+def test_bake_finds_data_sets_wherever_they_lie(mnist: Path, tmp_path: Path) -> None:
+    copy(sorted(mnist.glob("*.gz")), raw := tmp_path / "data" / "MNIST" / "raw")
+    done = trainer("data", "bake", str(tmp_path / "data"), str(tmp_path / "datasets"))
+    assert done.stdout == '{"dataset": "mnist"}\n'
+    assert idx.identify(tmp_path / "datasets" / "mnist") == "mnist"
+    assert raw.is_dir()
+
+
+def test_baking_something_else_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "digits.csv").touch()
+    assert trainer("data", "bake", str(tmp_path / "data"), str(tmp_path / "datasets")).returncode == 0
+    (tmp_path / "data" / "mnist.npz").touch()
+    done = trainer("data", "bake", str(tmp_path / "data"), str(tmp_path / "datasets"))
+    assert done.returncode == 1
+    assert "holds no data set" in done.stderr
+
+
+def test_a_set_known_by_its_packed_files_has_to_stay_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As KMNIST, of which only the checksums of the .gz files are published."""
+    for name in idx.FILES:
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(idx.pack((3,), name[:3].encode())))
+    sums = {name: hashlib.md5((tmp_path / f"{name}.gz").read_bytes()).hexdigest() for name in idx.FILES}
+    monkeypatch.setattr(idx, "PACKED_CHECKSUMS", {"kmnist": sums})
+    assert idx.identify(tmp_path) == "kmnist"
+    packed = tmp_path / f"{idx.FILES[0]}.gz"
+    (tmp_path / idx.FILES[0]).write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.unlink()
+    with pytest.raises(idx.DataError, match="keep them packed"):
+        idx.identify(tmp_path)
