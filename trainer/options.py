@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Recipe
+from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule
 
 NETWORKS = ("lenet", "convnet", "fast")
 DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
@@ -29,6 +29,7 @@ class Config:
     recipe: str
     settings: Recipe
     dataset: str
+    preferred: tuple[str, ...]  # data sets that `auto` looks for, in this order
     epochs: int
     seed: int
     batch_size: int | None  # per replica; None keeps the recipe's global batch at any world size
@@ -73,6 +74,7 @@ class Config:
 
 
 def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Raises OptionError for a default in the environment that is not allowed."""
     top = argparse.ArgumentParser(
         prog="trainer",
         allow_abbrev=False,
@@ -99,11 +101,16 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     published.add_argument("--dir", type=Path, metavar="DIR", help="folder of the TensorBoard events")
     published.add_argument("--backend", choices=BACKENDS, help="default: nccl with a GPU each, else gloo")
     ours = top.add_argument_group("options of our own")
-    ours.add_argument("--preset", choices=PRESETS, default=environ.get("TRAINER_PRESET") or "pytorch-simple")
+    ours.add_argument(
+        "--preset", choices=PRESETS, default=default(environ, "TRAINER_PRESET", PRESETS) or "pytorch-simple"
+    )
     ours.add_argument("--recipe", choices=RECIPES, help="default: the preset's")
     ours.add_argument("--network", choices=NETWORKS, help="default: the recipe's")
     ours.add_argument(
-        "--dataset", choices=DATASETS, help="default: the preset's; auto: mnist where it is, else digits"
+        "--dataset",
+        choices=DATASETS,
+        default=default(environ, "TRAINER_DATASET", DATASETS) or "auto",
+        help="default auto: what the data directory or the image holds, else digits",
     )
     ours.add_argument(
         "--global-batch-size", type=positive, metavar="N", help="images per step over all replicas"
@@ -140,6 +147,13 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     return top
 
 
+def default(environ: Mapping[str, str], name: str, allowed: Iterable[str]) -> str | None:
+    value = environ.get(name) or None
+    if value is not None and value not in allowed:
+        raise OptionError(f"{name}={value} is not allowed; use one of: {', '.join(allowed)}")
+    return value
+
+
 def positive(text: str) -> int:
     value = int(text)
     if value < 1:
@@ -171,11 +185,22 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         "bf16": given.bf16,
     }
     settings = replace(RECIPES[name], **{key: value for key, value in overrides.items() if value is not None})
+    without_effect = [
+        *(["--momentum"] if given.momentum is not None and settings.optimizer is Optimizer.ADADELTA else []),
+        *(["--gamma"] if given.gamma is not None and settings.schedule is not Schedule.STEP else []),
+    ]
+    if without_effect and int(environ.get("RANK", "0")) == 0:
+        print(
+            f"warning: without effect in recipe {name}: {' '.join(without_effect)}",
+            file=sys.stderr,
+            flush=True,
+        )
     return Config(
         network=network,
         recipe=name,
         settings=settings,
-        dataset=given.dataset or environ.get("TRAINER_DATASET") or preset.dataset,
+        dataset=given.dataset,
+        preferred=preset.datasets,
         epochs=given.epochs or settings.epochs,
         seed=given.seed,
         batch_size=given.batch_size,

@@ -82,15 +82,17 @@ class Preset:
     """What one published system trains when its manifest says nothing else."""
 
     recipe: str
-    dataset: str
+    datasets: tuple[str, ...]  # the first that is at hand; the first of all is the published one
     backend: str | None = None  # None: nccl where every rank has a GPU, else gloo
 
 
+FASHION_FIRST = ("fashion-mnist", "mnist", "kmnist")
+MNIST_FIRST = ("mnist", "fashion-mnist", "kmnist")
 PRESETS = {
-    "pytorch-simple": Preset(recipe="published-sgd", dataset="auto"),
-    "traindb": Preset(recipe="published-sgd", dataset="auto"),
-    "convnet": Preset(recipe="published-adadelta", dataset="auto"),
-    "nccl": Preset(recipe="published-sgd", dataset="auto", backend="nccl"),
+    "pytorch-simple": Preset(recipe="published-sgd", datasets=FASHION_FIRST),
+    "traindb": Preset(recipe="published-sgd", datasets=FASHION_FIRST),
+    "convnet": Preset(recipe="published-adadelta", datasets=MNIST_FIRST),
+    "nccl": Preset(recipe="published-sgd", datasets=MNIST_FIRST, backend="nccl"),
 }
 
 

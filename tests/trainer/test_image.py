@@ -94,6 +94,14 @@ def test_a_preset_sets_what_the_manifest_leaves_out(preset: str, network: str, r
     assert (config["network"], config["recipe"]) == (network, recipe)
 
 
+def test_a_preset_that_there_is_not_fails_the_build() -> None:
+    command = ["docker", "build", "--force-rm", "--file", "Dockerfile_training", "--target", "cpu"]
+    command += [f"--build-arg=CPU_BASE={BASE}", "--build-arg=PRESET=simple", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "TRAINER_PRESET=simple is not allowed; use one of: pytorch-simple, " in done.stdout + done.stderr
+
+
 def test_the_gpu_target_takes_the_same_steps_over_another_base(baked: str) -> None:
     base = build("debian-torch", "base")
     name = build("gpu", "gpu", f"GPU_BASE={base}", "PRESET=convnet", f"DATA_IMAGE={baked}")

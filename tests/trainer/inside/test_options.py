@@ -57,6 +57,24 @@ def test_the_preset_of_the_image_sets_the_defaults(
     assert (config.network, config.recipe, config.backend) == (network, recipe, backend)
 
 
+@pytest.mark.parametrize(("name", "value"), [("TRAINER_PRESET", "simple"), ("TRAINER_DATASET", "cifar")])
+def test_a_wrong_default_in_the_environment_is_an_error(name: str, value: str) -> None:
+    with pytest.raises(options.OptionError, match=f"{name}={value} is not allowed; use one of: "):
+        options.parse([], {name: value})
+
+
+def test_an_option_without_effect_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    options.parse(["--gamma", "0.7", "--momentum", "0.5"], {})
+    assert "without effect in recipe published-sgd: --gamma\n" in capsys.readouterr().err
+    options.parse(["--preset", "convnet", "--gamma", "0.7", "--momentum", "0.5"], {})
+    assert "without effect in recipe published-adadelta: --momentum\n" in capsys.readouterr().err
+
+
+def test_a_preset_prefers_the_data_that_was_published() -> None:
+    assert options.parse([], {}).preferred[0] == "fashion-mnist"
+    assert options.parse(["--preset", "convnet"], {}).preferred[0] == "mnist"
+
+
 def test_an_option_overrides_the_environment() -> None:
     environ = {"TRAINER_DATASET": "mnist", "TRAINER_RUN": "a"}
     assert options.parse([], environ).dataset == "mnist"
