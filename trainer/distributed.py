@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -40,17 +41,19 @@ class World:
     def sum(self, values: Tensor) -> Tensor:
         """Add `values` up over all ranks, in place. Raises PeerLostError."""
         if self.size > 1:
-            try:
+            with _peers(f"rank {self.rank} lost another replica"):
                 dist.all_reduce(values)
-            except RuntimeError as error:
-                raise PeerLostError(
-                    f"rank {self.rank} lost another replica ({str(error).splitlines()[0]}); "
-                    "see that replica's log; restarted, the job goes on from its checkpoint"
-                ) from error
         return values
 
+    def all(self, here: bool) -> bool:
+        """Whether `here` is true on every rank. Raises PeerLostError."""
+        return int(self.sum(torch.tensor([int(here)], device=self.device)).item()) == self.size
+
     def from_rank_zero(self, compute: Callable[[], T]) -> T:
-        """What `compute` returns on rank 0, on every rank; what it raises there is raised everywhere."""
+        """What `compute` returns on rank 0, on every rank; what it raises there is raised everywhere.
+
+        Raises PeerLostError.
+        """
         if self.size == 1:
             return compute()
         outcome: list[tuple[T | None, Exception | None]] = [(None, None)]
@@ -59,15 +62,31 @@ class World:
                 outcome = [(compute(), None)]
             except Exception as error:
                 outcome = [(None, error)]
-        dist.broadcast_object_list(outcome, src=0, device=self.device)
+        with _peers(f"rank {self.rank} lost another replica"):
+            dist.broadcast_object_list(outcome, src=0, device=self.device)
         value, failure = outcome[0]
         if failure is not None:
             raise failure
         return value  # type: ignore[return-value]
 
 
+@contextmanager
+def _peers(what: str) -> Iterator[None]:
+    """Raises PeerLostError, beginning with `what`, for the errors that torch raises when a replica is not there."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLostError(
+            f"{what} ({str(error).splitlines()[0]}); see that replica's log; restarted, the job goes on from its "
+            "checkpoint"
+        ) from error
+
+
 def join(config: Config) -> World:
-    """Meet the other ranks as the environment says (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE). Raises SetupError."""
+    """Meet the other ranks as the environment says (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE).
+
+    Raises SetupError, and PeerLostError when they do not come.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     backend = config.backend or ("nccl" if _gpu_each(config) and dist.is_nccl_available() else "gloo")
     device = choose_device(config, backend)
@@ -75,12 +94,18 @@ def join(config: Config) -> World:
         if not dist.is_mpi_available():
             raise SetupError("this build of torch has no MPI: use --backend gloo")
         dist.init_process_group("mpi")
+        if size not in (1, dist.get_world_size()):
+            raise SetupError(
+                f"MPI started {dist.get_world_size()} of the job's {size} ranks: start them with mpirun, "
+                "or use --backend gloo"
+            )
         return World(dist.get_rank(), dist.get_world_size(), device)
     rank = int(os.environ.get("RANK", "0"))
     if size > 1:
         os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch is built without it
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
-        dist.init_process_group(backend, timeout=timedelta(seconds=config.timeout_s))
+        with _peers(f"rank {rank} did not meet the other {size - 1}"):
+            dist.init_process_group(backend, timeout=timedelta(seconds=config.timeout_s))
     return World(rank, size, device)
 
 
@@ -101,7 +126,11 @@ def choose_device(config: Config, backend: str) -> torch.device:
                 f"--backend nccl needs a GPU for every rank, this node has {gpus} for "
                 f"{os.environ.get('LOCAL_WORLD_SIZE', '?')} ranks: start fewer ranks per node, or use --backend gloo"
             )
-    return torch.device("cuda", local_rank % gpus) if gpus else torch.device("cpu")
+    if not gpus:
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank % gpus)
+    torch.cuda.set_device(device)
+    return device
 
 
 def _gpu_each(config: Config) -> bool:

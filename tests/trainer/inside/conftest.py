@@ -19,6 +19,8 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 MNIST = Path("/mnist")
 PATIENCE_S = 300
+# What the operator's ExitCode policy starts again: a lost replica, SIGTERM obeyed, SIGKILL.
+RESTARTED = (138, 143, -signal.SIGKILL)
 
 
 @dataclass
@@ -47,12 +49,13 @@ class Ranks:
         self.processes[rank].send_signal(number)
 
     def supervise(self) -> None:
-        """Start again whichever rank fails, as the operator does, until rank 0 has succeeded."""
+        """Start again whichever rank is interrupted, as the operator does, until rank 0 has succeeded."""
         deadline = time.monotonic() + PATIENCE_S
         while (status := self.processes[0].poll()) != 0:
             assert time.monotonic() < deadline, "\n".join(self.output)
             for rank, process in enumerate(self.processes):
-                if process.poll():
+                if code := process.poll():
+                    assert code in RESTARTED, self.output[rank]
                     self.processes[rank] = self.start(rank)
             time.sleep(0.05)
         assert status == 0
@@ -67,7 +70,14 @@ class Job:
 
     volume: Path
 
-    def start(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> Ranks:
+    def start(
+        self,
+        *options: str,
+        world: int = 1,
+        run: str = "run",
+        command: Sequence[str] = ("-m", "trainer"),
+        **environ: str,
+    ) -> Ranks:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -83,7 +93,7 @@ class Job:
             **environ,
         }
         folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
-        ranks = Ranks([sys.executable, "-m", "trainer", *options], common, folder)
+        ranks = Ranks([sys.executable, *command, *options], common, folder)
         ranks.processes = [ranks.start(rank) for rank in range(world)]
         return ranks
 
@@ -128,6 +138,6 @@ def trainer(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]
 
 
 def copy(files: Sequence[Path], into: Path) -> None:
-    into.mkdir(exist_ok=True)
+    into.mkdir(parents=True, exist_ok=True)
     for file in files:
         shutil.copyfile(file, into / file.name)

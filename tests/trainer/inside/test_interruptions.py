@@ -71,3 +71,36 @@ def test_a_lost_peer_is_explained(job: Job) -> None:
     ranks.kill(1)
     assert ranks.wait() == [RETRY, -signal.SIGKILL]
     assert "error: rank 0 lost another replica" in ranks.output[0]
+
+
+def test_replicas_that_do_not_come_are_waited_for_and_named(job: Job) -> None:
+    ranks = job.start("--timeout", "3", world=2)
+    ranks.kill(1)
+    assert ranks.wait() == [RETRY, -signal.SIGKILL]
+    assert "rank 0 did not meet the other 1" in ranks.output[0] or "lost another replica" in ranks.output[0]
+
+
+def test_mpi_without_mpirun_does_not_train_each_rank_alone(job: Job) -> None:
+    ranks = job.start("--backend", "mpi", world=2)
+    assert ranks.wait() == [1, 1]
+    for output in ranks.output:
+        assert "error: " in output
+        assert "use --backend gloo" in output
+    assert not job.folder().exists()
+
+
+def test_a_run_killed_between_its_last_files_is_finished(job: Job) -> None:
+    """Without a name, it would begin anew if it counted as finished."""
+    script = (
+        "import os\n"
+        "from trainer import __main__, journal\n"
+        "journal.Journal.end = lambda *arguments: os._exit(9)\n"
+        "__main__.run()\n"
+    )
+    ranks = job.start(command=("-c", script), run="")
+    assert ranks.wait() == [9], ranks.output
+    output = job.train(run="")
+    assert "resumed at epoch 2" in output
+    (folder,) = (job.volume / "runs").iterdir()
+    assert (folder / "report.html").exists()
+    assert (folder / "mnist_cnn.pt").read_bytes() == (job.volume / "mnist_cnn.pt").read_bytes()
