@@ -7,6 +7,8 @@ import socket
 import sys
 from collections.abc import MutableMapping, Sequence
 
+from trainer import threads
+
 
 def wanted(environ: MutableMapping[str, str]) -> bool:
     """Whether the operator set up a rendezvous and no torchrun stands above this process yet."""
@@ -15,11 +17,19 @@ def wanted(environ: MutableMapping[str, str]) -> bool:
 
 def become_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> None:
     """Replace this process by torchrun over the same command; it reads the operator's PET_* variables itself."""
-    if environ.get("PET_NPROC_PER_NODE", "auto") == "auto" and not os.path.exists("/dev/nvidia0"):
-        environ["PET_NPROC_PER_NODE"] = "1"  # `auto` counts the host's cores, whatever the pod's limit
-    environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
+    fill_in(environ)
     command = [sys.executable, "-m", "torch.distributed.run", "-m", "trainer", *arguments]
     os.execv(sys.executable, command)
+
+
+def fill_in(environ: MutableMapping[str, str]) -> None:
+    """What torchrun would otherwise take from the host: processes, threads of each, the address."""
+    if environ.get("PET_NPROC_PER_NODE", "auto") == "auto" and not os.path.exists("/dev/nvidiactl"):
+        environ["PET_NPROC_PER_NODE"] = "1"  # `auto` counts the host's cores, whatever the pod's limit
+    if (processes := environ.get("PET_NPROC_PER_NODE", "")).isdecimal():
+        count = threads.apply({**environ, "LOCAL_WORLD_SIZE": processes})
+        environ["OMP_NUM_THREADS"] = str(count)  # torchrun would give several processes one thread each
+    environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
 
 
 def own_address(endpoint: str) -> str:

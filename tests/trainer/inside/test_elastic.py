@@ -8,8 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.inside.conftest import PATIENCE_S, Job
-from trainer import elastic
+from trainer import elastic, threads
 
 OPTIONS = ("--epochs", "4", "--log-interval", "5", "--timeout", "30")
 
@@ -61,6 +63,17 @@ def test_only_a_rendezvous_without_a_rank_calls_for_torchrun() -> None:
     assert elastic.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400"})
     assert not elastic.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400", "RANK": "0"})
     assert not elastic.wanted({"PET_MASTER_ADDR": "job-master-0"})
+
+
+@pytest.mark.parametrize(("given", "threads_each"), [({}, "4"), ({"OMP_NUM_THREADS": "3"}, "3")])
+def test_processes_of_one_pod_share_its_cpu_limit(
+    given: dict[str, str], threads_each: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "cpu_limit", lambda: 8.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
+    environ = {"PET_RDZV_ENDPOINT": "127.0.0.1:29400", "PET_NPROC_PER_NODE": "2", **given}
+    elastic.fill_in(environ)
+    assert environ["OMP_NUM_THREADS"] == threads_each
 
 
 def test_a_pod_gives_its_address_not_its_name() -> None:
