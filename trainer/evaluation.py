@@ -11,6 +11,7 @@ from torch.nn import functional
 from trainer.datasets import Part
 from trainer.distributed import World
 from trainer.networks import normalize
+from trainer.precision import whole_float32
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def evaluate(network: nn.Module, test: Part, batch_size: int, world: World) -> M
     for number in range(world.rank, len(starts), world.size):
         batch = slice(starts[number], starts[number] + batch_size)
         labels = test.labels[batch]
-        with torch.no_grad():
+        with torch.no_grad(), whole_float32():
             logits = network(normalize(test.images[batch])).float()
         sums[number, 0] = (logits.argmax(1) == labels).sum()
         sums[number, 1] = functional.cross_entropy(logits, labels, reduction="none").double().sum()

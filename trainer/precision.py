@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
+from trainer.distributed import World
 from trainer.recipes import Recipe
 
 
-def choose(recipe: Recipe, device: torch.device) -> torch.dtype:
-    """What the forward pass multiplies: bfloat16 if wanted and the GPU or the CPU has it, else float32.
+def choose(recipe: Recipe, world: World) -> torch.dtype:
+    """What training multiplies: bfloat16 if wanted and every rank's GPU or CPU has it, else float32.
 
-    Weights, gradients and evaluation stay float32. GPUs with TF32 use it for float32 products and convolutions.
+    Weights, sums of gradients and evaluation are float32. GPUs with TF32 use it for training's float32 products.
     """
-    if device.type == "cuda":
+    if world.device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
-    has = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bf16()
-    return torch.bfloat16 if recipe.bf16 and has else torch.float32
+    return torch.bfloat16 if recipe.bf16 and world.all(_multiplies_bf16(world.device)) else torch.float32
 
 
 def forward_pass(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
-    """The context in which the forward pass multiplies numbers of `dtype`."""
+    """The context in which the forward pass multiplies numbers of `dtype`, and backward after it."""
     return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
 
 
-def _cpu_multiplies_bf16() -> bool:
-    """Whether the CPU has AMX or AVX-512's bfloat16 products; elsewhere oneDNN would emulate them, slowly."""
+@contextmanager
+def whole_float32() -> Iterator[None]:
+    """Inside, products and convolutions in float32 keep all bits on GPUs that have TF32, too."""
+    flags = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [flag.allow_tf32 for flag in flags]
+    for flag in flags:
+        flag.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for flag, value in zip(flags, before, strict=True):
+            flag.allow_tf32 = value
+
+
+def _multiplies_bf16(device: torch.device) -> bool:
+    """Whether the GPU, or the CPU with AMX or AVX-512, has products of bfloat16; others would emulate them, slowly."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

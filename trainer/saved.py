@@ -18,7 +18,7 @@ from trainer.networks import Network
 
 
 class ModelError(Exception):
-    """The file is not a model of ours; the message says what it is."""
+    """The file is not a model of ours, or not a picture; the message says what it is."""
 
 
 def evaluate(arguments: Sequence[str]) -> int:
@@ -43,7 +43,10 @@ def predict(arguments: Sequence[str]) -> int:
     top.add_argument("image", type=Path, nargs="+")
     given = top.parse_args(arguments)
     network = load(given.model).eval()
-    images = torch.stack([picture.read(path) for path in given.image])
+    try:
+        images = torch.stack([picture.read(path) for path in given.image])
+    except OSError as error:
+        raise ModelError(f"a picture cannot be read: {error}") from error
     with torch.no_grad():
         chances = network(networks.normalize(images)).softmax(1)
     for path, chance in zip(given.image, chances, strict=True):
@@ -67,7 +70,7 @@ def load(path: Path) -> Network:
             str(named) if named in networks.NETWORKS else networks.matching(state), seed=0
         )
         network.load_state_dict(state)
-    except (ValueError, RuntimeError) as error:
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path}: {error}") from error
     return network
 
@@ -80,7 +83,9 @@ def _config(model: Path) -> dict[str, object]:
 
 
 def _trained_on(model: Path) -> list[str]:
-    """Options that name the data set of config.json; they come first, so that the user's own win."""
+    """Options of config.json that say what the job measured; they come first, so that the user's own win."""
     config = _config(model)
     chosen = ["--dataset", str(config["dataset"])] if config.get("dataset") in options.DATASETS else []
+    if "test_batch_size" in config:
+        chosen += ["--test-batch-size", str(config["test_batch_size"])]
     return [*chosen, "--validation"] if config.get("validation") else chosen

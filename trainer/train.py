@@ -40,7 +40,7 @@ class Training:
         self.flat = Flat(self.network)
         self.optimizer = OPTIMIZERS[config.settings.optimizer](config.settings, self.flat.values)
         self.batch = config.global_batch(world.size)
-        self.dtype = precision.choose(config.settings, world.device)
+        self.dtype = precision.choose(config.settings, world)
         self.forward_pass = precision.forward_pass(self.dtype, world.device)
         self.progress = Progress()
         self.stopping = False
@@ -55,7 +55,7 @@ class Training:
         self.resume()
         self.journal.begin(self.described(), self.progress.step)
         if self.config.settings.bf16 and self.dtype is torch.float32:
-            self.journal.say("this processor does not multiply bfloat16: computing in float32")
+            self.journal.say("not every replica's processor multiplies bfloat16: computing in float32")
         metrics = None
         try:
             while self.progress.epoch <= self.config.epochs:
@@ -68,8 +68,10 @@ class Training:
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
             raise
         metrics = metrics or self.measure()
-        self.save_model()
+        model = self.save_model()
         self.journal.end(self.described(), metrics)
+        if self.folder:
+            volume.write(self.folder / volume.MODEL, model)  # last of all: it says that the run has finished
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """On SIGTERM: the step under way is finished first."""
@@ -139,21 +141,20 @@ class Training:
         if self.folder:
             checkpoint.save(self.folder, self.progress, self.flat.values, self.optimizer.state, self.outcome)
 
-    def save_model(self) -> None:
-        if not self.world.leads:
-            return
+    def save_model(self) -> bytes:
+        """Put the model where the job's user looks for it; returns the file's content."""
         state = {
             name: value.detach().cpu().clone().contiguous()
             for name, value in self.network.state_dict().items()
         }
         model = checkpoint.dump(state)
         if self.folder:
-            volume.write(self.folder / volume.MODEL, model)
             volume.write(self.config.model_dir / volume.MODEL, model)
-        elif self.config.save_model:
+        elif self.config.save_model and self.world.leads:
             volume.write(Path(volume.MODEL), model)
         else:
             self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
+        return model
 
     def described(self) -> dict[str, object]:
         """config.json: what the outcome depends on, then where it was computed."""
@@ -163,6 +164,7 @@ class Training:
             "world_size": self.world.size,
             "threads": torch.get_num_threads(),
             "precision": str(self.dtype).removeprefix("torch."),
+            "test_batch_size": self.config.test_batch_size,
             "device": torch.cuda.get_device_name(self.world.device)
             if self.world.device.type == "cuda"
             else "cpu",

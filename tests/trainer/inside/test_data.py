@@ -1,6 +1,7 @@
 """Finding, fetching, describing data; reading a saved model back."""
 
 import http.server
+import json
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import ClassVar
 import pytest
 from PIL import Image
 
-from tests.inside.conftest import Job, trainer
+from tests.inside.conftest import Job, copy, trainer
 
 
 class Counting(http.server.SimpleHTTPRequestHandler):
@@ -49,11 +50,38 @@ def test_ranks_on_one_node_download_once(mirror: str, tmp_path: Path) -> None:
     assert len(Counting.asked) == 4
 
 
+def test_a_download_goes_on_where_another_was_cut_off(mirror: str, mnist: Path, tmp_path: Path) -> None:
+    copy(sorted(mnist.glob("train-*.gz")), tmp_path / "mnist")
+    options = (
+        "--dataset",
+        "mnist",
+        "--mirror",
+        mirror,
+        "--data-dir",
+        str(tmp_path),
+        "--baked-dir",
+        "/nowhere",
+    )
+    done = trainer("inspect", *options, "--png", str(tmp_path / "s.png"))
+    assert "test: 10000x28x28" in done.stdout
+    # And from then on it is what `auto` finds.
+    found = trainer("inspect", "--data-dir", str(tmp_path), "--png", str(tmp_path / "s.png"))
+    assert f"mnist from {tmp_path}/mnist" in found.stdout
+
+
+def test_what_is_no_url_is_said(tmp_path: Path) -> None:
+    done = trainer("--dataset", "kmnist", "--mirror", "example.org", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert "cannot be fetched" in done.stderr
+    assert "check --mirror" in done.stderr
+
+
 def test_a_mirror_that_serves_something_else_is_noticed(mirror: str, tmp_path: Path) -> None:
     options = ("--dataset", "fashion-mnist", "--mirror", mirror, "--data-dir", str(tmp_path))
     done = trainer(*options)
     assert done.returncode == 1
     assert "expected md5 f4a8712d7a061bf5bd6d2ca38dc4d50a, found 6bbc9ace" in done.stderr
+    assert not list(tmp_path.rglob("*.gz")), "what is wrong is not kept"
 
 
 def test_inspect_describes_mnist(mnist: Path, tmp_path: Path) -> None:
@@ -87,6 +115,14 @@ def test_evaluate_says_what_the_job_said(job: Job) -> None:
         assert done.stdout.splitlines() == reported
 
 
+def test_evaluate_measures_what_the_job_measured(job: Job, mnist: Path) -> None:
+    output = job.train("--test-batch-size", "7")
+    done = trainer("evaluate", str(job.folder() / "mnist_cnn.pt"), "--data-dir", str(mnist))
+    assert done.stdout.splitlines() == output.splitlines()[-3:-1], "on digits, though MNIST is at hand"
+    config = json.loads((job.folder() / "config.json").read_text())
+    assert (config["dataset"], config["test_batch_size"]) == ("digits", 7)
+
+
 def test_predict_reads_pictures(job: Job, tmp_path: Path) -> None:
     job.train("--epochs", "12", "--log-interval", "1000")
     paths = []
@@ -110,3 +146,20 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "is not a whole state_dict" in done.stderr
     assert "No such file" in trainer("predict", str(tmp_path / "missing.pt"), "x.png").stderr
+
+
+def test_what_is_no_picture_is_refused(job: Job, tmp_path: Path) -> None:
+    job.train()
+    model, picture = str(job.volume / "mnist_cnn.pt"), tmp_path / "x.png"
+    assert "a picture cannot be read: " in trainer("predict", model, str(picture)).stderr
+    picture.write_bytes(b"nonsense")
+    done = trainer("predict", model, str(picture))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "a picture cannot be read: " in done.stderr
+
+
+def test_a_checkpoint_is_no_model(job: Job, tmp_path: Path) -> None:
+    job.train()
+    (path := tmp_path / "checkpoint.pt").write_bytes((job.folder() / "checkpoint.pt").read_bytes())
+    done = trainer("evaluate", str(path))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
