@@ -12,7 +12,7 @@ MODEL = "mnist_cnn.pt"
 
 def write(path: Path, content: bytes) -> None:
     """Put `content` at `path` in one step, on disk when this returns."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")  # in pods each process is 1
     with part.open("wb") as file:
         file.write(content)
         file.flush()
