@@ -14,8 +14,11 @@ BYTES = 1 << 30
 
 
 def keep() -> bool:
-    """Tell the C library to keep freed blocks of up to BYTES; returns whether it will. Only glibc knows how."""
+    """Tell the C library to keep freed blocks of up to BYTES; returns whether it will. Only some glibcs know how.
+
+    The order matters: a glibc that takes the second setting without the first would map every block anew.
+    """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):
         return False
-    return all(libc.mallopt(parameter, BYTES) for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD))
+    return all(libc.mallopt(parameter, BYTES) for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))
