@@ -1,6 +1,7 @@
 """Run a command as a job of several ranks and say, as one JSON line, how it went.
 
-Usage: side.py RANKS COMMAND...  Standard library only; each rank gets one thread, and rank 0's lines their times.
+Usage: side.py RANKS COMMAND...  Standard library only; each rank gets THREADS threads (default 1), and rank 0's lines
+their times.
 """
 
 import json
