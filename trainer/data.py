@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def main(arguments: Sequence[str]) -> int:
         verb.add_argument("into", type=Path)
     given = top.parse_args(arguments)
     if given.verb == "bake":
-        folders = sorted({path.parent for path in given.folder.rglob(f"{idx.FILES[0]}*")})
+        below = [Path(folder) for folder, _, _ in os.walk(given.folder, followlinks=True)]
+        folders = sorted(folder for folder in below if idx.present(folder))
         if not folders and {path.name for path in given.folder.iterdir()} - {"digits.csv"}:
             raise idx.DataError(
                 f"{given.folder} holds no data set; put the four IDX files of each into a folder"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -22,38 +23,40 @@ def fetch(dataset: str, mirror: str | None, places: Sequence[Path]) -> Path:
 
     Ranks that share the place wait for the first of them, and find the files there. Raises idx.DataError.
     """
-    folder = writable(places) / dataset
-    folder.mkdir(exist_ok=True)
+    folder = writable([place / dataset for place in places])
     with alone(folder):
         try:
             for name in idx.FILES:
                 idx.verify(folder, name, dataset)
         except idx.DataError:
-            with tempfile.TemporaryDirectory(dir=folder) as part:
-                if mirror:
-                    from_mirror(Path(part), mirror)
-                    raw = Path(part)
-                else:
-                    raw = from_torchvision(Path(part), dataset)
+            part = folder / ".part"
+            shutil.rmtree(part, ignore_errors=True)  # of a download that was interrupted
+            part.mkdir()
+            try:
+                raw = from_mirror(part, mirror) if mirror else from_torchvision(part, dataset)
                 for name in idx.FILES:
                     idx.verify(raw, name, dataset)
                 for name in idx.FILES:
                     (raw / f"{name}.gz").replace(folder / f"{name}.gz")
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
     return folder
 
 
-def from_mirror(into: Path, mirror: str) -> None:
+def from_mirror(into: Path, mirror: str) -> Path:
+    """Folder with the .gz files, which is `into`. Raises idx.DataError."""
     for name in idx.FILES:
         url = f"{mirror.rstrip('/')}/{name}.gz"
         try:
             with urlopen(url, timeout=ANSWER_S) as answer:
                 volume.write(into / f"{name}.gz", answer.read())
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, HTTPException, OSError, ValueError) as error:
             raise idx.DataError(f"{url} cannot be fetched ({error}); check --mirror") from error
+    return into
 
 
 def from_torchvision(into: Path, dataset: str) -> Path:
-    """Folder below `into` with the .gz files."""
+    """Folder below `into` with the .gz files. Raises idx.DataError."""
     from torchvision import datasets  # takes 0.2 s to import, which only a download pays for
 
     kind = getattr(datasets, TORCHVISION[dataset])

@@ -7,6 +7,7 @@ import hashlib
 import math
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 UNSIGNED_BYTE = 0x08
@@ -87,16 +88,18 @@ def pack(shape: tuple[int, ...], values: bytes) -> bytes:
 
 def verify(folder: Path, name: str, dataset: str) -> bytes:
     """Plain bytes of file `name` when they are what was published for `dataset`; raises DataError else."""
-    path = locate(folder, name)
+    path, packed = locate(folder, name), folder / f"{name}.gz"
+    if dataset in PACKED_CHECKSUMS:
+        if not packed.is_file():
+            raise DataError(
+                f"{path}: only the .gz files of {dataset} have published checksums; keep them packed"
+            )
+        path = packed
     raw = unpack(path)
     if dataset in CHECKSUMS:
         expected, found = CHECKSUMS[dataset][name], _md5(raw)
     elif dataset in PACKED_CHECKSUMS:
-        if path.suffix != ".gz":
-            raise DataError(
-                f"{path}: only the .gz files of {dataset} have published checksums; keep them packed"
-            )
-        expected, found = PACKED_CHECKSUMS[dataset][name], _md5(path.read_bytes())
+        expected, found = PACKED_CHECKSUMS[dataset][name], _md5(packed.read_bytes())
     else:
         return raw
     if found != expected:
@@ -106,16 +109,24 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
 
 def owners(folder: Path, name: str) -> set[str]:
     """The published data sets whose file `name` is the one in `folder`. Raises DataError."""
-    path = locate(folder, name)
-    plain, packed = _md5(unpack(path)), _md5(path.read_bytes())
+    plain, packed = _md5(unpack(locate(folder, name))), folder / f"{name}.gz"
     found = {dataset for dataset, sums in CHECKSUMS.items() if sums[name] == plain}
-    return found | {dataset for dataset, sums in PACKED_CHECKSUMS.items() if sums[name] == packed}
+    if packed.is_file():
+        md5 = _md5(packed.read_bytes())
+        found |= {dataset for dataset, sums in PACKED_CHECKSUMS.items() if sums[name] == md5}
+    return found
 
 
 def of_another(folder: Path, dataset: str) -> bool:
-    """Whether the small label file in `folder` is that of another published data set than `dataset`."""
-    known = owners(folder, TRAIN[1])
-    return bool(known) and dataset not in known
+    """Whether a small label file in `folder` is that of another published data set than `dataset`.
+
+    A damaged or missing one tells nothing.
+    """
+    for name in (TRAIN[1], TEST[1]):
+        with suppress(DataError):
+            if known := owners(folder, name):
+                return dataset not in known
+    return False
 
 
 def recognize(folder: Path) -> str:

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.inside.conftest import Job, copy, trainer
+from trainer import idx
 
 
 class Counting(http.server.SimpleHTTPRequestHandler):
@@ -50,7 +51,7 @@ def test_ranks_on_one_node_download_once(mirror: str, tmp_path: Path) -> None:
     assert len(Counting.asked) == 4
 
 
-def test_a_download_goes_on_where_another_was_cut_off(mirror: str, mnist: Path, tmp_path: Path) -> None:
+def test_a_download_that_was_cut_off_is_made_anew(mirror: str, mnist: Path, tmp_path: Path) -> None:
     copy(sorted(mnist.glob("train-*.gz")), tmp_path / "mnist")
     options = (
         "--dataset",
@@ -64,9 +65,60 @@ def test_a_download_goes_on_where_another_was_cut_off(mirror: str, mnist: Path, 
     )
     done = trainer("inspect", *options, "--png", str(tmp_path / "s.png"))
     assert "test: 10000x28x28" in done.stdout
+    assert not list(tmp_path.rglob(".part"))
     # And from then on it is what `auto` finds.
     found = trainer("inspect", "--data-dir", str(tmp_path), "--png", str(tmp_path / "s.png"))
     assert f"mnist from {tmp_path}/mnist" in found.stdout
+
+
+TORCHVISION = """
+import gzip, sys
+from pathlib import Path
+from torchvision import datasets
+from trainer import __main__, idx
+
+class KMNIST:
+    def __init__(self, root, download):
+        raw = Path(root) / "KMNIST" / "raw"
+        raw.mkdir(parents=True)
+        for name in idx.FILES:
+            (raw / name).write_bytes(Path("/datasets/digits", name).read_bytes())
+            (raw / f"{name}.gz").write_bytes(gzip.compress((raw / name).read_bytes(), mtime=0))
+            idx.PACKED_CHECKSUMS["kmnist"][name] = idx._md5((raw / f"{name}.gz").read_bytes())
+
+datasets.KMNIST = KMNIST
+sys.exit(__main__.main(sys.argv[1:]))
+"""
+
+
+def test_torchvisions_download_is_verified_and_kept_packed(tmp_path: Path) -> None:
+    """A torchvision that has the digits instead of KMNIST, and leaves both forms of each file as it does."""
+    command = [
+        sys.executable,
+        "-c",
+        TORCHVISION,
+        "inspect",
+        "--dataset",
+        "kmnist",
+        "--data-dir",
+        str(tmp_path),
+    ]
+    done = subprocess.run([*command, "--png", str(tmp_path / "s.png")], capture_output=True, text=True)
+    assert f"kmnist from {tmp_path}/kmnist" in done.stdout, done.stderr
+    assert {path.name for path in (tmp_path / "kmnist").iterdir()} == {
+        ".lock",
+        *(f"{name}.gz" for name in idx.FILES),
+    }
+
+
+def test_files_of_another_data_set_are_no_obstacle(mnist: Path, tmp_path: Path) -> None:
+    copy(sorted(mnist.glob("t10k-*.gz")), tmp_path)
+    done = trainer(
+        "inspect", "--dataset", "digits", "--data-dir", str(tmp_path), "--png", str(tmp_path / "s.png")
+    )
+    assert "digits from /datasets/digits" in done.stdout
+    done = trainer("--dataset", "kmnist", "--no-download", "--data-dir", str(tmp_path))
+    assert "kmnist is in none of" in done.stderr
 
 
 def test_what_is_no_url_is_said(tmp_path: Path) -> None:
