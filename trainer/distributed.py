@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -45,6 +46,17 @@ class World:
                 dist.all_reduce(values)
         return values
 
+    def wait_for_leader(self) -> None:
+        """Stay until rank 0 gets here: were it lost before that, nobody would be left to train on with.
+
+        Raises PeerLostError, but not on rank 0.
+        """
+        try:
+            self.all(True)
+        except PeerLostError:
+            if not self.leads:
+                raise
+
     def all(self, here: bool) -> bool:
         """Whether `here` is true on every rank. Raises PeerLostError."""
         return int(self.sum(torch.tensor([int(here)], device=self.device)).item()) == self.size
@@ -72,13 +84,18 @@ class World:
 
 @contextmanager
 def _peers(what: str) -> Iterator[None]:
-    """Raises PeerLostError, beginning with `what`, for the errors that torch raises when a replica is not there."""
+    """Raises PeerLostError, beginning with `what`, for the errors that torch raises when a replica is not there.
+
+    They have no type of their own; those with one are something else.
+    """
     try:
         yield
+    except (torch.OutOfMemoryError, NotImplementedError):
+        raise
     except RuntimeError as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise PeerLostError(
-            f"{what} ({str(error).splitlines()[0]}); see that replica's log; restarted, the job goes on from its "
-            "checkpoint"
+            f"{what} ({reason}); see that replica's log; restarted, the job goes on from its checkpoint"
         ) from error
 
 
@@ -104,9 +121,22 @@ def join(config: Config) -> World:
     if size > 1:
         os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch is built without it
         os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
+        check(backend, os.environ["GLOO_SOCKET_IFNAME"])
         with _peers(f"rank {rank} did not meet the other {size - 1}"):
             dist.init_process_group(backend, timeout=timedelta(seconds=config.timeout_s))
     return World(rank, size, device)
+
+
+def check(backend: str, interfaces: str) -> None:
+    """Raises SetupError for what no restart would mend."""
+    if backend == "nccl" and not dist.is_nccl_available():
+        raise SetupError("this build of torch has no NCCL: use --backend gloo")
+    there = {name for _, name in socket.if_nameindex()}
+    if missing := set(interfaces.split(",")) - there:
+        raise SetupError(
+            f"GLOO_SOCKET_IFNAME names {', '.join(sorted(missing))}, which this pod has not; "
+            f"use one of: {', '.join(sorted(there))}"
+        )
 
 
 def choose_device(config: Config, backend: str) -> torch.device:

@@ -12,14 +12,15 @@ from trainer.recipes import Recipe
 
 
 def choose(recipe: Recipe, world: World) -> torch.dtype:
-    """What training multiplies: bfloat16 if wanted and every rank's GPU or CPU has it, else float32.
+    """What training multiplies: bfloat16 if every rank wants it and its GPU or CPU has it, else float32.
 
     Weights, sums of gradients and evaluation are float32. GPUs with TF32 use it for training's float32 products.
     """
     if world.device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = True
         torch.backends.cudnn.allow_tf32 = True
-    return torch.bfloat16 if recipe.bf16 and world.all(_multiplies_bf16(world.device)) else torch.float32
+    everywhere = world.all(recipe.bf16 and _multiplies_bf16(world.device))
+    return torch.bfloat16 if everywhere else torch.float32
 
 
 def forward_pass(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:

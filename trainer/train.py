@@ -35,13 +35,13 @@ class Training:
         dataset = world.from_rank_zero(lambda: datasets.resolve(config))
         train, test = datasets.load(config, dataset)
         self.train, self.test = train.to(world.device), test.to(world.device)
+        self.dtype = precision.choose(config.settings, world)
+        self.forward_pass = precision.forward_pass(self.dtype, world.device)
         self.training_s, began = 0.0, time.perf_counter()  # the clock starts with the data in memory
         self.network = networks.build(config.network, config.seed).to(world.device)
         self.flat = Flat(self.network)
         self.optimizer = OPTIMIZERS[config.settings.optimizer](config.settings, self.flat.values)
         self.batch = config.global_batch(world.size)
-        self.dtype = precision.choose(config.settings, world)
-        self.forward_pass = precision.forward_pass(self.dtype, world.device)
         self.progress = Progress()
         self.stopping = False
         self.folder = volume.open_run(config.model_dir, config.run) if world.leads else None
@@ -72,6 +72,7 @@ class Training:
         self.journal.end(self.described(), metrics)
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)  # last of all: it says that the run has finished
+        self.world.wait_for_leader()
 
     def stop(self, number: int, frame: FrameType | None) -> None:
         """On SIGTERM: the step under way is finished first."""
