@@ -26,9 +26,11 @@ def fill_in(environ: MutableMapping[str, str]) -> None:
     """What torchrun would otherwise take from the host: processes, threads of each, the address."""
     if environ.get("PET_NPROC_PER_NODE", "auto") == "auto" and not os.path.exists("/dev/nvidiactl"):
         environ["PET_NPROC_PER_NODE"] = "1"  # `auto` counts the host's cores, whatever the pod's limit
-    if (processes := environ.get("PET_NPROC_PER_NODE", "")).isdecimal():
-        count = threads.apply({**environ, "LOCAL_WORLD_SIZE": processes})
-        environ["OMP_NUM_THREADS"] = str(count)  # torchrun would give several processes one thread each
+    processes = environ.get("PET_NPROC_PER_NODE", "")
+    if processes.isdecimal() and int(processes) > 1:  # to which torchrun would give one thread each
+        nodes = environ.get("PET_NNODES", "1").rpartition(":")[2]
+        world = {"LOCAL_WORLD_SIZE": processes, "WORLD_SIZE": str(int(processes) * int(nodes))}
+        environ["OMP_NUM_THREADS"] = str(threads.apply({**environ, **world}))
     environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
 
 

@@ -65,15 +65,23 @@ def test_only_a_rendezvous_without_a_rank_calls_for_torchrun() -> None:
     assert not elastic.wanted({"PET_MASTER_ADDR": "job-master-0"})
 
 
-@pytest.mark.parametrize(("given", "threads_each"), [({}, "4"), ({"OMP_NUM_THREADS": "3"}, "3")])
+@pytest.mark.parametrize(
+    ("limit", "given", "threads_each"),
+    [
+        (8.0, {}, "4"),
+        (8.0, {"OMP_NUM_THREADS": "3"}, "3"),
+        (None, {"PET_NNODES": "1:4"}, "2"),
+        (8.0, {"PET_NPROC_PER_NODE": "1"}, None),
+    ],
+)
 def test_processes_of_one_pod_share_its_cpu_limit(
-    given: dict[str, str], threads_each: str, monkeypatch: pytest.MonkeyPatch
+    limit: float | None, given: dict[str, str], threads_each: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "cpu_limit", lambda: 8.0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
+    monkeypatch.setattr(threads, "cpu_limit", lambda: limit)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
     environ = {"PET_RDZV_ENDPOINT": "127.0.0.1:29400", "PET_NPROC_PER_NODE": "2", **given}
     elastic.fill_in(environ)
-    assert environ["OMP_NUM_THREADS"] == threads_each
+    assert environ.get("OMP_NUM_THREADS") == threads_each, "of one process the process itself decides"
 
 
 def test_a_pod_gives_its_address_not_its_name() -> None:
