@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def save(
     state = {"progress": asdict(progress), "model": model, "optimizer": optimizer, "config": config}
     current = folder / NAME
     if current.exists():
-        kept = folder / f".{PREVIOUS}.{os.getpid()}"
+        kept = volume.part(folder / PREVIOUS)
         kept.unlink(missing_ok=True)
         kept.hardlink_to(current)
         kept.replace(folder / PREVIOUS)

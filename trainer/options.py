@@ -18,7 +18,7 @@ BACKENDS = ("gloo", "nccl", "mpi")
 
 
 class OptionError(Exception):
-    """Options that contradict each other; the message says which to leave out."""
+    """Options that contradict each other, or a wrong default in the environment; the message says what to change."""
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,18 @@ MODEL = "mnist_cnn.pt"
 
 def write(path: Path, content: bytes) -> None:
     """Put `content` at `path` in one step, on disk when this returns."""
-    part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")  # in pods each process is 1
-    with part.open("wb") as file:
+    beside = part(path)
+    with beside.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
+    beside.replace(path)
     sync(path.parent)
+
+
+def part(path: Path) -> Path:
+    """A name beside `path` that only this process uses; in pods each process has number 1."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
 
 
 def sync(folder: Path) -> None:
