@@ -1,0 +1,32 @@
+"""docs/trainer.md against the program that it describes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainer import options
+from trainer.recipes import PRESETS, RECIPES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
+
+
+def test_every_option_is_on_the_page() -> None:
+    known = options.parser({})._option_string_actions
+    assert [name for name in known if name.startswith("--") and name not in PAGE] == []
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_row_of_a_recipe_states_its_numbers(name: str) -> None:
+    (row,) = [
+        line for line in PAGE.splitlines() if line.startswith(f"| `{name}` | `{RECIPES[name].network}` |")
+    ]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    recipe = RECIPES[name]
+    assert f"{recipe.lr}" in cells[2]
+    assert cells[3:] == [str(recipe.global_batch), str(recipe.epochs)]
+
+
+def test_every_preset_is_named() -> None:
+    assert all(f"`{preset}`" in PAGE for preset in PRESETS)
