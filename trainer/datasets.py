@@ -44,7 +44,7 @@ def resolve(config: Config) -> str:
             return idx.recognize(config.data_dir)
     for place in (config.data_dir, config.baked_dir):
         for name in config.preferred:
-            if idx.present(place / name) == set(idx.FILES):
+            if idx.complete(place / name):
                 return name
     return "digits"
 
@@ -59,7 +59,7 @@ def folder(config: Config, dataset: str) -> Path:
         return config.data_dir
     places = [config.data_dir / dataset, config.baked_dir / dataset]
     for place in places:
-        if idx.present(place) == set(idx.FILES) and not idx.of_another(place, dataset):
+        if idx.complete(place) and not idx.of_another(place, dataset):
             return place
     if config.download and dataset in fetch.TORCHVISION:
         return fetch.fetch(

@@ -45,17 +45,26 @@ class DataError(Exception):
     """Data is missing or is not what was published; the message names the file and the way out."""
 
 
+def find(folder: Path, name: str) -> Path | None:
+    """Path of file `name` in `folder`, plain or with `.gz`."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
 def locate(folder: Path, name: str) -> Path:
-    """Path of file `name` in `folder`, plain or with `.gz`. Raises DataError."""
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
+    """As `find`. Raises DataError."""
+    if path := find(folder, name):
+        return path
     raise DataError(f"{folder} has no {name} or {name}.gz; put the four IDX files there")
 
 
 def present(folder: Path) -> set[str]:
-    """Which of the four files are in `folder`, plain or with `.gz`."""
-    return {name for name in FILES if (folder / name).is_file() or (folder / f"{name}.gz").is_file()}
+    """Which of the four files are in `folder`."""
+    return {name for name in FILES if find(folder, name)}
+
+
+def complete(folder: Path) -> bool:
+    """Whether all four files are in `folder`."""
+    return present(folder) == set(FILES)
 
 
 def unpack(path: Path) -> bytes:
@@ -94,14 +103,13 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
             raise DataError(
                 f"{path}: only the .gz files of {dataset} have published checksums; keep them packed"
             )
-        path = packed
-    raw = unpack(path)
-    if dataset in CHECKSUMS:
-        expected, found = CHECKSUMS[dataset][name], _md5(raw)
-    elif dataset in PACKED_CHECKSUMS:
+        path, raw = packed, unpack(packed)
         expected, found = PACKED_CHECKSUMS[dataset][name], _md5(packed.read_bytes())
     else:
-        return raw
+        raw = unpack(path)
+        if dataset not in CHECKSUMS:
+            return raw
+        expected, found = CHECKSUMS[dataset][name], _md5(raw)
     if found != expected:
         raise DataError(f"{path}: expected md5 {expected}, found {found}; fetch the file again")
     return raw
@@ -135,9 +143,8 @@ def recognize(folder: Path) -> str:
     Nothing else is verified, and of files as published only the small labels are read. "mnist" where no checksum is
     known. Raises DataError for a missing file.
     """
-    for name in FILES:
-        locate(folder, name)
-    for name in sorted(FILES, key=lambda name: locate(folder, name).stat().st_size):
+    sizes = {name: locate(folder, name).stat().st_size for name in FILES}
+    for name in sorted(sizes, key=sizes.__getitem__):
         if known := owners(folder, name):
             return min(known)
     return "mnist"
