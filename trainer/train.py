@@ -68,10 +68,8 @@ class Training:
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
             raise
         metrics = metrics or self.measure()
-        model = self.save_model()
-        self.journal.end(self.described(), metrics)
-        if self.folder:
-            volume.write(self.folder / volume.MODEL, model)  # last of all: it says that the run has finished
+        if self.world.leads:
+            self.finish(metrics)
         self.world.wait_for_leader()
 
     def stop(self, number: int, frame: FrameType | None) -> None:
@@ -142,8 +140,8 @@ class Training:
         if self.folder:
             checkpoint.save(self.folder, self.progress, self.flat.values, self.optimizer.state, self.outcome)
 
-    def save_model(self) -> bytes:
-        """Put the model where the job's user looks for it; returns the file's content."""
+    def finish(self, metrics: Metrics) -> None:
+        """Put the model where the job's user looks for it, and report. The run's own copy says that it has finished."""
         state = {
             name: value.detach().cpu().clone().contiguous()
             for name, value in self.network.state_dict().items()
@@ -151,11 +149,13 @@ class Training:
         model = checkpoint.dump(state)
         if self.folder:
             volume.write(self.config.model_dir / volume.MODEL, model)
-        elif self.config.save_model and self.world.leads:
+        elif self.config.save_model:
             volume.write(Path(volume.MODEL), model)
         else:
             self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
-        return model
+        self.journal.end(self.described(), metrics)
+        if self.folder:
+            volume.write(self.folder / volume.MODEL, model)
 
     def described(self) -> dict[str, object]:
         """config.json: what the outcome depends on, then where it was computed."""
