@@ -161,14 +161,20 @@ def positive(text: str) -> int:
     return value
 
 
+def warn(text: str, environ: Mapping[str, str]) -> None:
+    """Once for the job, by rank 0."""
+    if int(environ.get("RANK", "0")) == 0:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
 def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
     """The run that these options ask for. Unknown options are warned about, as published manifests may carry some.
 
     Raises OptionError; exits like argparse on a value that is not allowed.
     """
     given, unknown = parser(environ).parse_known_args(arguments)
-    if unknown and int(environ.get("RANK", "0")) == 0:
-        print(f"warning: unknown options are ignored: {' '.join(unknown)}", file=sys.stderr, flush=True)
+    if unknown:
+        warn(f"unknown options are ignored: {' '.join(unknown)}", environ)
     if given.batch_size and given.global_batch_size:
         raise OptionError(
             "--batch-size is per replica and --global-batch-size is over all replicas: leave one of them out"
@@ -189,12 +195,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         *(["--momentum"] if given.momentum is not None and settings.optimizer is Optimizer.ADADELTA else []),
         *(["--gamma"] if given.gamma is not None and settings.schedule is not Schedule.STEP else []),
     ]
-    if without_effect and int(environ.get("RANK", "0")) == 0:
-        print(
-            f"warning: without effect in recipe {name}: {' '.join(without_effect)}",
-            file=sys.stderr,
-            flush=True,
-        )
+    if without_effect:
+        warn(f"without effect in recipe {name}: {' '.join(without_effect)}", environ)
     return Config(
         network=network,
         recipe=name,
