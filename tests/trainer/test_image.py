@@ -30,6 +30,15 @@ def build(target: str, tag: str, *arguments: str) -> str:
     return f"{NAME}:{tag}"
 
 
+def failing_build(argument: str) -> str:
+    """What a build with this argument says, which has to fail; it leaves no container behind."""
+    command = ["docker", "build", "--force-rm", "--file", "Dockerfile_training", "--target", "cpu"]
+    command += [f"--build-arg=CPU_BASE={BASE}", f"--build-arg={argument}", "."]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def image() -> str:
     return build("cpu", "cpu")
@@ -95,11 +104,8 @@ def test_a_preset_sets_what_the_manifest_leaves_out(preset: str, network: str, r
 
 
 def test_a_preset_that_there_is_not_fails_the_build() -> None:
-    command = ["docker", "build", "--force-rm", "--file", "Dockerfile_training", "--target", "cpu"]
-    command += [f"--build-arg=CPU_BASE={BASE}", "--build-arg=PRESET=simple", "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "TRAINER_PRESET=simple is not allowed; use one of: pytorch-simple, " in done.stdout + done.stderr
+    output = failing_build("PRESET=simple")
+    assert "TRAINER_PRESET=simple is not allowed; use one of: pytorch-simple, " in output
 
 
 def test_the_gpu_target_takes_the_same_steps_over_another_base(baked: str) -> None:
@@ -120,9 +126,6 @@ def test_damaged_data_is_not_baked(tmp_path: Path) -> None:
     name = f"{NAME}:damaged"
     (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY *.gz /\n")
     docker("build", "--quiet", "--tag", name, str(tmp_path))
-    command = ["docker", "build", "--force-rm", "--file", "Dockerfile_training", "--target", "cpu"]
-    command += [f"--build-arg=CPU_BASE={BASE}", f"--build-arg=DATA_IMAGE={name}", "."]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    output = failing_build(f"DATA_IMAGE={name}")
     docker("rmi", name)
-    assert done.returncode != 0
-    assert "train-images-idx3-ubyte.gz is not a whole .gz file" in done.stdout + done.stderr
+    assert "train-images-idx3-ubyte.gz is not a whole .gz file" in output
