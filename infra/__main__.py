@@ -2,10 +2,13 @@
 
 import pulumi
 
-from infra import clusters, dataset, namespaces, places, program, rendering, volumes
+from infra import dataset, paths, program, volumes
+from infra.clusters import selection
 from infra.config import ConfigError
 from infra.image.component import Image
 from infra.job.component import Job, JobRun
+from infra.objects import namespaces
+from infra.review import rendering
 from infra.training_operator.component import Operator
 from infra.training_operator.plan import plan
 
@@ -13,15 +16,15 @@ from infra.training_operator.plan import plan
 def main() -> None:
     try:
         stack = program.stack_config()
-        planned = plan(stack, clusters.examine(stack))
+        planned = plan(stack, selection.examine(stack))
         rendering.preview(stack, planned)
         datasets = {
-            job.name: dataset.resolve(job.training.dataset, places.DATA, places.ROOT) for job in stack.jobs
+            job.name: dataset.resolve(job.training.dataset, paths.DATA, paths.ROOT) for job in stack.jobs
         }
     except (ConfigError, dataset.DataError) as error:
         program.refuse(error)
 
-    cluster = clusters.provide(stack)
+    cluster = selection.provide(stack)
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
     storage = volumes.provide(stack, cluster, spaces)

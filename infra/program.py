@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import pulumi
 from pulumi.runtime import config as runtime
 
-from infra import places
-from infra.clusters import job_key
+from infra import paths
+from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.errors import paragraph
 from infra.config.load import PREFIX
@@ -51,7 +51,7 @@ def refuse(error: Exception) -> NoReturn:
 
 def model_path(stack: Stack, run: pulumi.Output[str]) -> pulumi.Output[str]:
     """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several."""
-    folder = places.models(stack.name)
+    folder = paths.models(stack.name)
     if len(stack.jobs) == 1:
         return pulumi.Output.from_input(str(folder / "mnist_cnn.pt"))
     return run.apply(lambda known: str(folder / "runs" / known / "mnist_cnn.pt"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.cluster import Cluster
+from infra.clusters.cluster import Cluster
+from infra.clusters.kind.config import DATA
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.job.pod import Placement
-from infra.kind.config import DATA
-from infra.manifest import Manifest, Object, register
+from infra.objects.manifest import Manifest, Object, register
 from storage.component import Storage
 from storage.directory import NodeDirectory
 from storage.manifests import Volume

@@ -37,6 +37,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def engine_answers(request: pytest.FixtureRequest) -> None:
     """Start our engine again where the module before has stopped it with its last `make down`."""
     if request.path.parent.name in ON_ENGINE:
-        from toolchain import engine
+        from toolchain.machine import engine
 
         engine.ensure()

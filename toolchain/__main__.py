@@ -7,7 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from toolchain import backend, checks, clean, environment, pulumi, up
+from toolchain.checks import suites
+from toolchain.operating import backend, clean, environment, pulumi_cli, up
 from toolchain.steps import SetupError, say
 
 
@@ -31,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
         if name in ("test", "bench"):
             verb.add_argument("pytest", nargs="*", help="arguments for pytest")
         if name == "test":
-            verb.add_argument("--suite", choices=sorted(checks.SUITES), default="ci")
+            verb.add_argument("--suite", choices=sorted(suites.SUITES), default="ci")
     return top
 
 
@@ -53,11 +54,11 @@ def dispatch(asked: argparse.Namespace) -> int:
         case "env":
             show_environment(asked.stack)
         case "review":
-            return checks.review(asked.stack)
+            return suites.review(asked.stack)
         case "test":
-            return checks.test(asked.suite, asked.pytest)
+            return suites.test(asked.suite, asked.pytest)
         case "bench":
-            return checks.test("bench", asked.pytest)
+            return suites.test("bench", asked.pytest)
         case "clean":
             clean.clean()
     return 0
@@ -67,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    pulumi.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
+    pulumi_cli.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
     try:
         return dispatch(asked)
     except SetupError as error:

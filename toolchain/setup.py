@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain import ambient, engine, environment, preflight, supplies, tools, venv
-from toolchain.jobs import Jobs
-from toolchain.places import LOCAL
+from toolchain.images import selection
+from toolchain.machine import engine, preflight
+from toolchain.operating import environment
+from toolchain.parallel import Jobs
+from toolchain.paths import LOCAL
 from toolchain.steps import step
+from toolchain.tools import choice, plugins, venv
 
 
 @contextmanager
@@ -33,16 +36,18 @@ def alone() -> Iterator[None]:
 
 def prepare() -> dict[str, str]:
     """Make everything ready; returns the variables that say where it is. Raises SetupError."""
-    choices = tools.choose()
+    choices = choice.choose()
     answering = engine.find()
-    images_missing = answering is not None and not supplies.published(answering) and not supplies.all_built()
+    images_missing = (
+        answering is not None and not selection.published(answering) and not selection.all_built()
+    )
     preflight.check(builds=images_missing or not all(choice.ready for choice in choices.values()))
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
-        images = jobs.start(lambda: supplies.ensure(jobs, running.result()))
+        images = jobs.start(lambda: selection.ensure(jobs, running.result()))
         kubectl = jobs.start(lambda: _after(images.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))
@@ -55,15 +60,15 @@ def prepare() -> dict[str, str]:
     return found
 
 
-def _home(pulumi: tools.Choice) -> dict[str, str]:
-    return {} if pulumi.own else {"PULUMI_HOME": str(ambient.own_home())}
+def _home(pulumi: choice.Choice) -> dict[str, str]:
+    return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
 
 
-def _plugins(choice: tools.Choice, pulumi: Path) -> list[Path]:
-    return ambient.standins(pulumi, _home(choice))
+def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
+    return plugins.standins(pulumi, _home(choice))
 
 
-def _after(images: dict[str, str], kubectl: tools.Choice) -> Path:
+def _after(images: dict[str, str], kubectl: choice.Choice) -> Path:
     # Where the images had to be built, kubectl is among what was built for them already.
     del images
     return kubectl.program()

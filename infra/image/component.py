@@ -8,14 +8,14 @@ from typing import Any
 
 import pulumi
 
-from infra import places
-from infra.cluster import Cluster
+from infra import paths
+from infra.clusters.cluster import Cluster
+from infra.clusters.microk8s.commands import REGISTRY
+from infra.clusters.microk8s.providers import ImportedImage
 from infra.config import Stack
 from infra.config.cluster import Addon, ClusterKind
 from infra.image import inputs
 from infra.image.providers import BuiltImage, PulledImages, RegistryImage, RepositoryImage
-from infra.microk8s.commands import REGISTRY
-from infra.microk8s.providers import ImportedImage
 
 
 def rendered_reference(stack: Stack) -> str:
@@ -23,7 +23,7 @@ def rendered_reference(stack: Stack) -> str:
     config = stack.image
     if config.reference:
         return config.reference
-    tag = inputs.build(config, places.ROOT, {}).tag
+    tag = inputs.build(config, paths.ROOT, {}).tag
     return f"{config.repository or _local_repository(stack)}:{tag}"
 
 
@@ -63,8 +63,8 @@ class Image(pulumi.ComponentResource):
         self.register_outputs({"reference": self.reference})
 
     def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:
-        build = inputs.build(stack.image, places.ROOT, environment)
-        source = {"root": str(places.ROOT), "target": build.target.value, "arguments": dict(build.arguments)}
+        build = inputs.build(stack.image, paths.ROOT, environment)
+        source = {"root": str(paths.ROOT), "target": build.target.value, "arguments": dict(build.arguments)}
         child = pulumi.ResourceOptions(parent=self)
         built = BuiltImage(stack.name, {**source, "tag": build.tag}, child)
         props: dict[str, Any] = {"image": built.image, "tag": build.tag}

@@ -10,10 +10,10 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra import docker
+from infra.clusters.kind import registry
 from infra.dynamic import Props, Provider, gone, own
 from infra.image import push
 from infra.image.inputs import REPOSITORY
-from infra.kind import registry
 
 
 class BuiltImageProvider(Provider):

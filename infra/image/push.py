@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra import docker
+from infra.clusters.kind import registry
 from infra.image.inputs import DOCKERFILE
-from infra.kind import registry
 from infra.process import CommandError, output
 
 MANIFESTS = ", ".join(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pulumi
 
-from infra.cluster import Cluster
+from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.job.manifest import API_VERSION, KIND, manifest, run_of
 from infra.job.pod import Placement
-from infra.manifest import Object
+from infra.objects.manifest import Object
 from infra.run.copy import ModelCopy
 from infra.run.provider import Run
 

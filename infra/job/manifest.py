@@ -9,8 +9,8 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.job.pod import Placement, template
-from infra.labels import MANAGED_BY, RUN, SKIP_AWAIT
-from infra.manifest import Manifest
+from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
+from infra.objects.manifest import Manifest
 
 API_VERSION = "kubeflow.org/v1"
 KIND = "PyTorchJob"

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
-from infra.labels import MANAGED_BY
+from infra.objects.labels import MANAGED_BY
 
 # The operator looks for a container of this name.
 CONTAINER = "pytorch"

@@ -1,1 +1,1 @@
-"""MicroK8s on this machine, over the `snap` and `microk8s` commands."""
+"""Forwards to infra/clusters/microk8s: states of release 0.1 hold these import names. Goes with release 0.3."""

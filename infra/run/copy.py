@@ -14,11 +14,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.api import ApiAddress
 from infra.dynamic import Props, Provider, gone, own
 from infra.job.pod import restricted
-from infra.labels import MANAGED_BY
-from infra.manifest import Manifest
+from infra.objects.api import ApiAddress
+from infra.objects.labels import MANAGED_BY
+from infra.objects.manifest import Manifest
 from infra.process import output
 
 WAIT = "180s"

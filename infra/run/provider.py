@@ -10,8 +10,8 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.api import ApiAddress
 from infra.dynamic import Props, Provider, gone, own
+from infra.objects.api import ApiAddress
 from infra.run import observed, state, watch
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pulumi
 
-from infra import places
-from infra.cluster import Cluster
+from infra import paths
+from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.image.providers import RegistryImage
-from infra.manifest import Manifest, Object, register, title
+from infra.objects.manifest import Manifest, Object, register, title
 from infra.training_operator import overlay, patches
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
@@ -52,7 +52,7 @@ class Operator(pulumi.ComponentResource):
         self.ready = [*namespaces]
         where = overlay.location(environment)
         if plan.crd or plan.operator:
-            objects = manifests(stack.name, None, patches.INIT_IMAGE, places.STATE / "cache", where)
+            objects = manifests(stack.name, None, patches.INIT_IMAGE, paths.STATE / "cache", where)
             crds = [each for each in objects if each["kind"] == patches.CRD_KIND]
             if plan.crd:
                 self.ready += [self._register(each) for each in crds]

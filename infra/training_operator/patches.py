@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable, Iterable
 
 from infra.job.pod import restricted
-from infra.labels import SKIP_AWAIT, owned
-from infra.manifest import Manifest
+from infra.objects.labels import SKIP_AWAIT, owned
+from infra.objects.manifest import Manifest
 
 NAMESPACE = "kubeflow"
 NAME = "training-operator"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Install
-from infra.discovery import Found
 from infra.training_operator.patches import NAMESPACE
 
 

@@ -10,8 +10,8 @@ from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from infra.api import ApiAddress, api_client
 from infra.dynamic import Props, Provider, own
+from infra.objects.api import ApiAddress, api_client
 
 WAIT_S = 180
 PAUSE_S = 0.5

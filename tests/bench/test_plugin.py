@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from standins.tests.project import Project
 from tests.bench.conftest import show, table
 from tests.e2e.project import temporary
-from tests.plugin.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 

@@ -30,9 +30,9 @@ MODULE = "github.com/kubeflow/training-operator"
 
 def example() -> Path:
     """Folder of the operator's own mnist.py, from its Go module."""
-    from toolchain import build, modules
+    from toolchain.tools import build, go_modules
 
-    operator = modules.load("training-operator")
+    operator = go_modules.load("training-operator")
     return Path(build.source(operator, MODULE, "examples")) / "pytorch" / "mnist"
 
 

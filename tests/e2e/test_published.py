@@ -53,11 +53,11 @@ def gpus(project: Project) -> None:
 def built(project: Project, preset: str) -> str:
     """The trainer image with another preset, in the cluster's registry; how the nodes pull it."""
     script = (
-        "import sys; from infra import places; from infra.config.image import ImageConfig;"
+        "import sys; from infra import paths; from infra.config.image import ImageConfig;"
         "from infra.image import inputs, push; name, preset = sys.argv[1:];"
-        "build = inputs.build(ImageConfig(preset=preset), places.ROOT);"
+        "build = inputs.build(ImageConfig(preset=preset), paths.ROOT);"
         "image = f'{inputs.REPOSITORY}:{build.tag}';"
-        "push.build(places.ROOT, 'cpu', build.arguments, image);"
+        "push.build(paths.ROOT, 'cpu', build.arguments, image);"
         "digest = push.to_registry(image, name, inputs.REPOSITORY, build.tag);"
         "print(f'{name}:5000/{inputs.REPOSITORY}@{digest}')"
     )

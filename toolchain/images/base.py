@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain.engine import Engine, packages
+from toolchain.machine import packages
+from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError
 
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from toolchain.engine import Engine
 from toolchain.images import base, scratch
+from toolchain.machine.engine import Engine
 
 # kube-proxy calls these; the packages are only unpacked, so their alternatives need links of ours.
 PROXY = base.RootFileSystem(

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolchain.engine import Engine
 from toolchain.images import base, control_plane, scratch
+from toolchain.machine.engine import Engine
 from toolchain.steps import Step, run
 
 HERE = Path(__file__).parent

@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolchain.engine import Engine, packages
+from toolchain.machine import packages
+from toolchain.machine.engine import Engine
 from toolchain.steps import run
 
 

@@ -7,16 +7,18 @@ import shutil
 
 import pytest
 
-from infra import places, rendering, review
+from infra import paths
 from infra.config import from_file
+from infra.review import __main__ as review
+from infra.review import rendering
 from infra.training_operator import overlay
 
-STACKS = sorted((places.ROOT / "stacks").glob("Pulumi.*.yaml"))
+STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_is_up_to_date(path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    known = from_file(places.ROOT / path)
+    known = from_file(paths.ROOT / path)
     # Without kubectl and the overlay only what is ours can be rendered; the end-to-end test compares the rest.
     whole = shutil.which("kubectl") is not None and overlay.OVERLAY in os.environ
     if not whole:

@@ -12,19 +12,19 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from infra import places
+from infra import paths
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.wrong_stacks import CASES
 
-PROGRAM = Path(places.__file__).parent / "__main__.py"
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recorder = Recorder()
-    monkeypatch.setattr(places, "DATA", tmp_path / "data")
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setenv("TRAINSTACK_OPERATOR_OVERLAY", "never-read")
-    monkeypatch.setattr("infra.rendering.operator", lambda stack, planned: [])
+    monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     given = {f"trainstack:{section}": json.dumps(each) for section, each in CASES[name].sections.items()}
     pulumi.runtime.set_all_config(given)

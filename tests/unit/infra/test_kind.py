@@ -11,10 +11,10 @@ from typing import Any
 import pulumi
 import pytest
 
+from infra.clusters.kind import cluster, component, ownership, registry
+from infra.clusters.kind.config import OWNER, KindConfig, hosts_toml, render
+from infra.clusters.kind.providers import ClusterProvider
 from infra.dynamic import GONE
-from infra.kind import cluster, component, ownership, registry
-from infra.kind.config import OWNER, KindConfig, hosts_toml, render
-from infra.kind.providers import ClusterProvider
 
 
 def config(folder: Path = Path("/w"), **changes: Any) -> KindConfig:

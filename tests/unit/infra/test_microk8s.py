@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from infra.clusters.microk8s import commands
+from infra.clusters.microk8s.providers import ImportedImageProvider, MicroK8sProvider
 from infra.dynamic import GONE
-from infra.microk8s import commands
-from infra.microk8s.providers import ImportedImageProvider, MicroK8sProvider
 from tests.unit.infra import microk8s_standin
 
 CHANNEL = "1.34/stable"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.clusters.discovery import Found, judge
 from infra.config import ConfigError
-from infra.discovery import Found, judge
-from infra.labels import STACK
+from infra.objects.labels import STACK
 from infra.training_operator import overlay, patches
 from infra.training_operator.plan import plan
 from tests.unit.infra.samples import OVERLAY, stack

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra import namespaces, policies, volumes
+from infra import volumes
 from infra.job.manifest import manifest
+from infra.objects import namespaces
+from infra.review import policies
 from infra.training_operator.patches import patched
 from storage.manifests import manifests as volume_manifests
 from tests.unit.infra.samples import OVERLAY, placement, stack

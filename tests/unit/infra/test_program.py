@@ -11,12 +11,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, places
+from infra import dataset, paths
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY
 
-PROGRAM = Path(places.__file__).parent / "__main__.py"
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
 CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 RUN = "pulumi-python:dynamic/trainstack:Run"
 
@@ -25,7 +25,7 @@ RUN = "pulumi-python:dynamic/trainstack:Run"
 def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Recorder]:
     mocks = Recorder()
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
-    monkeypatch.setattr(places, "DATA", tmp_path / "data")
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
         monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
@@ -91,7 +91,7 @@ def test_the_run_waits_for_this_very_job(dev: Recorder) -> None:
 
 def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:
     path = Path(dev.of(CLUSTER)[0].inputs["kubeconfigPath"])
-    assert path.is_relative_to(places.STATE), "the user's own kubeconfig must stay as it is"
+    assert path.is_relative_to(paths.STATE), "the user's own kubeconfig must stay as it is"
 
 
 def test_objects_go_to_the_cluster_of_this_stack(dev: Recorder) -> None:

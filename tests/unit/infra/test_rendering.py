@@ -12,17 +12,20 @@ import pulumi
 import pytest
 import yaml
 
-from infra import clusters, dataset, existing, places, rendering, review
+from infra import dataset, paths
+from infra.clusters import existing, selection
+from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack, from_file
-from infra.discovery import Found
-from infra.manifest import Manifest
+from infra.objects.manifest import Manifest
+from infra.review import __main__ as review
+from infra.review import rendering
 from infra.training_operator import overlay, patches
 from tests.unit.infra.recorder import OUTPUTS, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
-from toolchain import modules
+from toolchain.tools import go_modules
 
-PROGRAM = Path(places.__file__).parent / "__main__.py"
-STACKS = sorted((places.ROOT / "stacks").glob("Pulumi.*.yaml"))
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
+STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 REPOSITORY = OUTPUTS["pulumi-python:dynamic/trainstack:RepositoryImage"]["reference"]
 
 
@@ -46,7 +49,7 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     known = from_file(path)
     found = Found() if known.cluster.kind == "kind" else rendering.ASSUMED
     found = Found() if known.cluster.kind == "microk8s" else found
-    monkeypatch.setattr(clusters, "examine", lambda chosen: found)
+    monkeypatch.setattr(selection, "examine", lambda chosen: found)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]
     pulumi.runtime.set_all_config({key: json.dumps(value) for key, value in config.items()})
@@ -138,7 +141,7 @@ def test_an_operator_of_somebody_elses_is_not() -> None:
 
 
 def test_the_published_overlay_is_of_the_version_that_is_built() -> None:
-    assert f"v{modules.load('training-operator').version}" == overlay.VERSION
+    assert f"v{go_modules.load('training-operator').version}" == overlay.VERSION
 
 
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.api import ApiAddress
+from infra.objects.api import ApiAddress
 from infra.run import state, watch
 from infra.run.metrics import is_progress, metrics
 from infra.run.observed import Run

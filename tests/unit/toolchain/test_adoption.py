@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolchain import adoption
+from toolchain.operating import adoption
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
 

@@ -100,7 +100,7 @@ def test_nothing_but_our_filter_is_added_to_gits_configuration(project: Machine)
         "filter.trainstack-salt.clean",
         "filter.trainstack-salt.smudge",
     }
-    assert project.python("from toolchain import backend; backend.forget_filter()").returncode == 0
+    assert project.python("from toolchain.operating import backend; backend.forget_filter()").returncode == 0
     assert set(git(project.root, "config", "--local", "--list").splitlines()) == before
 
 

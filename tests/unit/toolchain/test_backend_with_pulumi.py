@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.unit.toolchain.conftest import Machine, git, prepare
-from toolchain import environment
+from toolchain.operating import environment
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
@@ -58,7 +58,7 @@ def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(c
 def pulumi(clone: Machine, *arguments: str) -> str:
     code = f"""
 import os
-from toolchain import environment
+from toolchain.operating import environment
 os.execvpe("pulumi", ["pulumi", *{arguments!r}], environment.full(environment.complete({{}}, "dev")))
 """
     done = clone.python(code)

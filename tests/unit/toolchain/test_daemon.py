@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.engine import daemon
+from toolchain.machine.engine import daemon
 
 
 def test_an_engine_that_ended_unreaped_counts_as_stopped(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import environment
+from toolchain.operating import environment
 
 
 def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import found
+from toolchain.tools import installed
 
 Fake = Callable[[str, str], Path]
 
@@ -34,20 +34,20 @@ def kubectl(version: str) -> str:
 )
 def test_a_tool_is_judged_by_the_version_it_prints(fake: Fake, name: str, script: str, good: bool) -> None:
     program = fake(name, script)
-    assert found.find(name) == (program if good else None)
+    assert installed.find(name) == (program if good else None)
 
 
 @pytest.mark.parametrize(("version", "good"), [("v3.200.0", True), ("v3.199.0", False), ("v4.0.0", False)])
 def test_pulumi_needs_a_version_that_knows_what_we_ask(fake: Fake, version: str, good: bool) -> None:
     program = fake("pulumi", f"echo {version}")
     fake("pulumi-language-python", "")
-    assert found.find("pulumi") == (program if good else None)
+    assert installed.find("pulumi") == (program if good else None)
 
 
 def test_pulumi_without_its_language_host_will_not_do(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     program = fake("pulumi", "echo v3.246.0")
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    assert found.find("pulumi") is None
+    assert installed.find("pulumi") is None
 
 
 def test_the_language_host_may_lie_where_a_link_leads(fake: Fake, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_language_host_may_lie_where_a_link_leads(fake: Fake, tmp_path: Path
     link = fake("pulumi", "")
     link.unlink()
     link.symlink_to(real / "pulumi")
-    assert found.find("pulumi") == link
+    assert installed.find("pulumi") == link
 
 
 def test_what_make_env_put_on_path_is_not_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_what_make_env_put_on_path_is_not_the_users(monkeypatch: pytest.MonkeyPa
     (tmp_path / "mine" / ".venv" / "bin").mkdir(parents=True)
     folders = [other / ".trainstack/bin", other / ".venv/bin", tmp_path / "mine/.venv/bin", Path("/usr/bin")]
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
-    assert found.user_path().split(os.pathsep) == [str(tmp_path / "mine/.venv/bin"), "/usr/bin"]
+    assert installed.user_path().split(os.pathsep) == [str(tmp_path / "mine/.venv/bin"), "/usr/bin"]

@@ -1,6 +1,6 @@
 """What our engine leaves in the packet filter goes; what was there before stays."""
 
-from toolchain.engine.network import without
+from toolchain.machine.engine.network import without
 
 RULES = """\
 *nat

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.engine import oci_runtime
+from toolchain.machine.engine import oci_runtime
 
 ALL = {f"CAP_{name}" for name in oci_runtime.CAPABILITIES}
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from toolchain import preflight
+from toolchain.machine import preflight
 from toolchain.steps import SetupError
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import recovery
+from toolchain.operating import recovery
 from toolchain.steps import SetupError
 
 

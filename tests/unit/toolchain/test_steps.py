@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolchain import steps
-from toolchain.jobs import Jobs
+from toolchain.parallel import Jobs
 from toolchain.steps import SetupError, run, step
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolchain import up
+from toolchain.operating import up
 from toolchain.steps import SetupError
 
 ONE = {

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolchain.conftest import Machine
-from toolchain import backend, clean, environment, pulumi, recovery, setup, up, users
-from toolchain.places import PASSPHRASE, ROOT
+from toolchain import setup
+from toolchain.operating import backend, clean, environment, pulumi_cli, recovery, up, user_backend
+from toolchain.paths import PASSPHRASE, ROOT
 from toolchain.steps import SetupError
 
 BUCKET = "s3://bucket/trainstack?region=eu-central-1"
-NAMES = (users.BACKEND, users.PHRASE, users.PHRASE_FILE, users.CLONE)
+NAMES = (user_backend.BACKEND, user_backend.PHRASE, user_backend.PHRASE_FILE, user_backend.CLONE)
 
 
 @pytest.fixture
@@ -30,19 +31,24 @@ def child() -> dict[str, str]:
 
 
 def test_without_one_of_the_users_the_clones_own_is_used(shell: pytest.MonkeyPatch) -> None:
-    assert users.backend() is None
+    assert user_backend.backend() is None
     assert child() == {
-        users.BACKEND: f"file://{ROOT}/.trainstack/state?metadata=skip",
-        users.PHRASE_FILE: str(PASSPHRASE),
-        users.CLONE: str(ROOT),
+        user_backend.BACKEND: f"file://{ROOT}/.trainstack/state?metadata=skip",
+        user_backend.PHRASE_FILE: str(PASSPHRASE),
+        user_backend.CLONE: str(ROOT),
     }
 
 
 @pytest.mark.parametrize(
-    "secret", [{users.PHRASE: "mine"}, {users.PHRASE_FILE: "/secure/passphrase"}, {users.PHRASE: ""}]
+    "secret",
+    [
+        {user_backend.PHRASE: "mine"},
+        {user_backend.PHRASE_FILE: "/secure/passphrase"},
+        {user_backend.PHRASE: ""},
+    ],
 )
 def test_the_users_own_reach_pulumi_unchanged(shell: pytest.MonkeyPatch, secret: dict[str, str]) -> None:
-    theirs = {users.BACKEND: BUCKET, **secret}
+    theirs = {user_backend.BACKEND: BUCKET, **secret}
     for name, value in theirs.items():
         shell.setenv(name, value)
     assert child() == theirs
@@ -50,22 +56,22 @@ def test_the_users_own_reach_pulumi_unchanged(shell: pytest.MonkeyPatch, secret:
 
 
 def test_the_shell_of_another_clone_is_not_taken_for_the_users(shell: pytest.MonkeyPatch) -> None:
-    shell.setenv(users.CLONE, "/elsewhere/clone")
-    shell.setenv(users.BACKEND, "file:///elsewhere/clone/.trainstack/state?metadata=skip")
-    shell.setenv(users.PHRASE_FILE, "/elsewhere/clone/.trainstack/passphrase")
-    assert child()[users.BACKEND] == f"file://{ROOT}/.trainstack/state?metadata=skip"
-    assert child()[users.PHRASE_FILE] == str(PASSPHRASE)
-    assert child()[users.CLONE] == str(ROOT)
+    shell.setenv(user_backend.CLONE, "/elsewhere/clone")
+    shell.setenv(user_backend.BACKEND, "file:///elsewhere/clone/.trainstack/state?metadata=skip")
+    shell.setenv(user_backend.PHRASE_FILE, "/elsewhere/clone/.trainstack/passphrase")
+    assert child()[user_backend.BACKEND] == f"file://{ROOT}/.trainstack/state?metadata=skip"
+    assert child()[user_backend.PHRASE_FILE] == str(PASSPHRASE)
+    assert child()[user_backend.CLONE] == str(ROOT)
 
 
 def test_our_passphrase_does_not_encrypt_what_the_users_backend_keeps(shell: pytest.MonkeyPatch) -> None:
     for name, value in environment.local({}).items():
         shell.setenv(name, value)  # `eval "$(make -s env)"`
-    shell.setenv(users.BACKEND, BUCKET)
-    assert users.PHRASE_FILE not in child()
-    assert f"unset {users.PHRASE_FILE}" in environment.exports(environment.local({}))
-    with pytest.raises(SetupError, match=users.PHRASE_FILE):
-        users.check("dev")
+    shell.setenv(user_backend.BACKEND, BUCKET)
+    assert user_backend.PHRASE_FILE not in child()
+    assert f"unset {user_backend.PHRASE_FILE}" in environment.exports(environment.local({}))
+    with pytest.raises(SetupError, match=user_backend.PHRASE_FILE):
+        user_backend.check("dev")
 
 
 @pytest.mark.parametrize("url", ["s3://key:word@bucket", "file:///somewhere", "postgres://user:word@host/db"])
@@ -74,26 +80,26 @@ def test_a_backend_without_a_passphrase_is_refused_before_any_work(machine: Mach
         done = machine.toolchain(verb, PULUMI_BACKEND_URL=url)
         assert done.returncode == 1
         assert "has no passphrase" in done.stderr
-        assert f"export {users.PHRASE_FILE}=" in done.stderr
-        assert f"unset {users.BACKEND}" in done.stderr
+        assert f"export {user_backend.PHRASE_FILE}=" in done.stderr
+        assert f"unset {user_backend.BACKEND}" in done.stderr
         assert "word" not in done.stderr, "a URL may hold a password"
     assert not (machine.root / ".trainstack").exists()
 
 
 def test_a_service_needs_no_passphrase(shell: pytest.MonkeyPatch) -> None:
-    shell.setenv(users.BACKEND, "https://api.pulumi.com")
-    users.check("dev")
+    shell.setenv(user_backend.BACKEND, "https://api.pulumi.com")
+    user_backend.check("dev")
 
 
 def test_a_secrets_provider_of_the_stacks_own_needs_none(shell: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shell.setattr(users, "STACKS", tmp_path)
-    shell.setenv(users.BACKEND, BUCKET)
+    shell.setattr(user_backend, "STACKS", tmp_path)
+    shell.setenv(user_backend.BACKEND, BUCKET)
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text("secretsprovider: awskms://alias/trainstack\nconfig: {}\n")
-    users.check("dev")
+    user_backend.check("dev")
     file.write_text("secretsprovider: passphrase\nconfig: {}\n")
     with pytest.raises(SetupError):
-        users.check("dev")
+        user_backend.check("dev")
 
 
 @pytest.fixture
@@ -104,7 +110,7 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
     shell.setattr(recovery, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
     shell.setattr(recovery, "deployment", lambda stack: done.append("read") or {})
-    shell.setattr(pulumi, "deployment", lambda variables, stack: done.append("ask") or {})
+    shell.setattr(pulumi_cli, "deployment", lambda variables, stack: done.append("ask") or {})
     return done
 
 
@@ -114,17 +120,17 @@ def test_locks_are_removed_and_state_is_read_in_our_own_backend_only(
     up.ready("dev")
     assert ready == ["release", "prepare", "read"]
     ready.clear()
-    shell.setenv(users.BACKEND, BUCKET)
+    shell.setenv(user_backend.BACKEND, BUCKET)
     up.ready("dev")
     assert ready == ["prepare", "ask"]
 
 
 def test_clean_takes_down_what_is_in_our_own_backend(shell: pytest.MonkeyPatch) -> None:
-    shell.setenv(users.BACKEND, BUCKET)
+    shell.setenv(user_backend.BACKEND, BUCKET)
     shell.setattr(recovery, "deployment", lambda stack: {"resources": [{}]})
 
     def down(stack: str) -> None:
-        raise SetupError(f"down in {users.backend()}")
+        raise SetupError(f"down in {user_backend.backend()}")
 
     shell.setattr(up, "down", down)
     with pytest.raises(SetupError, match="down in None"):

@@ -1,0 +1,1 @@
+"""The cluster that a stack trains on: one of three kinds, side by side."""

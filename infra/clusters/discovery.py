@@ -1,0 +1,89 @@
+"""Looks at a cluster that is there before anything is registered: what of ours or others' it holds, and its GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra.config.names import quantity
+from infra.config.resources import GPU
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.labels import STACK
+from infra.training_operator.patches import CRD, SELECTOR
+
+TIMEOUT_S = 3
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
+
+    `gpus` counts what the nodes offer to pods, whoever uses them now.
+    """
+
+    problem: str = ""
+    namespaces: frozenset[str] = field(default_factory=frozenset)
+    crd: bool = False
+    operator: bool = False
+    gpus: int = 0
+
+
+def look(address: ApiAddress, stack: str) -> Found:
+    """Ask the cluster at `address` once, for at most a few seconds."""
+    try:
+        connection = api_client(address)
+        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        return _ask(connection, stack)
+    except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
+        return Found(problem=_short(error))
+    except ApiException as error:
+        return Found(problem=f"{error.status} {error.reason}")
+
+
+def _ask(connection: client.ApiClient, stack: str) -> Found:
+    def listed(objects: Any) -> list[dict[str, Any]]:
+        return [connection.sanitize_for_serialization(each) for each in objects.items]  # type: ignore[no-untyped-call]
+
+    core = client.CoreV1Api(connection)
+    namespaces = listed(core.list_namespace(_request_timeout=TIMEOUT_S))
+    nodes = listed(core.list_node(_request_timeout=TIMEOUT_S))
+    extensions = client.ApiextensionsV1Api(connection)
+    crds = listed(
+        extensions.list_custom_resource_definition(
+            field_selector=f"metadata.name={CRD}", _request_timeout=TIMEOUT_S
+        )
+    )
+    apps = client.AppsV1Api(connection)
+    operators = listed(
+        apps.list_deployment_for_all_namespaces(label_selector=SELECTOR, _request_timeout=TIMEOUT_S)
+    )
+    return judge(stack, namespaces, crds, operators, nodes)
+
+
+def judge(
+    stack: str,
+    namespaces: list[dict[str, Any]],
+    crds: list[dict[str, Any]],
+    operators: list[dict[str, Any]],
+    nodes: list[dict[str, Any]],
+) -> Found:
+    """What is not `stack`'s among the listed objects, and the GPUs of `nodes` that take pods."""
+    return Found(
+        namespaces=frozenset(each["metadata"]["name"] for each in namespaces if foreign(each, stack)),
+        crd=any(foreign(each, stack) for each in crds),
+        operator=any(foreign(each, stack) for each in operators),
+        gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
+    )
+
+
+def foreign(manifest: dict[str, Any], stack: str) -> bool:
+    return bool((manifest["metadata"].get("labels") or {}).get(STACK) != stack)
+
+
+def _short(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -1,0 +1,1 @@
+"""A kind cluster of our own, and its image registry."""

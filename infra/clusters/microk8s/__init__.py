@@ -1,0 +1,1 @@
+"""MicroK8s on this machine, over the `snap` and `microk8s` commands."""

@@ -1,0 +1,69 @@
+"""Chooses the cluster component, and looks at a cluster before anything is registered."""
+
+from __future__ import annotations
+
+import pulumi
+
+from infra import paths
+from infra.clusters import existing
+from infra.clusters.cluster import Cluster
+from infra.clusters.discovery import Found, look
+from infra.clusters.existing import Existing
+from infra.clusters.kind.component import Kind
+from infra.clusters.microk8s.component import MicroK8s
+from infra.config import ConfigError, Stack
+from infra.config.cluster import ClusterKind
+from infra.config.errors import paragraph
+from infra.objects.api import ApiAddress
+
+
+def address(stack: Stack) -> ApiAddress:
+    """Where the stack's cluster is, or will be, reached."""
+    if stack.cluster.kind is ClusterKind.EXISTING:
+        return ApiAddress(str(existing.kubeconfig_path(stack)), stack.cluster.context)
+    return ApiAddress(str(paths.kubeconfig(stack.cluster_name)))
+
+
+def examine(stack: Stack) -> Found:
+    """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs.
+
+    Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
+    """
+    own = stack.cluster.kind is ClusterKind.KIND
+    if stack.cluster.kind is ClusterKind.EXISTING:
+        existing.check_context(stack, existing.kubeconfig_path(stack))
+    wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
+    if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
+        return Found()
+    found = look(address(stack), stack.name)
+    if found.problem:
+        pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
+    elif wanted:
+        ensure_gpus(stack, found.gpus)
+    return Found(problem=found.problem) if own else found
+
+
+def ensure_gpus(stack: Stack, offered: int) -> None:
+    """Raises ConfigError for the first job that asks for more GPUs than the cluster's nodes offer."""
+    for job in stack.jobs:
+        wanted = job.resources.gpu * job.replicas.total
+        if wanted > offered:
+            key = f"trainstack:{job_key(stack, job.name)}.resources.gpu"
+            allowed = f"at most {offered} nvidia.com/gpu in this cluster; {job.replicas.total} replicas want {wanted}"
+            fix = "lower resources.gpu or replicas, or install NVIDIA's device plugin on the nodes with GPUs"
+            raise ConfigError(paragraph(stack.file, key, job.resources.gpu, allowed, fix))
+
+
+def job_key(stack: Stack, name: str) -> str:
+    """`job`, or `jobs[1]`."""
+    names = [job.name for job in stack.jobs]
+    return "job" if len(names) == 1 else f"jobs[{names.index(name)}]"
+
+
+def provide(stack: Stack) -> Cluster:
+    """Register the cluster."""
+    if stack.cluster.kind is ClusterKind.KIND:
+        return Kind(stack=stack).cluster
+    if stack.cluster.kind is ClusterKind.MICROK8S:
+        return MicroK8s(stack=stack).cluster
+    return Existing(stack=stack).cluster

@@ -1,0 +1,24 @@
+"""The namespaces that are ours to make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pulumi
+
+from infra.clusters.cluster import Cluster
+from infra.config import Stack
+from infra.objects.labels import owned, pod_security
+from infra.objects.manifest import Manifest, register
+
+
+def manifest(stack: Stack, name: str) -> Manifest:
+    """A namespace that enforces the stack's Pod Security level."""
+    labels = {**owned(stack.name), **pod_security(stack.cluster.pod_security.value)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def provide(stack: Stack, cluster: Cluster, names: Iterable[str]) -> list[pulumi.Resource]:
+    """Register the namespaces `names`."""
+    opts = cluster.options(cluster.provider)
+    return [register(manifest(stack, name), opts) for name in names]

@@ -1,0 +1,57 @@
+"""How the service's methods answer: their errors, and what they want kept of what went only half well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+
+from pulumi_standins import protocol
+from pulumi_standins.kubernetes import values
+from pulumi_standins.kubernetes.errors import NotReadyError
+from pulumi_standins.kubernetes.values import Object
+
+
+class ProviderError(Exception):
+    """An error for the engine; with `details`, what to keep in the state nevertheless."""
+
+    def __init__(self, message: str, details: Any = None) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+def answered(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn what a method raises into a gRPC error with the details of a partial result."""
+
+    def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return method(self, request)
+        except ProviderError as failure:
+            if failure.details is not None:
+                packed = any_pb2.Any()
+                packed.Pack(failure.details)
+                status = protocol.status_pb2.Status(
+                    code=grpc.StatusCode.UNKNOWN.value[0], message=str(failure), details=[packed]
+                )
+                context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+            context.abort(grpc.StatusCode.UNKNOWN, str(failure))
+        except Exception as error:
+            context.abort(grpc.StatusCode.UNKNOWN, str(error) or type(error).__name__)
+
+    return call
+
+
+def partial(
+    message: str, problem: Exception, identifier: str, outputs: Object, inputs: Object | None = None
+) -> ProviderError:
+    """The error of a resource that is there, but not as it should be: the engine keeps it in the state."""
+    findings = problem.findings if isinstance(problem, NotReadyError) else []
+    details = protocol.provider_pb2.ErrorResourceInitFailed(
+        id=identifier,
+        properties=values.encode(outputs),
+        reasons=[message, *findings],
+        inputs=values.encode(inputs) if inputs is not None else None,
+    )
+    return ProviderError(message, details)

@@ -1,0 +1,129 @@
+"""What a rule of readiness looks at, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.objects import Kind, nested
+from pulumi_standins.kubernetes.values import Object
+
+POD = Kind("", "v1", "Pod")
+CLAIM = Kind("", "v1", "PersistentVolumeClaim")
+ENDPOINTS = Kind("", "v1", "Endpoints")
+SERVICE = Kind("", "v1", "Service")
+REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
+
+
+@dataclass
+class Scene:
+    """The object that is waited for and the related ones, as last seen.
+
+    Parameters:
+        cluster: for the rare rule that needs one more look.
+        now: seconds since the wait began; zero for a single look.
+        is_single_look: a refresh looks, which does not wait.
+        is_last_look: the wait ends whatever the verdict.
+    """
+
+    obj: Object
+    cluster: Cluster
+    related: dict[Kind, dict[str, Object]] = field(default_factory=dict)
+    changed_at: dict[Kind, float] = field(default_factory=dict)
+    now: float = 0.0
+    is_single_look: bool = False
+    is_last_look: bool = False
+
+    def all(self, kind: Kind) -> list[Object]:
+        """All related objects of a kind, by name."""
+        return sorted(
+            self.related.get(kind, {}).values(), key=lambda obj: str(nested(obj, "metadata", "name"))
+        )
+
+    def owned(self, kind: Kind, owner: Object | None = None) -> list[Object]:
+        """The related objects of a kind that the owner made; the owner defaults to the object itself."""
+        uid = nested(owner or self.obj, "metadata", "uid")
+        return [obj for obj in self.all(kind) if uid in owner_uids(obj)]
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def qualified_name(self) -> str:
+        """`namespace/name`; the default namespace is left out."""
+        return qualified_name(self.obj)
+
+
+@dataclass
+class Verdict:
+    """Whether the object is ready.
+
+    Parameters:
+        is_ready: it is.
+        is_hopeless: it will not become so; waiting on makes no sense.
+        status: what is missing, in one line.
+        warnings: what is wrong, one line each; reported as they come.
+        findings: what to say when the wait ends without success.
+        look_again: seconds after which to judge again without any event.
+    """
+
+    is_ready: bool = False
+    is_hopeless: bool = False
+    status: str = ""
+    warnings: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    look_again: float | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When objects of a kind are ready.
+
+    Parameters:
+        judge: decides from what is seen.
+        related: kinds to watch in the object's namespace too.
+        seconds: how long to wait.
+        on_refresh: whether a refresh looks too.
+    """
+
+    judge: Callable[[Scene], Verdict]
+    related: tuple[Kind, ...] = ()
+    seconds: float = 600.0
+    on_refresh: bool = False
+
+
+def owner_uids(obj: Object) -> set[str]:
+    """The uids of the objects that own this one."""
+    return {owner.get("uid", "") for owner in nested(obj, "metadata", "ownerReferences", default=[]) or []}
+
+
+def qualified_name(obj: Object) -> str:
+    """`namespace/name`; the default namespace is left out."""
+    namespace = nested(obj, "metadata", "namespace", default="")
+    name = str(nested(obj, "metadata", "name", default=""))
+    return f"{namespace}/{name}" if namespace not in ("", "default") else name
+
+
+def condition(obj: Object, name: str) -> Object:
+    """The entry of status.conditions with this type, or an empty one."""
+    for entry in nested(obj, "status", "conditions", default=[]) or []:
+        if entry.get("type") == name:
+            found: Object = entry
+            return found
+    return {}
+
+
+def is_observed(obj: Object) -> bool:
+    """Whether the controller's status is about the current specification."""
+    observed: Any = nested(obj, "status", "observedGeneration")
+    return observed is not None and observed >= nested(obj, "metadata", "generation", default=0)
+
+
+def number(obj: Object, *path: str, default: int = 0) -> int:
+    """A number at a path, which controllers leave out when it is zero."""
+    value = nested(obj, *path, default=default)
+    return value if isinstance(value, int) else default

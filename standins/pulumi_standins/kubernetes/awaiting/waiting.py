@@ -1,0 +1,218 @@
+"""Follow an object and its related ones until a rule says that it is ready."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass
+
+from pulumi_standins.kubernetes.awaiting.scene import Rule, Scene, Verdict
+from pulumi_standins.kubernetes.errors import CancelledError, NotReadyError
+from pulumi_standins.kubernetes.follow import follow
+from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.session import Session
+from pulumi_standins.kubernetes.transport import Stream
+from pulumi_standins.kubernetes.values import Object
+
+
+@dataclass
+class _Change:
+    kind: Kind | None
+    """None for the object itself."""
+    event: str
+    obj: Object
+
+
+class _Watcher:
+    """A thread that puts what happens to some objects into a queue."""
+
+    def __init__(self, changes: queue.Queue[_Change | BaseException]) -> None:
+        self._changes = changes
+        self._stopped = threading.Event()
+        self._stream: Stream | None = None
+
+    def start(
+        self, session: Session, kind: Kind, namespace: str, until: float, name: str, since: str
+    ) -> None:
+        """Watch one object by name, or all of a kind in the namespace without one."""
+        label = None if name else kind
+
+        def run() -> None:
+            try:
+                for event, obj in follow(
+                    session.cluster,
+                    kind,
+                    namespace,
+                    until=until,
+                    cancelled=self._stopped,
+                    name=name,
+                    since=since,
+                    on_stream=self._remember,
+                ):
+                    self._changes.put(_Change(label, event, obj))
+                    if self._stopped.is_set():
+                        return
+            except CancelledError:
+                return
+            except Exception as error:
+                if not self._stopped.is_set():
+                    self._changes.put(error)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def _remember(self, stream: Stream) -> None:
+        self._stream = stream
+        if self._stopped.is_set():
+            stream.close()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._stream is not None:
+            self._stream.close()
+
+
+class _Reporter:
+    """Says what changed, once."""
+
+    def __init__(self, session: Session, urn: str) -> None:
+        self._session = session
+        self._urn = urn
+        self._status = ""
+        self._warned: set[str] = set()
+
+    def report(self, verdict: Verdict) -> None:
+        for warning in verdict.warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self._session.engine.status(self._urn, warning, warning=True)
+                self._status = ""
+        if verdict.status and verdict.status != self._status:
+            self._status = verdict.status
+            self._session.engine.status(self._urn, verdict.status)
+
+
+def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -> Object:
+    """Wait until the rule is satisfied; returns the object as last seen.
+
+    Raises:
+        NotReadyError: time is up, there is no hope, or the user asked to stop.
+    """
+    began = time.monotonic()
+    until = began + seconds
+    scene = Scene(obj=live, cluster=session.cluster)
+    reporter = _Reporter(session, urn)
+    # Often the answer to our own request already shows an object that needs nothing more.
+    verdict = rule.judge(scene)
+    if not rule.related or verdict.is_ready:
+        reporter.report(verdict)
+    if verdict.is_ready:
+        return live
+    changes: queue.Queue[_Change | BaseException] = queue.Queue()
+    watchers = _watch(session, rule, live, until, changes)
+    look_at = None if verdict.look_again is None else began + verdict.look_again
+    try:
+        while True:
+            now = time.monotonic()
+            if session.cancelled.is_set() or now >= until:
+                return _last_look(rule, scene, is_cancelled=session.cancelled.is_set())
+            pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
+            if not _take(scene, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
+                # Nothing happens: so it is as it looked before anything related was seen.
+                reporter.report(verdict)
+                continue
+            verdict = rule.judge(scene)
+            reporter.report(verdict)
+            if verdict.is_ready:
+                return scene.obj
+            if verdict.is_hopeless:
+                raise NotReadyError(_failed(scene.name), verdict.findings, scene.obj)
+            look_at = None if verdict.look_again is None else time.monotonic() + verdict.look_again
+    finally:
+        for watcher in watchers:
+            watcher.stop()
+
+
+def _last_look(rule: Rule, scene: Scene, *, is_cancelled: bool) -> Object:
+    """What is ready but for a pause that nobody has the time for is ready."""
+    scene.is_last_look = True
+    verdict = rule.judge(scene)
+    if verdict.is_ready:
+        return scene.obj
+    why = (
+        f'Resource operation was cancelled for "{scene.name}"'
+        if is_cancelled
+        else f"'{scene.name}' timed out waiting to be Ready"
+    )
+    raise NotReadyError(why, verdict.findings, scene.obj)
+
+
+def _failed(name: str) -> str:
+    return f"Resource '{name}' was created but failed to initialize"
+
+
+def _watch(
+    session: Session,
+    rule: Rule,
+    live: Object,
+    until: float,
+    changes: queue.Queue[_Change | BaseException],
+) -> list[_Watcher]:
+    namespace = namespace_of(live)
+    version = nested(live, "metadata", "resourceVersion", default="")
+    watchers = [_Watcher(changes)]
+    watchers[0].start(session, kind_of(live), namespace, until, name_of(live), version)
+    for kind in rule.related:
+        watchers.append(_Watcher(changes))
+        watchers[-1].start(session, kind, namespace, until, "", "")
+    return watchers
+
+
+def _take(scene: Scene, changes: queue.Queue[_Change | BaseException], pause: float, began: float) -> bool:
+    """Take in all changes there are, waiting for the first; whether there were any."""
+    try:
+        change = changes.get(timeout=pause)
+    except queue.Empty:
+        scene.now = time.monotonic() - began
+        return False
+    while True:
+        if isinstance(change, BaseException):
+            raise NotReadyError(f"cannot watch '{scene.name}': {change}", [], scene.obj)
+        scene.now = time.monotonic() - began
+        _apply(scene, change)
+        try:
+            change = changes.get_nowait()
+        except queue.Empty:
+            return True
+
+
+def _apply(scene: Scene, change: _Change) -> None:
+    if change.kind is None:
+        if change.event == "DELETED":
+            raise NotReadyError(
+                f"'{scene.name}' was deleted while waiting for it", ["Somebody deleted it"], scene.obj
+            )
+        scene.obj = change.obj
+        return
+    known = scene.related.setdefault(change.kind, {})
+    uid = nested(change.obj, "metadata", "uid", default="")
+    if change.event == "DELETED":
+        known.pop(uid, None)
+    else:
+        known[uid] = change.obj
+    scene.changed_at[change.kind] = scene.now
+
+
+def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
+    """Judge once; raises NotReadyError when the rule is not satisfied."""
+    scene = Scene(obj=live, cluster=session.cluster, is_single_look=True)
+    for kind in rule.related:
+        listing = session.cluster.list(kind, namespace_of(live))
+        scene.related[kind] = {
+            nested(item, "metadata", "uid", default=""): item for item in listing.get("items") or []
+        }
+    verdict = rule.judge(scene)
+    _Reporter(session, urn).report(verdict)
+    if not verdict.is_ready:
+        raise NotReadyError(_failed(scene.name), verdict.findings, live)
+    return live

@@ -1,0 +1,77 @@
+"""What all calls share: the cluster, if it can be reached, the settings, and how outputs are made."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from pulumi_standins.kubernetes import scopes, state
+from pulumi_standins.kubernetes.answers import ProviderError
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes.session import Session
+from pulumi_standins.kubernetes.settings import Settings
+from pulumi_standins.kubernetes.values import Object
+
+DELETE_ANYWAY = (
+    "If the cluster was deleted, you can remove this resource from Pulumi state by rerunning the operation "
+    'with the PULUMI_K8S_DELETE_UNREACHABLE environment variable set to "true"'
+)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What outputs consist of besides inputs and live object.
+
+    Parameters:
+        source: the property values that the inputs came from; what is secret there is secret in the outputs.
+    """
+
+    source: Object
+    initial_api_version: str
+    field_manager: str
+
+    def outputs(self, inputs: Object, live: Object) -> Object:
+        """What the state keeps."""
+        return state.outputs(
+            inputs=inputs,
+            live=live,
+            source=self.source,
+            initial_api_version=self.initial_api_version,
+            field_manager=self.field_manager,
+        )
+
+
+class Configured:
+    """A provider after Configure; without a cluster until then, and where none can be reached."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._cancelled = threading.Event()
+        self._settings = Settings()
+        self._cluster: Cluster | None = None
+        self._unreachable_reason = "the provider is not configured"
+        self._namespace = ""
+        self._scopes = scopes.Scopes()
+
+    def _session(self) -> Session:
+        if self._cluster is None:
+            raise ProviderError(f"configured Kubernetes cluster is unreachable: {self._unreachable_reason}")
+        return Session(self._cluster, self._engine, self._settings, self._cancelled)
+
+    def _manager(self, inputs: Object, previous: str = "") -> str:
+        """The name under which the object's fields are ours."""
+        if not self._settings.server_side_apply:
+            return state.CREATOR
+        return state.field_manager(inputs, previous)
+
+    def _warn_unreachable(self, urn: str) -> None:
+        message = f"configured Kubernetes cluster is unreachable: {self._unreachable_reason}"
+        self._engine.log(urn, message, warning=True)
+
+    def _say_deleting_unreachable(self, urn: str) -> None:
+        self._engine.log(
+            urn,
+            "configured Kubernetes cluster is unreachable and the `deleteUnreachable` option is enabled. "
+            "Deleting the unreachable resource from Pulumi state",
+        )

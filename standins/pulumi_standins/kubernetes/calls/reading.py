@@ -1,0 +1,57 @@
+"""Read: refresh and import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pulumi_standins import protocol
+from pulumi_standins.kubernetes import objects, reading, state, values
+from pulumi_standins.kubernetes.answers import ProviderError, answered, partial
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
+
+if TYPE_CHECKING:
+    from pulumi.runtime.proto import provider_pb2
+
+
+class ReadCalls(Configured):
+    """Read."""
+
+    @answered
+    def Read(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:  # noqa: N802
+        """Refresh or import; an empty answer means that it is gone."""
+        response = protocol.provider_pb2.ReadResponse
+        if self._cluster is None:
+            return self._read_unreachable(request)
+        source = values.decode(request.inputs)
+        old = state.read(values.decode(request.properties))
+        plain_inputs = values.plain(source)
+        found = reading.read(self._session(), request.urn, request.id, old, plain_inputs)
+        if found is None:
+            return response()
+        keeping = Keeping(
+            source,
+            old.initial_api_version or str(found.live.get("apiVersion", "")),
+            self._manager(plain_inputs, old.field_manager),
+        )
+        outputs = keeping.outputs(found.inputs, found.live)
+        inputs = found.inputs
+        values.mark_secrets(inputs, source)
+        identifier = request.id or objects.identifier(found.live)
+        if found.problem is not None:
+            raise partial(str(found.problem), found.problem, identifier, outputs, inputs)
+        return response(id=identifier, properties=values.encode(outputs), inputs=values.encode(inputs))
+
+    def _read_unreachable(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:
+        response = protocol.provider_pb2.ReadResponse
+        self._warn_unreachable(request.urn)
+        if self._settings.delete_unreachable:
+            self._say_deleting_unreachable(request.urn)
+            return response()
+        if self._settings.skip_update_unreachable:
+            self._engine.log(
+                request.urn,
+                "configured Kubernetes cluster is unreachable and the `skipUpdateUnreachable` option is enabled. "
+                "What is shown may not be what the cluster has",
+            )
+            return response(id=request.id, properties=request.properties, inputs=request.inputs)
+        raise ProviderError(f"failed to read resource state due to unreachable cluster. {DELETE_ANYWAY}")

@@ -1,0 +1,156 @@
+"""Create, Update and Delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf import empty_pb2
+
+from pulumi_standins import protocol
+from pulumi_standins.kubernetes import creation, deletion, lifecycle, objects, state, updating, values
+from pulumi_standins.kubernetes.answers import ProviderError, answered, partial
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
+from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError, UnreachableError
+from pulumi_standins.kubernetes.normalise import normalise
+from pulumi_standins.kubernetes.session import Session
+from pulumi_standins.kubernetes.values import Object
+
+if TYPE_CHECKING:
+    from pulumi.runtime.proto import provider_pb2
+
+
+class WriteCalls(Configured):
+    """Create, Update and Delete."""
+
+    @answered
+    def Create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:  # noqa: N802
+        """Create, or try to in a preview."""
+        source = values.decode(request.properties)
+        inputs: Object = values.plain(source)
+        response = protocol.provider_pb2.CreateResponse
+        is_foreseeable = self._settings.server_side_apply and not values.has_unknown(inputs)
+        if request.preview and (self._cluster is None or not is_foreseeable):
+            return response(properties=request.properties)
+        session = self._session()
+        manager = self._manager(inputs)
+        keeping = Keeping(source, str(inputs.get("apiVersion", "")), manager)
+        try:
+            if request.preview:
+                live = creation.preview(session, request.urn, inputs)
+                # Programs that read a status in a preview must see an unknown, not an empty one.
+                live.pop("status", None)
+                return response(properties=values.encode(keeping.outputs(inputs, live)))
+            live = creation.create(session, request.urn, inputs, manager, request.timeout)
+        except creation.CannotPreviewError:
+            return response(properties=request.properties)
+        except NotReadyError as problem:
+            raise partial(
+                f'resource "{request.urn}" was successfully created, but the Kubernetes API server reported '
+                f"that it failed to fully initialize or become live: {problem}",
+                problem,
+                objects.identifier(problem.live),
+                keeping.outputs(inputs, problem.live),
+            ) from problem
+        except NoSuchKindError as error:
+            raise ProviderError(
+                f'creation of resource "{request.urn}" with kind {objects.kind_of(inputs)} failed because the '
+                "Kubernetes API server reported that the apiVersion for this resource does not exist. Verify "
+                f"that any required CRDs have been created: {error}"
+            ) from error
+        except (ApiError, lifecycle.RemovedKindError) as error:
+            raise ProviderError(
+                f'resource "{request.urn}" was not successfully created by the Kubernetes API server: {error}'
+            ) from error
+        return response(id=objects.identifier(live), properties=values.encode(keeping.outputs(inputs, live)))
+
+    @answered
+    def Update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:  # noqa: N802
+        """Change in place, or try to in a preview."""
+        response = protocol.provider_pb2.UpdateResponse
+        source = values.decode(request.news)
+        inputs = normalise(values.plain(source))
+        if request.preview and (
+            self._cluster is None
+            or values.has_unknown(inputs)
+            or not self._cluster.serves(objects.kind_of(inputs))
+        ):
+            return response(properties=request.news)
+        session = self._session()
+        old = state.read(values.decode(request.olds))
+        manager = self._manager(inputs, old.field_manager)
+        initial = old.initial_api_version or str(old.inputs.get("apiVersion", ""))
+        keeping = Keeping(source, initial, manager)
+        try:
+            live = updating.update(
+                session,
+                request.urn,
+                old,
+                inputs,
+                manager=manager,
+                ignored=list(request.ignoreChanges),
+                requested_timeout=request.timeout,
+                preview=request.preview,
+            )
+        except (NotReadyError, updating.FieldConflictError, ApiError) as error:
+            if isinstance(error, ApiError) and request.preview and error.is_forbidden:
+                return response(properties=request.news)
+            raise _failed_update(session, request.urn, old, inputs, error, keeping) from error
+        except NoSuchKindError as error:
+            raise ProviderError(
+                f'update of resource "{request.urn}" failed because the Kubernetes API server reported that the '
+                "apiVersion for this resource does not exist. Verify that any required CRDs have been created: "
+                f"{error}"
+            ) from error
+        has_moved = bool(old.field_manager) and manager != old.field_manager
+        if has_moved and self._settings.server_side_apply and not request.preview:
+            updating.hand_over(session, live, old.field_manager)
+        return response(properties=values.encode(keeping.outputs(inputs, live)))
+
+    @answered
+    def Delete(self, request: provider_pb2.DeleteRequest) -> empty_pb2.Empty:  # noqa: N802
+        """Delete, and wait until it is gone."""
+        if self._cluster is None:
+            return self._give_up(request.urn)
+        session = self._session()
+        source = values.decode(request.properties)
+        old = state.read(source)
+        name = objects.split_identifier(request.id)[1]
+        try:
+            deletion.delete(session, request.urn, old, name, request.timeout)
+        except NotReadyError as problem:
+            keeping = Keeping(source, old.initial_api_version, old.field_manager)
+            outputs = keeping.outputs(old.inputs, problem.live)
+            raise partial(str(problem), problem, objects.identifier(problem.live), outputs) from problem
+        except UnreachableError as problem:
+            if not self._settings.delete_unreachable:
+                raise
+            # It answered when we were configured: this very update may have replaced the cluster since.
+            self._cluster, self._unreachable_reason = None, str(problem)
+            return self._give_up(request.urn)
+        return empty_pb2.Empty()
+
+    def _give_up(self, urn: str) -> empty_pb2.Empty:
+        self._warn_unreachable(urn)
+        if not self._settings.delete_unreachable:
+            raise ProviderError(f"configured Kubernetes cluster is unreachable. {DELETE_ANYWAY}")
+        self._say_deleting_unreachable(urn)
+        return empty_pb2.Empty()
+
+
+def _failed_update(
+    session: Session, urn: str, old: state.State, inputs: Object, error: Exception, keeping: Keeping
+) -> ProviderError:
+    """The new inputs go into the state, with the object as it is now: the next update starts from there."""
+    try:
+        kind, live = objects.kind_of(old.live), old.live
+        live = session.cluster.get(kind, objects.namespace_of(live), objects.name_of(live))
+    except (ApiError, NoSuchKindError) as reading_error:
+        return ProviderError(
+            f'update of resource "{urn}" failed: {error}\nunable to get cluster state: {reading_error}'
+        )
+    identifier = objects.identifier(live)
+    message = (
+        f'the Kubernetes API server reported that "{identifier}" failed to fully initialize or become '
+        f"live: {error}"
+    )
+    return partial(message, error, identifier, keeping.outputs(inputs, live))

@@ -1,0 +1,121 @@
+"""Turn a program's inputs into the ones that the state keeps and every other operation gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi_standins.kubernetes import lifecycle, naming, scopes, types
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes.normalise import normalise
+from pulumi_standins.kubernetes.objects import AUTONAMED, assign, name_of, nested
+from pulumi_standins.kubernetes.settings import Settings
+from pulumi_standins.kubernetes.values import Object, mark_secrets, plain
+
+_HELM_HOOK = "helm.sh/hook"
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+class InvalidInputsError(Exception):
+    """The inputs cannot be used whatever the cluster says."""
+
+
+def check(
+    *,
+    urn: str,
+    news: Object,
+    olds: Object,
+    seed: bytes,
+    autonaming: Any,
+    settings: Settings,
+    namespace: str,
+    scope: scopes.Scopes,
+    cluster: Cluster | None,
+    engine: Engine,
+) -> Object:
+    """The checked inputs, with what was secret still secret.
+
+    Parameters:
+        olds: the inputs of the last run, empty for a new resource.
+        namespace: for namespaced objects that name none.
+        cluster: None while it cannot be reached.
+    """
+    if types.is_list(urn):
+        raise InvalidInputsError(
+            "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be "
+            "created directly. Use the underlying resource type instead"
+        )
+    inputs: Object = plain(news)
+    is_patch = types.is_patch(urn, str(inputs.get("kind", "")))
+    if is_patch and not settings.server_side_apply:
+        raise InvalidInputsError(
+            "patch resources require Server-Side Apply mode, which is enabled using the "
+            "`enableServerSideApply` Provider config"
+        )
+    _set_kind(urn, inputs, is_patch=is_patch)
+    normalise(inputs)
+    if is_patch and not nested(inputs, "metadata", "name"):
+        raise InvalidInputsError("patch resources require the `.metadata.name` field to be set")
+    _warn_of_annotations(urn, inputs, settings, engine)
+    if cluster is not None:
+        _warn_of_age(urn, settings, cluster.release, engine)
+    if olds:
+        old = plain(olds)
+        naming.adopt_name(inputs, old)
+        if nested(old, "metadata", "labels", _MANAGED_BY) == "pulumi":
+            assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
+    else:
+        naming.assign_name(inputs, resource=types.name_of(urn), seed=seed, options=autonaming)
+        if not settings.server_side_apply:
+            assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
+    _refuse_generated_names(inputs, settings)
+    if namespace and not nested(inputs, "metadata", "namespace") and scope.is_namespaced(inputs, cluster):
+        assign(inputs, namespace, "metadata", "namespace")
+    scope.remember(inputs)
+    mark_secrets(inputs, news)
+    return inputs
+
+
+def _set_kind(urn: str, inputs: Object, *, is_patch: bool) -> None:
+    """The SDK sends both fields; programs in YAML may leave them to the type."""
+    declared = types.kind_of(urn)
+    inputs.setdefault("apiVersion", declared.api_version)
+    inputs.setdefault("kind", declared.kind.removesuffix("Patch") if is_patch else declared.kind)
+
+
+def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: Engine) -> None:
+    annotations = nested(inputs, "metadata", "annotations", default={})
+    if not isinstance(annotations, dict):
+        return
+    if AUTONAMED in annotations:
+        engine.log(urn, f'ignoring user-specified value for internal annotation "{AUTONAMED}"', warning=True)
+    hooks = [value for key, value in annotations.items() if key.startswith(_HELM_HOOK)]
+    if any("test" in str(hook) for hook in hooks) and not settings.suppress_helm_hook_warnings:
+        engine.log(
+            urn,
+            "This resource contains Helm hooks that are not supported: it is created, but its hooks do not "
+            "run. PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS=true silences this.",
+            warning=True,
+        )
+
+
+def _warn_of_age(urn: str, settings: Settings, release: lifecycle.Release, engine: Engine) -> None:
+    declared = types.kind_of(urn)
+    try:
+        lifecycle.check_served(declared, release)
+    except lifecycle.RemovedKindError as removed:
+        engine.log(urn, str(removed), warning=True)
+        return
+    if not settings.suppress_deprecation_warnings and (text := lifecycle.deprecation(declared, release)):
+        engine.log(urn, text, warning=True)
+
+
+def _refuse_generated_names(inputs: Object, settings: Settings) -> None:
+    if name_of(inputs) or not nested(inputs, "metadata", "generateName"):
+        return
+    if settings.server_side_apply:
+        raise InvalidInputsError(
+            "the `.metadata.generateName` field is not supported in Server-Side Apply mode"
+        )
+    if settings.render_directory:
+        raise InvalidInputsError("the `.metadata.generateName` field is not supported in YAML rendering mode")

@@ -1,0 +1,165 @@
+"""The verbs of the Kubernetes API on plain dictionaries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_standins.kubernetes import lifecycle
+from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError
+from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
+from pulumi_standins.kubernetes.transport import Stream, Transport
+from pulumi_standins.kubernetes.values import Object
+
+APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where objects of a kind live."""
+
+    plural: str
+    is_namespaced: bool
+
+
+class Cluster:
+    """One API server; what kinds it serves is asked once per group and version."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self._lock = threading.Lock()
+        self.release: lifecycle.Release = (0, 0)
+        self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
+
+    def meet(self) -> None:
+        """Ask for the server's release: the first request, so it also tells whether it can be reached."""
+        self.release = lifecycle.release_of(self.transport.request("GET", "/version", attempts=2))
+
+    def endpoint(self, kind: Kind) -> Endpoint:
+        """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""
+        group_version = (kind.group, kind.version)
+        with self._lock:
+            served = self._served.get(group_version)
+            if served is None or kind.kind not in served:
+                served = self._served[group_version] = self._discover(kind)
+        if kind.kind not in served:
+            raise NoSuchKindError(kind)
+        return served[kind.kind]
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether objects of this kind can be made now."""
+        try:
+            self.endpoint(kind)
+        except NoSuchKindError:
+            return False
+        return True
+
+    def _discover(self, kind: Kind) -> dict[str, Endpoint]:
+        try:
+            listing = self.transport.request("GET", _prefix(kind))
+        except ApiError as error:
+            if error.code == 404:
+                return {}
+            raise
+        return {
+            entry["kind"]: Endpoint(entry["name"], entry["namespaced"])
+            for entry in listing.get("resources", [])
+            if "/" not in entry["name"]
+        }
+
+    def path(self, kind: Kind, namespace: str, name: str = "") -> str:
+        """The object's path, or its collection's without a name; namespaced objects default to `default`."""
+        endpoint = self.endpoint(kind)
+        parts = [_prefix(kind)]
+        if endpoint.is_namespaced:
+            parts += ["namespaces", namespace or "default"]
+        parts.append(endpoint.plural)
+        if name:
+            parts.append(name)
+        return "/".join(parts)
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object:
+        """Read one object."""
+        found: Object = self.transport.request("GET", self.path(kind, namespace, name))
+        return found
+
+    def list(self, kind: Kind, namespace: str, **query: str) -> Object:
+        """Read a collection; `labelSelector` and `fieldSelector` narrow it."""
+        found: Object = self.transport.request("GET", self.path(kind, namespace), query=query)
+        return found
+
+    def create(self, obj: Object, *, dry_run: bool = False) -> Object:
+        """POST: fails where an object of that name exists."""
+        made: Object = self.transport.request(
+            "POST", self.path(kind_of(obj), namespace_of(obj)), body=obj, query=_options(dry_run)
+        )
+        return made
+
+    def apply(self, obj: Object, *, manager: str, force: bool, dry_run: bool = False) -> Object:
+        """Server-side apply as the given field manager; `force` takes fields from their owners."""
+        query = {"fieldManager": manager, "force": str(force).lower(), **_options(dry_run)}
+        return self._patch(obj, obj, APPLY, query)
+
+    def replace(self, obj: Object, *, manager: str, dry_run: bool = False) -> Object:
+        """PUT the whole object; its resourceVersion must be the current one."""
+        path = self.path(kind_of(obj), namespace_of(obj), name_of(obj))
+        query = {"fieldManager": manager, **_options(dry_run)}
+        replaced: Object = self.transport.request("PUT", path, body=obj, query=query)
+        return replaced
+
+    def merge(self, obj: Object, patch: Object, *, manager: str, dry_run: bool = False) -> Object:
+        """JSON merge patch (RFC 7386)."""
+        return self._patch(obj, patch, MERGE_PATCH, {"fieldManager": manager, **_options(dry_run)})
+
+    def json_patch(self, obj: Object, patch: Sequence[Object]) -> Object:
+        """JSON patch (RFC 6902)."""
+        return self._patch(obj, patch, JSON_PATCH, {})
+
+    def _patch(self, obj: Object, patch: Any, content_type: str, query: Mapping[str, str]) -> Object:
+        path = self.path(kind_of(obj), namespace_of(obj), name_of(obj))
+        patched: Object = self.transport.request(
+            "PATCH", path, body=patch, content_type=content_type, query=query
+        )
+        return patched
+
+    def delete(self, kind: Kind, namespace: str, name: str, *, propagation: str) -> Object:
+        """DELETE; the answer is the object while it still goes, or a Status once it is gone."""
+        answer: Object = self.transport.request(
+            "DELETE", self.path(kind, namespace, name), body={"propagationPolicy": propagation}
+        )
+        return answer
+
+    def watch(self, kind: Kind, namespace: str, *, seconds: float, **query: str) -> Stream:
+        """Open a watch on a collection; see `list` for the query."""
+        options = {"watch": "true", "timeoutSeconds": str(max(1, int(seconds))), **query}
+        return self.transport.stream(self.path(kind, namespace), options, seconds=seconds + 5)
+
+    def learn(self, crd: Object) -> None:
+        """Serve the kinds of an established CRD at once: discovery tells of them a second or two later."""
+        spec = crd["spec"]
+        for version in spec["versions"]:
+            if version.get("served"):
+                kind = Kind(spec["group"], version["name"], spec["names"]["kind"])
+                endpoint = Endpoint(spec["names"]["plural"], spec["scope"] == "Namespaced")
+                with self._lock:
+                    self._served.setdefault((kind.group, kind.version), {})[kind.kind] = endpoint
+
+    def forget(self, kind: Kind | None = None) -> None:
+        """Ask again what is served: a CRD was made or changed."""
+        with self._lock:
+            if kind is None:
+                self._served.clear()
+            else:
+                self._served.pop((kind.group, kind.version), None)
+
+
+def _prefix(kind: Kind) -> str:
+    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+
+
+def _options(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}

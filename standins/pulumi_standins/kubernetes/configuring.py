@@ -1,0 +1,111 @@
+"""The provider's own configuration: whether a change means another cluster, and connecting to it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_standins.kubernetes import kubeconfig
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.connection import Connection
+from pulumi_standins.kubernetes.errors import ApiError, UnreachableError
+from pulumi_standins.kubernetes.kubeconfig import KubeconfigError
+from pulumi_standins.kubernetes.settings import Settings
+from pulumi_standins.kubernetes.transport import Transport
+from pulumi_standins.kubernetes.values import Object, Unknown, plain
+
+_PLACE = ("kubeconfig", "context", "cluster")
+_IDENTIFIER = "clusterIdentifier"
+
+
+@dataclass
+class Connected:
+    """The cluster, or why there is none; `namespace` is the default one either way."""
+
+    cluster: Cluster | None
+    namespace: str
+    reason: str = ""
+
+
+def connect(settings: Settings, cancelled: threading.Event) -> Connected:
+    """Connect to the cluster; one that cannot be reached is no error yet."""
+    try:
+        connection = Connection(settings)
+    except KubeconfigError as problem:
+        reason = f"unable to load Kubernetes client configuration from kubeconfig file: {problem}"
+        return Connected(None, settings.namespace, reason)
+    timeout = settings.client.get("timeout")
+    cluster = Cluster(Transport(connection, cancelled, float(timeout) if timeout else None))
+    try:
+        cluster.meet()
+    except (UnreachableError, ApiError, OSError, ValueError) as error:
+        reason = f"unable to load schema information from the API server: {error}"
+        return Connected(None, connection.namespace, reason)
+    return Connected(cluster, connection.namespace)
+
+
+@dataclass
+class ConfigDiff:
+    """Changed arguments, and those that make it another cluster."""
+
+    changed: list[str]
+    replaces: list[str]
+
+
+def diff_config(olds: Object, news: Object) -> ConfigDiff:
+    """Everything in a cluster is replaced when the provider moves to another one.
+
+    A cluster is told by its entry in the kubeconfig, or by `clusterIdentifier` where both sides have one.
+    """
+    olds, news = plain(olds), plain(news)
+    changed = sorted(key for key in olds.keys() | news.keys() if olds.get(key) != news.get(key))
+    if not changed:
+        return ConfigDiff([], [])
+    replaces = []
+    if _IDENTIFIER in changed and _IDENTIFIER in olds and _IDENTIFIER in news:
+        replaces.append(_IDENTIFIER)
+    is_pinned = _IDENTIFIER in news and _IDENTIFIER not in changed
+    for key in _PLACE:
+        if isinstance(news.get(key), Unknown):
+            return ConfigDiff([key], [] if is_pinned else [*replaces, key])
+    if "renderYamlToDirectory" in changed:
+        replaces.append("renderYamlToDirectory")
+    before, after = _active_cluster(olds), _active_cluster(news)
+    if before is not None and after is not None and before != after:
+        replaces += [key for key in _PLACE if key in changed]
+    return ConfigDiff(changed, [] if is_pinned else replaces)
+
+
+def _active_cluster(arguments: Object) -> dict[str, Any] | None:
+    text = arguments.get("kubeconfig")
+    if isinstance(text, dict):
+        config = text
+    elif not text:
+        config = {}
+    else:
+        try:
+            config, _ = kubeconfig.parse(str(text))
+        except KubeconfigError:
+            # A file that moved, or that another machine has: no reason to replace a whole cluster.
+            return None
+    return kubeconfig.active_cluster(
+        config, context=str(arguments.get("context") or ""), cluster=str(arguments.get("cluster") or "")
+    )
+
+
+def conflicts(urn: str, news: Object) -> list[tuple[str, str]]:
+    """Arguments that cannot go together, as pairs of property and reason."""
+    news = plain(news)
+    found = []
+    if str(news.get("strictMode", "")).lower() == "true":
+        if urn.rpartition("::")[2].startswith("default"):
+            found.append(("", "strict mode prohibits default provider"))
+        for name in ("kubeconfig", "context"):
+            if not news.get(name):
+                found.append((name, f'strict mode requires Provider "{name}" argument'))
+    if news.get("renderYamlToDirectory"):
+        for name in _PLACE:
+            if news.get(name):
+                found.append((name, f'"{name}" arg is not compatible with "renderYamlToDirectory" arg'))
+    return found

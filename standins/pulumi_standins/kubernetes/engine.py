@@ -1,0 +1,54 @@
+"""What we say to the user while a resource is worked on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import grpc
+
+from pulumi_standins import protocol, serving
+
+
+class Engine:
+    """The engine's log."""
+
+    def __init__(self, address: str) -> None:
+        self._stub: Any = None
+        self._said: set[str] = set()
+        self.attach(address)
+
+    def attach(self, address: str) -> None:
+        """Talk to the engine at this address; without one, say nothing."""
+        if address:
+            channel = grpc.insecure_channel(address, options=serving.CHANNEL_OPTIONS)
+            self._stub = protocol.engine_pb2_grpc.EngineStub(channel)
+
+    def log(self, urn: str, message: str, *, warning: bool = False) -> None:
+        """A line that stays in the output."""
+        self._send(urn, message, warning=warning, ephemeral=False)
+
+    def status(self, urn: str, message: str, *, warning: bool = False) -> None:
+        """A line that the next one replaces; an empty one clears it, and is not sent where none is shown."""
+        if message:
+            self._said.add(urn)
+        elif urn not in self._said:
+            return
+        else:
+            self._said.discard(urn)
+        self._send(urn, message, warning=warning, ephemeral=True)
+
+    def _send(self, urn: str, message: str, *, warning: bool, ephemeral: bool) -> None:
+        if self._stub is None:
+            return
+        severity = protocol.engine_pb2.WARNING if warning else protocol.engine_pb2.INFO
+        request = protocol.engine_pb2.LogRequest(
+            severity=severity, message=message, urn=urn, ephemeral=ephemeral
+        )
+        if ephemeral:
+            # Not worth waiting for.
+            self._stub.Log.future(request)
+            return
+        # What is to stay must have arrived before the engine takes our answer for the end and lets us go.
+        with suppress(grpc.RpcError):
+            self._stub.Log(request, timeout=10)

@@ -1,0 +1,82 @@
+"""What can go wrong between us and an API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi_standins.kubernetes.objects import Kind
+from pulumi_standins.kubernetes.values import Object
+
+
+class ApiError(Exception):
+    """The API server's own refusal; `str` is its message."""
+
+    def __init__(self, code: int, body: Any) -> None:
+        status = body if isinstance(body, dict) and body.get("kind") == "Status" else {}
+        self.code = code
+        self.reason: str = status.get("reason", "")
+        self.details: Object = status.get("details") or {}
+        super().__init__(status.get("message") or f"the server answered {code}: {str(body)[:500]}")
+
+    @property
+    def causes(self) -> list[Object]:
+        """The single findings of an invalid object."""
+        return self.details.get("causes") or []
+
+    @property
+    def is_missing(self) -> bool:
+        """The object, or the namespace it should be in, is not there."""
+        return self.code == 404
+
+    @property
+    def is_missing_namespace(self) -> bool:
+        """The namespace that the object should be in is not there."""
+        return self.code == 404 and self.details.get("kind") == "namespaces"
+
+    @property
+    def already_exists(self) -> bool:
+        """Another object has this name."""
+        return self.code == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def is_conflict(self) -> bool:
+        """Another manager owns a field, or the object changed meanwhile."""
+        return self.code == 409 and self.reason == "Conflict"
+
+    @property
+    def is_forbidden(self) -> bool:
+        """We may not do this."""
+        return self.code == 403
+
+
+class NoSuchKindError(Exception):
+    """The server does not know the kind; probably its CRD is missing."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
+
+
+class UnreachableError(Exception):
+    """No answer from the API server, after retries."""
+
+
+class CancelledError(Exception):
+    """The user asked to stop."""
+
+    def __init__(self, message: str = "operation cancelled by the user") -> None:
+        super().__init__(message)
+
+
+class NotReadyError(Exception):
+    """The object is there, but does not do what it is for.
+
+    Parameters:
+        summary: one line for the error itself.
+        findings: one line each.
+        live: the object as last seen, for the state.
+    """
+
+    def __init__(self, summary: str, findings: list[str], live: Object) -> None:
+        super().__init__(summary)
+        self.findings = findings
+        self.live = live

@@ -1,0 +1,93 @@
+"""Follow one object or a collection through a watch that survives breaks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from urllib3.exceptions import HTTPError
+
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
+from pulumi_standins.kubernetes.objects import Kind, nested
+from pulumi_standins.kubernetes.transport import Stream
+from pulumi_standins.kubernetes.values import Object
+
+# Servers close watches after some minutes anyway; ours are renewed before.
+_LONGEST_WATCH = 240.0
+_PAUSE = 1.0
+
+Event = tuple[str, Object]
+"""Its type, ADDED, MODIFIED or DELETED, and the object."""
+
+
+def follow(
+    cluster: Cluster,
+    kind: Kind,
+    namespace: str,
+    *,
+    until: float,
+    cancelled: threading.Event,
+    name: str = "",
+    since: str = "",
+    on_stream: Callable[[Stream], None] | None = None,
+) -> Iterator[Event]:
+    """Yield what happens to the selected objects until the deadline.
+
+    Parameters:
+        until: a point of `time.monotonic`.
+        name: only this object; where it is missing from the start, it is yielded as DELETED, empty.
+        since: the resource version to start after; without one, all objects are yielded as ADDED first.
+        on_stream: told of each watch opened, for who wants to close it from outside.
+
+    Raises:
+        CancelledError: the user asked to stop.
+        ApiError: the server does not let us look.
+    """
+    version = since
+    selection = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    while (remaining := until - time.monotonic()) > 0:
+        if cancelled.is_set():
+            raise CancelledError
+        stream = None
+        try:
+            if not version:
+                listing = cluster.list(kind, namespace, **selection)
+                items = listing.get("items") or []
+                if name and not items:
+                    yield "DELETED", {}
+                for item in items:
+                    yield "ADDED", {"apiVersion": kind.api_version, "kind": kind.kind, **item}
+                version = nested(listing, "metadata", "resourceVersion", default="")
+            stream = cluster.watch(
+                kind,
+                namespace,
+                seconds=min(remaining, _LONGEST_WATCH),
+                resourceVersion=version,
+                allowWatchBookmarks="true",
+                **selection,
+            )
+            if on_stream is not None:
+                on_stream(stream)
+            for event in stream:
+                obj = event.get("object") or {}
+                if event.get("type") == "ERROR":
+                    # Mostly 410: our version is too old. Starting over finds out about everything else.
+                    version = ""
+                    break
+                version = nested(obj, "metadata", "resourceVersion", default=version)
+                if event.get("type") != "BOOKMARK":
+                    yield event["type"], obj
+        except (UnreachableError, HTTPError):
+            # A server that restarts; what happened meanwhile comes with the next watch.
+            cancelled.wait(_PAUSE)
+        except ApiError as error:
+            if error.code == 410:
+                version = ""
+            elif error.code != 429 and error.code < 500:
+                raise
+            cancelled.wait(_PAUSE)
+        finally:
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,114 @@
+"""Manifests: decode them, find them in files and kustomizations, and give their objects a namespace."""
+
+from __future__ import annotations
+
+import glob
+import subprocess
+import urllib.request
+from typing import Any
+
+import yaml
+
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.objects import assign, namespace_of
+from pulumi_standins.kubernetes.scopes import Scopes
+from pulumi_standins.kubernetes.values import Object
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML as Kubernetes reads it: timestamps stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
+}
+
+
+def required(arguments: Object, name: str) -> str:
+    """A text argument; raises ValueError when it is missing."""
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"missing required field '{name}' of type string")
+    return value
+
+
+def decode(text: str) -> list[Object]:
+    """All objects of a manifest; empty documents are skipped."""
+    found = []
+    for document in yaml.load_all(text, Loader=_Loader):
+        if not document:
+            continue
+        if not isinstance(document, dict):
+            raise ValueError(f"a manifest consists of objects, not of {str(document)[:80]!r}")
+        found.append(document)
+    return found
+
+
+def flat(found: list[Object]) -> list[Object]:
+    """The objects, with lists replaced by their items."""
+    flattened: list[Object] = []
+    for obj in found:
+        if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
+            flattened += flat(obj["items"])
+        else:
+            flattened.append(obj)
+    return flattened
+
+
+def in_namespace(found: list[Object], namespace: str, scope: Scopes, cluster: Cluster | None) -> list[Object]:
+    """Put namespaced objects that name none into a namespace, in place."""
+    for obj in found:
+        scope.remember(obj)
+    for obj in found:
+        if namespace and not namespace_of(obj) and scope.is_namespaced(obj, cluster):
+            assign(obj, namespace, "metadata", "namespace")
+    return found
+
+
+def read(files: list[str]) -> list[Object]:
+    """The objects of files, glob patterns and URLs.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is no manifest.
+    """
+    found = []
+    for name in files:
+        if "://" in name:
+            with urllib.request.urlopen(name, timeout=60) as answer:
+                found += decode(answer.read().decode())
+            continue
+        is_pattern = any(character in name for character in "*?[")
+        for path in sorted(glob.glob(name)) if is_pattern else [name]:
+            with open(path) as file:
+                found += decode(file.read())
+    return found
+
+
+def kustomize(directory: str) -> list[Object]:
+    """The objects of a kustomization, by the kubectl on PATH.
+
+    Raises:
+        ValueError: the kustomization is broken, or there is no kubectl.
+    """
+    try:
+        built = subprocess.run(
+            ["kubectl", "kustomize", "--load-restrictor=LoadRestrictionsNone", directory],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise ValueError("kustomize needs kubectl on PATH") from error
+    if built.returncode:
+        raise ValueError(f"kustomize failed for directory {directory!r}: {built.stderr.strip()}")
+    return decode(built.stdout)
+
+
+def listed(arguments: Object, name: str) -> list[Any]:
+    """An argument that may be one value, several or missing."""
+    value = arguments.get(name)
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,146 @@
+"""Field managers: who owns which field of an object, by its metadata.managedFields."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.objects import assign, nested, remove
+from pulumi_standins.kubernetes.propertypath import parse
+from pulumi_standins.kubernetes.values import Object
+
+# Earlier owners whose fields an update takes over: kubectl apply, plain creates of the real plugin and of ours.
+# Matched by the start of the name, as the real plugin does.
+_PREDECESSORS = (
+    ("kubectl", "Apply"),
+    ("kubectl", "Update"),
+    ("before-first-apply", "Update"),
+    ("pulumi-kubernetes", "Update"),
+    ("pulumi-resource-kubernetes", "Update"),
+)
+_OWN_UPDATES = ("pulumi-resource-kubernetes", "pulumi-kubernetes", "pulumi-kubernetes.exe")
+
+_RACES = 3
+
+
+def managed_fields(obj: Object) -> list[Object]:
+    """The entries of metadata.managedFields."""
+    return nested(obj, "metadata", "managedFields", default=[]) or []
+
+
+def was_created_by_us(live: Object) -> bool:
+    """Whether fields still belong to the plain create of this plugin or the real one."""
+    return any(
+        entry.get("operation") == "Update" and entry.get("manager") in _OWN_UPDATES
+        for entry in managed_fields(live)
+    )
+
+
+def take_over(cluster: Cluster, live: Object, manager: str) -> Object:
+    """Give the predecessors' fields to our manager, so that applying does not share or miss any of them."""
+    for attempt in range(_RACES + 1):
+        entries = _taken_over(managed_fields(live), manager)
+        if entries is None:
+            return live
+        try:
+            return _write(cluster, live, entries)
+        except ApiError as error:
+            # 422: somebody wrote in between, or our own write succeeded and its answer was lost.
+            if error.code != 422 or attempt == _RACES:
+                raise
+        live = cluster.get(*_address(live))
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
+    """The entries with those of predecessors merged into the manager's; None where there are no predecessors."""
+    ours = next(
+        (copy.deepcopy(e) for e in entries if e.get("manager") == manager and e.get("operation") == "Apply"),
+        None,
+    )
+    kept: list[Object] = []
+    is_changed = False
+    for entry in entries:
+        if entry.get("manager") == manager and entry.get("operation") == "Apply":
+            continue
+        if not _is_predecessor(entry):
+            kept.append(entry)
+            continue
+        is_changed = True
+        if ours is None:
+            ours = {**copy.deepcopy(entry), "manager": manager, "operation": "Apply"}
+        else:
+            ours["fieldsV1"] = _union(ours.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+    return [*kept, ours] if is_changed and ours is not None else None
+
+
+def relinquish(cluster: Cluster, live: Object, manager: str) -> None:
+    """Give up all fields of a manager; fields that nobody else owns go with it."""
+    bare = {
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "metadata": {key: value for key, value in live["metadata"].items() if key in ("name", "namespace")},
+    }
+    # Applying nothing to what is gone would create it.
+    cluster.get(*_address(live))
+    cluster.apply(bare, manager=manager, force=False)
+
+
+def _address(obj: Object) -> tuple[Any, str, str]:
+    from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
+
+    return kind_of(obj), namespace_of(obj), name_of(obj)
+
+
+def _is_predecessor(entry: Object) -> bool:
+    if entry.get("subresource"):
+        return False
+    manager, operation = str(entry.get("manager", "")), entry.get("operation")
+    return any(operation == wanted and manager.startswith(name) for name, wanted in _PREDECESSORS)
+
+
+def _union(left: Object, right: Object) -> Object:
+    merged = dict(left)
+    for key, value in right.items():
+        merged[key] = _union(merged[key], value) if key in merged else copy.deepcopy(value)
+    return merged
+
+
+def _write(cluster: Cluster, live: Object, entries: list[Object]) -> Object:
+    version = nested(live, "metadata", "resourceVersion")
+    return cluster.json_patch(
+        live,
+        [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+        ],
+    )
+
+
+def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str]) -> None:
+    """Make inputs leave ignored fields as they are: others' fields go, our own keep their live value."""
+    ours: list[Object] = []
+    theirs: list[Object] = []
+    for entry in managed_fields(live):
+        (ours if entry.get("manager") == manager else theirs).append(entry.get("fieldsV1") or {})
+    for text in ignored:
+        path = parse(text)
+        if any(not isinstance(step, str) or step == "*" for step in path):
+            continue
+        steps = [str(step) for step in path]
+        if any(_owns(f, steps) for f in theirs) and not any(_owns(f, steps) for f in ours):
+            remove(inputs, *steps)
+            continue
+        value = nested(live, *steps, default=live)
+        if value is not live:
+            assign(inputs, copy.deepcopy(value), *steps)
+
+
+def _owns(fields: Object, steps: list[str]) -> bool:
+    for step in steps:
+        if f"f:{step}" not in fields:
+            return False
+        fields = fields[f"f:{step}"]
+    return True

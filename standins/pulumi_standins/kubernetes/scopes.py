@@ -1,0 +1,92 @@
+"""Which kinds live in a namespace, also before the cluster, or the CRD, is there."""
+
+from __future__ import annotations
+
+import threading
+
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.errors import NoSuchKindError, UnreachableError
+from pulumi_standins.kubernetes.objects import Kind, is_crd, kind_of, nested
+from pulumi_standins.kubernetes.types import is_known
+from pulumi_standins.kubernetes.values import Object
+
+# All built-in kinds without a namespace; every other one has one.
+_CLUSTER_WIDE = {
+    ("", "ComponentStatus"),
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("authentication.k8s.io", "SelfSubjectReview"),
+    ("authentication.k8s.io", "TokenReview"),
+    ("authorization.k8s.io", "SelfSubjectAccessReview"),
+    ("authorization.k8s.io", "SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "SubjectAccessReview"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+    ("certificates.k8s.io", "ClusterTrustBundle"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("internal.apiserver.k8s.io", "StorageVersion"),
+    ("networking.k8s.io", "ClusterCIDR"),
+    ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "IPAddress"),
+    ("networking.k8s.io", "ServiceCIDR"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("policy", "PodSecurityPolicy"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("resource.k8s.io", "DeviceClass"),
+    ("resource.k8s.io", "DeviceTaintRule"),
+    ("resource.k8s.io", "ResourceSlice"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "StorageClass"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("storage.k8s.io", "VolumeAttributesClass"),
+    ("storagemigration.k8s.io", "StorageVersionMigration"),
+}
+
+
+class Scopes:
+    """Remembers the scopes of the custom resources that this program defines."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._defined: dict[tuple[str, str], bool] = {}
+
+    def remember(self, obj: Object) -> None:
+        """Learn from a CRD of the program, which the cluster may not have yet."""
+        if not is_crd(obj):
+            return
+        group, kind = nested(obj, "spec", "group"), nested(obj, "spec", "names", "kind")
+        scope = nested(obj, "spec", "scope")
+        if isinstance(group, str) and isinstance(kind, str) and isinstance(scope, str):
+            with self._lock:
+                self._defined[group, kind] = scope == "Namespaced"
+
+    def is_namespaced(self, obj: Object, cluster: Cluster | None) -> bool:
+        """Whether the object has a namespace; taken for granted while nobody knows its kind."""
+        kind = kind_of(obj)
+        if is_known(kind):
+            return (kind.group, kind.kind) not in _CLUSTER_WIDE
+        with self._lock:
+            defined = self._defined.get((kind.group, kind.kind))
+        if defined is not None:
+            return defined
+        return self._served(kind, cluster)
+
+    def _served(self, kind: Kind, cluster: Cluster | None) -> bool:
+        if cluster is None:
+            return True
+        try:
+            return cluster.endpoint(kind).is_namespaced
+        except (NoSuchKindError, UnreachableError):
+            return True

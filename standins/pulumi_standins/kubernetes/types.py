@@ -1,0 +1,80 @@
+"""Pulumi's type tokens: which Kubernetes kind a resource is, and whether it is a Patch or a List."""
+
+from __future__ import annotations
+
+from pulumi_standins.kubernetes.objects import Kind
+
+# Groups whose kinds the SDK generates; `XPatch` and `XList` mean what they say only in these.
+KNOWN_GROUPS = {
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "auditregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "core",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "lifecycle.k8s.io",
+    "meta",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "settings.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+}
+
+
+def type_of(urn: str) -> str:
+    """The type token of a URN, without its parents' types."""
+    return urn.split("::")[2].rpartition("$")[2]
+
+
+def name_of(urn: str) -> str:
+    """The name the program gave the resource."""
+    return urn.split("::", 3)[3]
+
+
+def kind_of(urn: str) -> Kind:
+    """The Kubernetes kind; `XPatch` stays `XPatch`. Raises ValueError for types that are no Kubernetes object."""
+    package, _, rest = type_of(urn).partition(":")
+    module, _, kind = rest.partition(":")
+    group, slash, version = module.rpartition("/")
+    if package != "kubernetes" or not slash:
+        raise ValueError(f"unrecognized resource type: {type_of(urn)!r} for this provider")
+    return Kind("" if group == "core" else group, version, kind)
+
+
+def is_patch(urn: str, kind: str) -> bool:
+    """Whether the resource changes an object that others own. `kind` is the object's own kind.
+
+    Custom kinds may themselves end in Patch: for those the type must differ from the object's kind.
+    """
+    declared = kind_of(urn)
+    if declared.group in KNOWN_GROUPS:
+        return declared.kind.endswith("Patch")
+    return declared.kind.endswith("Patch") and declared.kind == f"{kind}Patch"
+
+
+def is_list(urn: str) -> bool:
+    """Whether the type is one of the SDK's List kinds."""
+    declared = kind_of(urn)
+    return declared.group in KNOWN_GROUPS and declared.kind.endswith("List")
+
+
+def is_known(kind: Kind) -> bool:
+    """Whether the kind is built into Kubernetes; custom resources are not."""
+    return kind.group in KNOWN_GROUPS

@@ -1,0 +1,137 @@
+"""Change an object in place, or let the server say what the change would give."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pulumi_standins.kubernetes import awaiting, ownership, types
+from pulumi_standins.kubernetes.creation import is_forced
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.session import Session, timeout_of
+from pulumi_standins.kubernetes.state import State
+from pulumi_standins.kubernetes.values import Object
+
+# The controllers of the API server write the status of a CRD, and so does our own PUT whose answer was lost.
+_CONFLICTS = 3
+
+
+class FieldConflictError(Exception):
+    """Another manager owns a field that we set."""
+
+    def __init__(self, manager: str, error: ApiError) -> None:
+        super().__init__(
+            "server-side apply field conflict detected: take the fields out of the program, or set the "
+            'annotation pulumi.com/patchForce to "true" to take them over\n'
+            f'The resource managed by field manager "{manager}" had an apply conflict: {error}'
+        )
+
+
+def update(
+    session: Session,
+    urn: str,
+    old: State,
+    inputs: Object,
+    *,
+    manager: str,
+    ignored: list[str],
+    requested_timeout: float,
+    preview: bool,
+) -> Object:
+    """Change the object and wait until it is ready again; returns it as last seen.
+
+    Raises:
+        FieldConflictError: another manager owns a field.
+        NotReadyError: it was changed, but did not become ready.
+        ApiError, NoSuchKindError, UnreachableError: it was not changed.
+    """
+    awaiting.check_annotations(inputs)
+    inputs = copy.deepcopy(inputs)
+    kind = kind_of(inputs)
+    live = session.cluster.get(kind, namespace_of(old.live), name_of(old.live))
+    changed = _send(session, urn, live, old, inputs, manager=manager, ignored=ignored, preview=preview)
+    if preview:
+        return changed
+    seconds = timeout_of(requested_timeout, inputs)
+    changed = awaiting.until_ready(session, urn, inputs, changed, seconds)
+    if is_crd(changed):
+        session.cluster.learn(changed)
+    return changed
+
+
+def _send(
+    session: Session,
+    urn: str,
+    live: Object,
+    old: State,
+    inputs: Object,
+    *,
+    manager: str,
+    ignored: list[str],
+    preview: bool,
+) -> Object:
+    if is_crd(inputs):
+        return _replace(session, live, inputs, manager=manager, preview=preview)
+    if not session.settings.server_side_apply:
+        return session.cluster.merge(live, _merge_patch(old.inputs, inputs), manager=manager, dry_run=preview)
+    if not preview and not types.is_patch(urn, kind_of(inputs).kind):
+        live = ownership.take_over(session.cluster, live, manager)
+    ownership.keep_ignored(inputs, live, manager, ignored)
+    force = is_forced(inputs, live, preview=preview)
+    try:
+        applied = session.cluster.apply(inputs, manager=manager, force=force, dry_run=preview)
+        if preview and ownership.was_created_by_us(live):
+            # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
+            _drop(applied, old.inputs, inputs)
+        return applied
+    except ApiError as error:
+        if error.is_conflict:
+            raise FieldConflictError(manager, error) from error
+        raise
+
+
+def _replace(session: Session, live: Object, inputs: Object, *, manager: str, preview: bool) -> Object:
+    """PUT a CRD: applied versions and schemas would be merged with old ones by position."""
+    for attempt in range(_CONFLICTS + 1):
+        assign(inputs, nested(live, "metadata", "resourceVersion"), "metadata", "resourceVersion")
+        try:
+            return session.cluster.replace(inputs, manager=manager, dry_run=preview)
+        except ApiError as error:
+            if not error.is_conflict or attempt == _CONFLICTS:
+                raise
+        live = session.cluster.get(kind_of(live), "", name_of(live))
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _drop(obj: Object, old: Object, new: Object) -> None:
+    """Remove from the object what the old inputs have and the new ones do not."""
+    for key, before in old.items():
+        if key not in obj:
+            continue
+        if key not in new and not (isinstance(before, dict) and isinstance(obj[key], dict)):
+            del obj[key]
+        elif isinstance(before, dict) and isinstance(obj[key], dict):
+            _drop(obj[key], before, new.get(key) or {})
+            if not obj[key] and key not in new:
+                del obj[key]
+
+
+def _merge_patch(old: Object, new: Object) -> Object:
+    """The JSON merge patch from the last inputs to these."""
+    patch: Object = {}
+    for key in old.keys() | new.keys():
+        before: Any = old.get(key)
+        after: Any = new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            inner = _merge_patch(before, after)
+            if inner:
+                patch[key] = inner
+        elif before != after:
+            patch[key] = after
+    return patch
+
+
+def hand_over(session: Session, live: Object, manager: str) -> None:
+    """Remove a manager's claims after the annotation gave the object to another."""
+    ownership.relinquish(session.cluster, live, manager)

@@ -1,0 +1,206 @@
+"""The LanguageRuntime service."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf import empty_pb2, json_format
+
+from pulumi_standins import protocol
+from pulumi_standins.language import environments
+from pulumi_standins.language.environments import BrokenEnvironmentError, Environment
+from pulumi_standins.language.program import RunningPrograms
+
+if TYPE_CHECKING:
+    from pulumi.runtime.proto import language_pb2, plugin_pb2
+
+LISTING = Path(__file__).with_name("packages.py")
+# `pulumi about` and `pulumi plugin ls` show this; it is the version of the CLI that we were tried with.
+VERSION = "3.246.0"
+
+
+def _environment(info: language_pb2.ProgramInfo, context: grpc.ServicerContext) -> Environment:
+    options = json_format.MessageToDict(info.options)
+    root = Path(info.root_directory or ".")
+    try:
+        return environments.find(options, root=root, program=Path(info.program_directory or root))
+    except BrokenEnvironmentError as problem:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
+        raise
+
+
+def _packages(environment: Environment, context: grpc.ServicerContext) -> list[dict[str, Any]]:
+    try:
+        listing = subprocess.run(
+            [str(environment.python), "-I", str(LISTING)], capture_output=True, text=True, check=False
+        )
+    except BrokenEnvironmentError as problem:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
+    if listing.returncode:
+        context.abort(grpc.StatusCode.INTERNAL, f"cannot list the packages: {listing.stderr.strip()}")
+    found: list[dict[str, Any]] = json.loads(listing.stdout)
+    return found
+
+
+def _plugin_packages(environment: Environment, context: grpc.ServicerContext) -> list[dict[str, Any]]:
+    """The packages that name a plugin; found by their files alone where that is certain to find all."""
+    folder = environment.site_packages()
+    if folder is None:
+        return _packages(environment, context)
+    return [
+        {"name": file.parent.name.replace("_", "-"), "version": "", "plugin": json.loads(file.read_bytes())}
+        for file in sorted(folder.glob("*/pulumi-plugin.json"))
+    ]
+
+
+def _dependency(package: dict[str, Any]) -> plugin_pb2.PackageDependency | None:
+    """The plugin that a Python package needs, as its pulumi-plugin.json says."""
+    plugin = package["plugin"]
+    if not plugin or not plugin.get("resource"):
+        return None
+    version = plugin.get("version") or package["version"]
+    found = protocol.plugin_pb2.PackageDependency(
+        name=plugin.get("name") or package["name"].removeprefix("pulumi-"),
+        kind="resource",
+        version=f"v{version.removeprefix('v')}" if version else "",
+        server=plugin.get("server") or "",
+    )
+    if parameterization := plugin.get("parameterization"):
+        import base64
+
+        found.parameterization.name = parameterization["name"]
+        found.parameterization.version = parameterization["version"]
+        found.parameterization.value = base64.b64decode(parameterization.get("value") or "")
+    return found
+
+
+class LanguageHost:
+    """Answers what `pulumi up`, `preview`, `install` and `about` ask of a language.
+
+    Code generation and packing (`pulumi package ...`, `pulumi convert`) are not offered: they are UNIMPLEMENTED.
+    """
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._programs = RunningPrograms()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def unimplemented(_request: object, context: grpc.ServicerContext) -> None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{name} is not offered by this language host")
+
+        return unimplemented
+
+    def stop(self) -> None:
+        """End the programs that still run."""
+        self._programs.stop()
+
+    def Handshake(  # noqa: N802
+        self, request: language_pb2.LanguageHandshakeRequest, _context: grpc.ServicerContext
+    ) -> language_pb2.LanguageHandshakeResponse:
+        """Takes the engine's address from a host that was started without one."""
+        self._engine = request.engine_address or self._engine
+        return protocol.language_pb2.LanguageHandshakeResponse()
+
+    def GetPluginInfo(self, _request: Any, _context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:  # noqa: N802
+        """Our version."""
+        return protocol.plugin_pb2.PluginInfo(version=VERSION)
+
+    def GetRequiredPlugins(  # noqa: N802
+        self, _request: Any, _context: grpc.ServicerContext
+    ) -> language_pb2.GetRequiredPluginsResponse:
+        """Superseded by GetRequiredPackages, which every engine we serve asks first."""
+        return protocol.language_pb2.GetRequiredPluginsResponse()
+
+    def GetRequiredPackages(  # noqa: N802
+        self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.ServicerContext
+    ) -> language_pb2.GetRequiredPackagesResponse:
+        """The plugins that the environment's Pulumi packages need."""
+        packages = _plugin_packages(_environment(request.info, context), context)
+        found = [dependency for package in packages if (dependency := _dependency(package))]
+        return protocol.language_pb2.GetRequiredPackagesResponse(packages=found)
+
+    def Run(  # noqa: N802
+        self, request: language_pb2.RunRequest, context: grpc.ServicerContext
+    ) -> language_pb2.RunResponse:
+        """Run the program; it ends with the request."""
+        environment = _environment(request.info, context)
+        try:
+            return self._programs.run(request, environment, self._engine, context.add_callback)
+        except BrokenEnvironmentError as problem:
+            return protocol.language_pb2.RunResponse(error=str(problem))
+
+    def Cancel(self, _request: Any, _context: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
+        """End the programs that run."""
+        self._programs.stop()
+        return empty_pb2.Empty()
+
+    def InstallDependencies(  # noqa: N802
+        self, request: language_pb2.InstallDependenciesRequest, context: grpc.ServicerContext
+    ) -> Iterator[language_pb2.InstallDependenciesResponse]:
+        """`pulumi install`: streams what the tool prints."""
+        response = protocol.language_pb2.InstallDependenciesResponse
+        environment = _environment(request.info, context)
+        for line, command in environment.installation():
+            yield response(stdout=f"{line}\n".encode())
+            with subprocess.Popen(
+                command,
+                cwd=environment.program,
+                env=environment.variables(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            ) as process:
+                assert process.stdout is not None
+                for output in process.stdout:
+                    yield response(stdout=output)
+            if process.returncode:
+                context.abort(
+                    grpc.StatusCode.UNKNOWN, f"`{' '.join(command)}` exited with {process.returncode}"
+                )
+
+    def About(  # noqa: N802
+        self, request: language_pb2.AboutRequest, context: grpc.ServicerContext
+    ) -> language_pb2.AboutResponse:
+        """The interpreter that the program runs with."""
+        environment = _environment(request.info, context)
+        try:
+            python = str(environment.python)
+        except BrokenEnvironmentError as problem:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
+        version = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
+        return protocol.language_pb2.AboutResponse(
+            executable=python,
+            version=version.stdout.strip().removeprefix("Python "),
+            metadata={"toolchain": environment.tool.value},
+        )
+
+    def GetProgramDependencies(  # noqa: N802
+        self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.ServicerContext
+    ) -> language_pb2.GetProgramDependenciesResponse:
+        """The environment's packages; without the transitive ones unless those are asked for."""
+        packages = _packages(_environment(request.info, context), context)
+        message = protocol.language_pb2
+        return message.GetProgramDependenciesResponse(
+            dependencies=[
+                message.DependencyInfo(name=package["name"], version=package["version"])
+                for package in packages
+                if request.transitiveDependencies or not package["required"]
+            ]
+        )
+
+    def RuntimeOptionsPrompts(  # noqa: N802
+        self, _request: Any, _context: grpc.ServicerContext
+    ) -> language_pb2.RuntimeOptionsResponse:
+        """`pulumi new` asks nothing: without options the tool is chosen by the lock file."""
+        return protocol.language_pb2.RuntimeOptionsResponse()
+
+    def Template(self, _request: Any, _context: grpc.ServicerContext) -> language_pb2.TemplateResponse:  # noqa: N802
+        """Templates need no change."""
+        return protocol.language_pb2.TemplateResponse()

@@ -1,0 +1,71 @@
+"""Serve a plugin the way the engine expects: a loopback port printed on the first line of stdout."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from pulumi_standins.startup import settle, without_asyncio_grpc
+
+without_asyncio_grpc()
+
+import grpc  # noqa: E402
+from google._upb._message import SetAllowOversizeProtos  # type: ignore[import-untyped]  # noqa: E402
+
+# Checkpoints of large stacks pass through single messages; the engine itself uses this limit.
+MESSAGE_BYTES = 400 * 1024 * 1024
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+]
+
+# Otherwise protobuf refuses messages nested deeper than 100, and the schema of a custom resource is.
+SetAllowOversizeProtos(True)
+
+
+class Servicer(Protocol):
+    """One of the engine's services; what it still has under way ends with `stop`."""
+
+    def stop(self) -> None: ...
+
+
+def engine_address(arguments: list[str]) -> str:
+    """The engine's address is the last positional argument; flags such as --tracing may precede it."""
+    positional = [argument for argument in arguments if not argument.startswith("-")]
+    return positional[-1] if positional else ""
+
+
+def serve(
+    make: Callable[[str], Servicer], register: Callable[[Any, grpc.Server], None], threads: int
+) -> None:
+    """Serve until told to stop by a signal, or until the engine that started us is gone.
+
+    Parameters:
+        make: the servicer, from the engine's address.
+        register: the generated function that adds it to a server.
+        threads: calls handled at once; waiting resources occupy one each, and threads start only when needed.
+    """
+    servicer = make(engine_address(sys.argv[1:]))
+    server = grpc.server(ThreadPoolExecutor(max_workers=threads), options=CHANNEL_OPTIONS)
+    register(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    parent = os.getppid()
+    settle()
+    print(port, flush=True)
+    while not stopped.wait(2):
+        if os.getppid() != parent:
+            break
+    servicer.stop()
+    server.stop(grace=1).wait()
+    sys.stdout.flush()
+    # A thread may still hang in a system call on an unreachable host; nothing is left to finish.
+    os._exit(0)

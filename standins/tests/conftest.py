@@ -1,0 +1,92 @@
+"""One API server with controllers and a played kubelet for the whole session; a fresh namespace for every test."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.configuring import connect
+from pulumi_standins.kubernetes.settings import Settings
+
+from standins.tests.apiserver import REQUIRED, ApiServer
+from standins.tests.driver import Driver
+from standins.tests.kubelet import Kubelet
+from standins.tests.project import Project
+
+NEEDED = (*REQUIRED, "kube-controller-manager")
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """A running API server with controllers."""
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not on PATH: {', '.join(missing)}")
+    server = ApiServer(tmp_path_factory.mktemp("apiserver"), controllers=True)
+    server.start()
+    kubelet = None
+    try:
+        kubelet = Kubelet(cluster_of(server))
+        kubelet.start()
+        yield server
+    finally:
+        if kubelet is not None:
+            kubelet.stop()
+        server.stop()
+
+
+def cluster_of(server: ApiServer) -> Cluster:
+    """A connection of the tests' own."""
+    connected = connect(Settings(kubeconfig=str(server.kubeconfig)), threading.Event())
+    assert connected.cluster is not None, connected.reason
+    return connected.cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(api_server: ApiServer) -> Cluster:
+    """The tests' own view of the cluster."""
+    return cluster_of(api_server)
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> str:
+    """A namespace that no other test uses; it goes with the server."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+def driver(api_server: ApiServer) -> Iterator[Driver]:
+    """The provider in this process, driven as the engine does."""
+    with Driver(kubeconfig=str(api_server.kubeconfig)) as running:
+        yield running
+
+
+@pytest.fixture
+def driver_with(api_server: ApiServer) -> Iterator[Callable[..., Driver]]:
+    """Makes providers with arguments of their own; the cluster is the test's unless they name another."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**arguments: str) -> Driver:
+            return stack.enter_context(Driver(**{"kubeconfig": str(api_server.kubeconfig), **arguments}))
+
+        yield make
+
+
+@pytest.fixture
+def project(api_server: ApiServer, tmp_path: Path) -> Iterator[Project]:
+    """A Pulumi project of its own, run by the real CLI with our plugins."""
+    if shutil.which("pulumi") is None:
+        pytest.skip("not on PATH: pulumi")
+    made = Project(tmp_path, api_server.kubeconfig)
+    try:
+        yield made
+    finally:
+        made.remove()

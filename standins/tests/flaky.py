@@ -1,0 +1,114 @@
+"""A server between us and the API server that makes faults."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from typing import Any
+
+import yaml
+
+from standins.tests.apiserver import ApiServer
+from standins.tests.samples import Object
+
+
+class FlakyProxy:
+    """Passes requests on to the API server, after as many faults as it is told to make.
+
+    Parameters:
+        faults: for each method, what to do with its next requests: an HTTP status, `drop` (break the connection
+            before the server sees it), `lose` (break it after the server has answered) or `pass`.
+    """
+
+    def __init__(self, server: ApiServer) -> None:
+        self.faults: dict[str, list[int | str]] = {}
+        self.requests: list[str] = []
+        self._target = f"https://127.0.0.1:{server.port}"
+        self._context = ssl._create_unverified_context()
+        proxy = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                proxy.pass_on(self)
+
+            do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = handle_any  # noqa: N815
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def pass_on(self, handler: http.server.BaseHTTPRequestHandler) -> None:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        self.requests.append(handler.command)
+        faults = self.faults.get(handler.command) or []
+        fault = faults.pop(0) if faults else None
+        if fault == "drop":
+            handler.connection.shutdown(2)
+            return
+        if isinstance(fault, int):
+            self._answer(handler, fault, b"{}", {"Retry-After": "1"} if fault == 429 else {})
+            return
+        headers = {key: value for key, value in handler.headers.items() if key.lower() != "host"}
+        request = urllib.request.Request(
+            self._target + handler.path, data=body or None, headers=headers, method=handler.command
+        )
+        try:
+            with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
+                if "watch=true" in handler.path:
+                    self._pump(handler, answer)
+                    return
+                status, content = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            status, content = error.code, error.read()
+        if fault == "lose":
+            handler.connection.shutdown(2)
+            return
+        self._answer(handler, status, content, {})
+
+    @staticmethod
+    def _pump(handler: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
+        """Pass a watch on as it comes; either side may end it."""
+        handler.close_connection = True
+        handler.send_response(answer.status)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while chunk := answer.read1(65536):
+                handler.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+            handler.wfile.write(b"0\r\n\r\n")
+
+    @staticmethod
+    def _answer(
+        handler: http.server.BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
+    ) -> None:
+        handler.send_response(status)
+        for key, value in headers.items():
+            handler.send_header(key, value)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def changed_config(server: ApiServer, **changes: Object) -> str:
+    """The server's kubeconfig with other entries for its cluster or user."""
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    for inner, change in changes.items():
+        entry = config[f"{inner}s"][0]
+        entry[inner] = {**entry[inner], **change}
+    return yaml.safe_dump(config)

@@ -1,0 +1,163 @@
+"""Who owns which field: conflicts, force, ignored fields, Patch resources, changes behind our back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.objects import Kind, nested
+
+from standins.tests.driver import CallError, Driver, Object, Resource
+from standins.tests.samples import annotated, config_map, obj, workload
+
+pytestmark = pytest.mark.apiserver
+
+CONFIG_MAP = Kind("", "v1", "ConfigMap")
+PATCH = "kubernetes:core/v1:ConfigMapPatch"
+
+
+def service_account(namespace: str, *, tokens: bool, edited: str = "yes") -> Object:
+    made = obj("v1", "ServiceAccount", namespace, automountServiceAccountToken=tokens)
+    return {**made, "metadata": {**made["metadata"], "annotations": {"edited": edited}}}
+
+
+def taken_over(driver: Driver, cluster: Cluster, namespace: str) -> Resource:
+    """Our service account, after an update of ours, whose field somebody else has set to false."""
+    made = driver.create(service_account(namespace, tokens=True, edited="no"))
+    made = driver.update(made, service_account(namespace, tokens=True))
+    foreign = obj("v1", "ServiceAccount", namespace, automountServiceAccountToken=False)
+    cluster.apply(foreign, manager="somebody", force=True)
+    return made
+
+
+def managers(resource: Resource) -> set[tuple[str, str]]:
+    entries = nested(resource.outputs, "metadata", "managedFields", default=[])
+    return {(entry["manager"], entry["operation"]) for entry in entries}
+
+
+def test_a_field_of_another_manager_is_a_conflict_that_names_it(
+    driver: Driver, cluster: Cluster, namespace: str
+) -> None:
+    refreshed = driver.read(taken_over(driver, cluster, namespace))
+    assert refreshed is not None
+    assert refreshed.inputs["automountServiceAccountToken"] is False, "the change shows in a refresh"
+    wanted = service_account(namespace, tokens=True)
+    assert driver.plan(refreshed, wanted).changes == {"automountServiceAccountToken": "UPDATE"}
+    for preview in (True, False):
+        with pytest.raises(
+            CallError, match=r'conflict with "somebody": \.automountServiceAccountToken'
+        ) as failed:
+            driver.update(refreshed, wanted, preview=preview)
+        assert failed.value.partial.id == f"{namespace}/it", "the resource stays in the state"
+
+
+def test_force_takes_a_field_over(driver: Driver, cluster: Cluster, namespace: str) -> None:
+    made = taken_over(driver, cluster, namespace)
+    forced = annotated(service_account(namespace, tokens=True), patchForce="true")
+    assert driver.update(made, forced, preview=True).outputs["automountServiceAccountToken"] is True
+    changed = driver.update(made, forced)
+    assert changed.outputs["automountServiceAccountToken"] is True
+    assert ("somebody", "Apply") not in managers(changed)
+
+
+def test_force_can_be_had_for_all_resources(
+    driver: Driver, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = taken_over(driver, cluster, namespace)
+    monkeypatch.setenv("PULUMI_K8S_ENABLE_PATCH_FORCE", "true")
+    wanted = service_account(namespace, tokens=True)
+    assert driver.update(made, wanted).outputs["automountServiceAccountToken"] is True
+
+
+def test_ignored_fields_of_another_manager_are_left_alone(
+    driver: Driver, cluster: Cluster, namespace: str
+) -> None:
+    made = taken_over(driver, cluster, namespace)
+    wanted = service_account(namespace, tokens=True, edited="again")
+    changed = driver.update(made, wanted, ignored=["automountServiceAccountToken"])
+    assert changed.outputs["automountServiceAccountToken"] is False
+    assert changed.outputs["metadata"]["annotations"] == {"edited": "again"}
+
+
+def test_a_change_behind_our_back_to_what_we_do_not_set_is_ignored(
+    driver: Driver, cluster: Cluster, namespace: str
+) -> None:
+    made = driver.create(service_account(namespace, tokens=True))
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/it"
+    body = {"metadata": {"labels": {"added": "by-hand"}}}
+    cluster.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+    refreshed = driver.read(made)
+    assert refreshed is not None
+    assert refreshed.inputs == made.inputs
+    assert driver.plan(refreshed, service_account(namespace, tokens=True)).action == "same"
+
+
+def test_a_manager_may_be_named_and_gets_everything(driver: Driver, namespace: str) -> None:
+    made = driver.create(config_map(namespace, a="1"))
+    before = driver.update(made, annotated(config_map(namespace, a="1"), skipAwait="true"))
+    (old,) = managers(before)
+    named = annotated(config_map(namespace, a="1"), patchFieldManager="ours")
+    driver.update(before, named)
+    read = driver.read(before)
+    assert read is not None
+    assert managers(read) == {("ours", "Apply")} != {old}
+
+
+def test_a_patch_changes_its_fields_and_gives_them_back(
+    driver: Driver, cluster: Cluster, namespace: str
+) -> None:
+    cluster.create(config_map(namespace, theirs="1"))
+    patch = config_map(namespace, ours="2")
+    made = driver.create(patch, token=PATCH)
+    assert made.outputs["data"] == {"theirs": "1", "ours": "2"}
+    patch["data"]["ours"] = "3"
+    assert driver.plan(made, patch).action == "update"
+    made = driver.update(made, patch)
+    assert made.outputs["data"] == {"theirs": "1", "ours": "3"}
+    refreshed = driver.read(made)
+    assert refreshed is not None
+    assert refreshed.inputs == made.inputs, "what others have set is no drift"
+    driver.delete(made)
+    assert cluster.get(CONFIG_MAP, namespace, "it")["data"] == {"theirs": "1"}
+
+
+def test_a_patch_needs_a_name(driver: Driver) -> None:
+    with pytest.raises(CallError, match=r"metadata\.name"):
+        driver.check(obj("v1", "ConfigMap"), token=PATCH)
+
+
+def test_a_patch_that_owns_a_required_field_says_why_it_stays(
+    driver: Driver, cluster: Cluster, namespace: str
+) -> None:
+    theirs = workload("Deployment", namespace, replicas=0)
+    cluster.apply(theirs, manager="somebody", force=False)
+    ours = copy.deepcopy(theirs)
+    ours["spec"] = {"template": {"spec": {"containers": [{"name": "c", "image": "example/app:2"}]}}}
+    ours = annotated(ours, patchForce="true", skipAwait="true")
+    made = driver.create(ours, token="kubernetes:apps/v1:DeploymentPatch")
+    with pytest.raises(CallError, match="this Patch resource is currently managing a required field") as kept:
+        driver.delete(made)
+    assert "spec.template.spec.containers[0].image" in str(kept.value)
+
+
+def test_without_server_side_apply_changes_are_merged(
+    cluster: Cluster, namespace: str, driver_with: Callable[..., Driver]
+) -> None:
+    driver = driver_with(enableServerSideApply="false")
+    foreseen = driver.create(config_map(namespace, a="1"), preview=True)
+    assert "uid" not in foreseen.outputs["metadata"], "the real plugin does not ask the server either"
+    made = driver.create(config_map(namespace, a="1", b="1"))
+    assert made.outputs["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "pulumi"}
+    made = driver.update(made, config_map(namespace, a="2"))
+    assert made.outputs["data"] == {"a": "2"}
+    assert managers(made) == {("pulumi-kubernetes", "Update")}
+    assert made.outputs["__fieldManager"] == "pulumi-kubernetes"
+    refreshed = driver.read(made)
+    assert refreshed is not None
+    assert refreshed.inputs == made.inputs
+    with pytest.raises(CallError, match="patch resources require Server-Side Apply mode"):
+        driver.check(config_map(namespace), token=PATCH)
+    driver.delete(made)
+    assert "it" not in [item["metadata"]["name"] for item in cluster.list(CONFIG_MAP, namespace)["items"]]

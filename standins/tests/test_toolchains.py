@@ -1,0 +1,129 @@
+"""Where programs run and how their packages get there: pip, uv and poetry, by Pulumi.yaml or by lock file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from pulumi_standins.language.environments import BrokenEnvironmentError, Tool, find
+
+from standins.tests.project import CommandError, Project
+
+pytestmark = pytest.mark.apiserver
+
+WHERE = "import sys, pulumi\npulumi.export('prefix', sys.prefix)\n"
+
+
+def set_options(project: Project, **options: str) -> None:
+    runtime = {"name": "python", "options": options}
+    (project.folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "golden", "runtime": runtime}))
+
+
+def put_on_path(project: Project, name: str, prints: str = "") -> Path:
+    """A stand-in for a tool: it writes down how it was called, and prints something."""
+    folder = project.folder.parent / "tools"
+    folder.mkdir(exist_ok=True)
+    calls = folder / f"{name}.calls"
+    program = folder / name
+    program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\necho "{prints}"\n')
+    program.chmod(0o755)
+    project.environment["PATH"] = f"{folder}{os.pathsep}{project.environment['PATH']}"
+    return calls
+
+
+def prefix_of_a_run(project: Project) -> str:
+    project.write(WHERE)
+    project.up()
+    found: str = json.loads(project.pulumi("stack", "output", "--json"))["prefix"]
+    return found
+
+
+@pytest.mark.parametrize("by", ["option", "lock"])
+def test_uv_programs_run_in_the_environment_beside_their_lock(project: Project, by: str) -> None:
+    set_options(project, **({"toolchain": "uv"} if by == "option" else {}))
+    (project.folder / "uv.lock").write_text("version = 1\n")
+    (project.folder / ".venv").symlink_to(sys.prefix)
+    calls = put_on_path(project, "uv", "what uv says")
+    assert prefix_of_a_run(project) in (sys.prefix, str(project.folder / ".venv"))
+    assert "toolchain='uv'" in project.pulumi("about")
+    assert "what uv says" in project.pulumi("install", "--no-plugins")
+    assert calls.read_text().splitlines()[-1] == "sync"
+
+
+def test_poetry_programs_run_where_poetry_says(project: Project) -> None:
+    set_options(project, toolchain="poetry")
+    calls = put_on_path(project, "poetry", sys.prefix)
+    assert prefix_of_a_run(project) == sys.prefix
+    assert "toolchain='poetry'" in project.pulumi("about")
+    project.pulumi("install", "--no-plugins")
+    assert "install --no-ansi" in calls.read_text().splitlines()
+
+
+@pytest.mark.parametrize("by", ["option", "lock"])
+def test_dynamic_providers_run_in_the_environment_of_the_toolchain(project: Project, by: str) -> None:
+    set_options(project, **({"toolchain": "uv"} if by == "option" else {}))
+    (project.folder / "uv.lock").write_text("version = 1\n")
+    (project.folder / ".venv").symlink_to(sys.prefix)
+    project.write(
+        "from pulumi.dynamic import CreateResult, Resource, ResourceProvider\n"
+        "class Provider(ResourceProvider):\n"
+        "    def create(self, props):\n"
+        "        import sys\n"
+        "        return CreateResult('it', {'prefix': sys.prefix})\n"
+        "class It(Resource):\n"
+        "    pass\n"
+        "It(Provider(), 'it', {'prefix': None})\n"
+    )
+    project.up()
+    assert project.state()["it"]["outputs"]["prefix"] in (sys.prefix, str(project.folder / ".venv"))
+
+
+def test_a_missing_environment_says_what_to_do(project: Project) -> None:
+    set_options(project, toolchain="pip", virtualenv="gone")
+    project.write("")
+    with pytest.raises(CommandError, match="pulumi install"):
+        project.up()
+
+
+def test_install_makes_the_environment_and_shows_what_fails(project: Project) -> None:
+    """Without requirements there is nothing to download."""
+    set_options(project, toolchain="pip", virtualenv="made")
+    project.write("")
+    requirements = project.folder / "requirements.txt"
+    requirements.write_text("")
+    assert "Creating virtual environment" in project.pulumi("install")
+    assert (project.folder / "made" / "bin" / "python").exists()
+    requirements.write_text("./nothing-here\n")
+    with pytest.raises(CommandError, match="nothing-here") as failed:
+        project.pulumi("install")
+    assert "exited with 1" in failed.value.output
+
+
+def test_an_unknown_tool_is_refused(project: Project) -> None:
+    set_options(project, toolchain="rye")
+    project.write("")
+    with pytest.raises(CommandError, match="allowed are pip, uv, poetry"):
+        project.up()
+
+
+@pytest.mark.parametrize(
+    ("lock", "tool"), [("uv.lock", Tool.UV), ("poetry.lock", Tool.POETRY), ("requirements.txt", Tool.PIP)]
+)
+def test_the_lock_above_a_program_tells_the_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, tool: Tool
+) -> None:
+    (tmp_path / lock).touch()
+    program = tmp_path / "deep" / "program"
+    program.mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if tool is Tool.POETRY:
+        with pytest.raises(BrokenEnvironmentError, match="poetry, which is not on PATH"):
+            find({}, root=program, program=program)
+        return
+    found = find({}, root=program, program=program)
+    assert found.tool is tool
+    assert found.directory == (tmp_path / ".venv" if tool is Tool.UV else None)

@@ -1,0 +1,123 @@
+"""When pods and what makes them count as ready, and what is said meanwhile."""
+
+from __future__ import annotations
+
+import copy
+import time
+
+import pytest
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.objects import Kind
+
+from standins.tests.driver import CallError, Driver
+from standins.tests.samples import annotated, job, obj, pod, pod_template, workload
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
+def test_a_workload_is_ready_when_its_pods_are_and_again_after_an_update(
+    driver: Driver, namespace: str, kind: str
+) -> None:
+    extra = {"serviceName": "it"} if kind == "StatefulSet" else {}
+    wanted = workload(kind, namespace, **extra)
+    made = driver.create(wanted)
+    status = made.outputs["status"]
+    assert (status.get("readyReplicas") or status.get("numberReady")) == 1
+    wanted = copy.deepcopy(wanted)
+    wanted["spec"]["template"]["spec"]["containers"][0]["image"] = "example/app:2"
+    assert driver.plan(made, wanted).changes == {"spec.template.spec.containers[0].image": "UPDATE"}
+    made = driver.update(made, wanted)
+    status = made.outputs["status"]
+    assert (status.get("updatedReplicas") or status.get("updatedNumberScheduled")) == 1
+    assert status["observedGeneration"] == 2
+    driver.delete(made)
+
+
+def test_a_rollout_that_does_not_come_through_says_so(driver: Driver, namespace: str) -> None:
+    made = driver.create(workload("Deployment", namespace))
+    with pytest.raises(CallError, match="failed to fully initialize or become live") as stuck:
+        driver.update(made, workload("Deployment", namespace, "pull"), timeout=3)
+    reasons = list(stuck.value.partial.reasons)
+    assert any("[ImagePullBackOff]" in reason for reason in reasons), reasons
+    assert any("Attempted to roll forward to new ReplicaSet" in reason for reason in reasons), reasons
+
+
+def test_a_replication_controller_is_ready_with_its_replicas(driver: Driver, namespace: str) -> None:
+    given = obj("v1", "ReplicationController", namespace)
+    made = driver.create({**given, "spec": {"replicas": 2, "template": pod_template()}})
+    assert made.outputs["status"]["availableReplicas"] == 2
+    driver.delete(made)
+    with pytest.raises(CallError, match="timed out") as stuck:
+        driver.create(
+            {**given, "spec": {"replicas": 1, "template": pod_template("unschedulable")}}, timeout=2
+        )
+    assert "0/1 replicas available" in list(stuck.value.partial.reasons)
+
+
+def test_a_job_is_ready_when_complete(driver: Driver, namespace: str) -> None:
+    made = driver.create(job(namespace, "succeed"))
+    assert made.outputs["status"]["succeeded"] == 1
+    driver.delete(made)
+
+
+def test_a_failed_job_ends_the_wait_at_once_and_stays_in_the_state(driver: Driver, namespace: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(CallError, match="Resource 'it' was created but failed to initialize") as failed:
+        driver.create(job(namespace, "fail", backoffLimit=0), timeout=60)
+    assert time.monotonic() - began < 30
+    assert failed.value.partial.id == f"{namespace}/it"
+    assert any("BackoffLimitExceeded" in reason for reason in failed.value.partial.reasons)
+
+
+def test_a_job_that_is_not_done_is_replaced_where_the_annotation_says_so(
+    driver: Driver, namespace: str
+) -> None:
+    wanted = annotated(job(namespace, "unschedulable"), skipAwait="true", replaceUnready="true")
+    made = driver.create(wanted)
+    plan = driver.plan(made, wanted)
+    assert (plan.action, plan.deletes_first) == ("replace", True)
+    done = annotated(job(namespace, "succeed"), replaceUnready="true")
+    done["metadata"]["name"] = "done"
+    assert driver.plan(driver.create(done, name="done"), done).action == "same"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("pull", "[ImagePullBackOff] Back-off pulling image"),
+        ("crash", "[CrashLoopBackOff] back-off 10s restarting failed container"),
+        ("unschedulable", "[Unschedulable] 0/1 nodes are available: 1 Insufficient nvidia.com/gpu."),
+    ],
+)
+def test_a_pod_that_cannot_start_is_reported_as_it_happens(
+    driver: Driver, namespace: str, outcome: str, said: str
+) -> None:
+    with pytest.raises(CallError, match="'it' timed out waiting to be Ready") as failed:
+        driver.create(workload("Deployment", namespace, outcome), timeout=3)
+    assert any(line.startswith("warning: ") and said in line for line in driver.log), driver.log
+    reasons = list(failed.value.partial.reasons)
+    assert any(said in reason for reason in reasons), reasons
+    assert "Minimum number of live Pods was not attained" in reasons
+
+
+def test_the_status_line_says_what_an_init_container_waits_for(driver: Driver, namespace: str) -> None:
+    waiting = workload("Deployment", namespace)
+    waiting["spec"]["template"] = pod_template(
+        "init", initContainers=[{"name": "master", "image": "example/i:1"}]
+    )
+    with pytest.raises(CallError):
+        driver.create(waiting, timeout=3)
+    assert any("Init:0/1, waiting for master" in line for line in driver.log), driver.log
+
+
+def test_a_pod_is_ready_by_its_conditions(driver: Driver, cluster: Cluster, namespace: str) -> None:
+    made = driver.create(pod(namespace, "run"))
+    assert made.outputs["status"]["phase"] == "Running"
+    driver.delete(made)
+    with pytest.raises(ApiError, match="not found"):
+        cluster.get(Kind("", "v1", "Pod"), namespace, "it")
+    with pytest.raises(CallError, match="timed out") as stuck:
+        driver.create(pod(namespace, "crash"), timeout=2)
+    assert any("[CrashLoopBackOff]" in reason for reason in stuck.value.partial.reasons)

@@ -1,0 +1,106 @@
+"""When Services and Ingresses count as ready."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pulumi_standins.kubernetes.awaiting import network
+from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+
+from standins.tests.driver import CallError, Driver, Object
+from standins.tests.samples import obj, pod, service
+
+pytestmark = pytest.mark.apiserver
+
+ADDRESS = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
+
+
+def give_address(cluster: Cluster, path: str, *, after: float) -> None:
+    """What a cloud's controller or an ingress controller does, some seconds later."""
+
+    def give() -> None:
+        cluster.transport.request("PATCH", f"{path}/status", body=ADDRESS, content_type=MERGE_PATCH)
+
+    threading.Timer(after, give).start()
+
+
+def test_a_service_is_ready_with_endpoints(driver: Driver, namespace: str) -> None:
+    running = driver.create(pod(namespace, "run"), name="pod")
+    made = driver.create(service(namespace))
+    assert "Service initialization complete" in driver.log
+    driver.delete(made)
+    driver.delete(running)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"clusterIP": "None"}, {"type": "ExternalName", "externalName": "example.com"}]
+)
+def test_services_that_direct_no_traffic_wait_for_nothing(
+    driver: Driver, namespace: str, spec: dict[str, str]
+) -> None:
+    driver.delete(driver.create(service(namespace, "nobody", **spec), timeout=2))
+
+
+def test_a_service_without_pods_says_so(driver: Driver, namespace: str) -> None:
+    with pytest.raises(CallError) as failed:
+        driver.create(service(namespace, "nobody"), timeout=2)
+    assert any("Service does not target any Pods" in reason for reason in failed.value.partial.reasons)
+
+
+def test_a_load_balancer_needs_an_address(driver: Driver, cluster: Cluster, namespace: str) -> None:
+    running = driver.create(pod(namespace, "run"), name="pod")
+    balanced = service(namespace, type="LoadBalancer")
+    with pytest.raises(CallError) as failed:
+        driver.create(balanced, timeout=4)
+    assert "[2/3] Attempting to allocate IP address to Service" in driver.log
+    assert any("was not allocated an IP address" in reason for reason in failed.value.partial.reasons)
+    other = {**balanced, "metadata": {"name": "other", "namespace": namespace}}
+    give_address(cluster, f"/api/v1/namespaces/{namespace}/services/other", after=1)
+    made = driver.create(other)
+    assert made.outputs["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1"
+    driver.delete(made)
+    driver.delete(running)
+
+
+def ingress(namespace: str, backend: str) -> Object:
+    path = {"path": "/x", "pathType": "Prefix"}
+    path["backend"] = {"service": {"name": backend, "port": {"number": 80}}}  # type: ignore[assignment]
+    rule = {"host": "example.com", "http": {"paths": [path]}}
+    return obj("networking.k8s.io/v1", "Ingress", namespace, spec={"rules": [rule]})
+
+
+@pytest.mark.parametrize("spec", [{}, {"type": "ExternalName", "externalName": "example.com"}])
+def test_an_ingress_is_ready_with_an_address_and_a_service(
+    driver: Driver, cluster: Cluster, namespace: str, spec: dict[str, str]
+) -> None:
+    cluster.create(service(namespace, "nobody", **spec))
+    give_address(cluster, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=1)
+    made = driver.create(ingress(namespace, "it"))
+    assert made.outputs["status"] == ADDRESS["status"]
+    assert "Ingress initialization complete" in driver.log
+    assert not [line for line in driver.log if "No matching service" in line]
+    assert driver.read(made) is not None
+    driver.delete(made)
+
+
+def test_an_ingress_says_what_it_lacks(driver: Driver, namespace: str) -> None:
+    with pytest.raises(CallError, match="timed out") as failed:
+        driver.create(ingress(namespace, "nobody"), timeout=2)
+    assert "[1/3] Finding a matching service for each Ingress path" in driver.log
+    reasons = list(failed.value.partial.reasons)
+    assert "Ingress has at least one rule with an unavailable target endpoint." in reasons
+    assert any("loadBalancer field was not updated" in reason for reason in reasons)
+    assert any('"example.com/x" -> "nobody"' in reason for reason in reasons)
+
+
+def test_an_ingress_whose_service_does_not_come_is_warned_of_and_goes_on(
+    driver: Driver, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the real plugin after 60 seconds, or 10 after the last change of any endpoints; here after 2."""
+    monkeypatch.setattr(network, "_NO_ENDPOINTS", 2.0)
+    give_address(cluster, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=0.5)
+    made = driver.create(ingress(namespace, "nobody"))
+    warning = 'warning: No matching service found for ingress rule: "example.com/x" -> "nobody"'
+    assert warning in driver.log
+    driver.delete(made)

@@ -1,0 +1,105 @@
+"""Images, and the operator's manifests: the published ones where they can be had, else our own builds."""
+
+from __future__ import annotations
+
+import subprocess
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+from toolchain.images import base, control_plane, node, scratch
+from toolchain.machine.engine import Engine, restricted
+from toolchain.operating.environment import full
+from toolchain.parallel import Jobs
+from toolchain.paths import LOGS, cache
+from toolchain.steps import step
+from toolchain.tools import build, go_modules, unavailable
+
+# The image that kind published for the Kubernetes minor version that tools/kubernetes pins.
+PUBLISHED_NODE = (
+    "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
+)
+_REFUSAL = "published-images"
+ANSWER_S = 20
+_BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
+
+
+def all_built() -> bool:
+    """Whether every module that the images need has been built before."""
+    return all(build.built(go_modules.load(name)) for name in _BUILT)
+
+
+def published(engine: Engine) -> bool:
+    """Whether the engine has the published node image or reaches the registry that has it."""
+    if _docker(engine, "image", "inspect", PUBLISHED_NODE):
+        return True
+    if unavailable.refused(_REFUSAL):
+        return False
+    with step("asking for published images") as progress:
+        if _docker(engine, "manifest", "inspect", PUBLISHED_NODE):
+            return True
+        progress.note("none can be had here; they are built")
+    unavailable.remember_refusal(_REFUSAL)
+    return False
+
+
+def _docker(engine: Engine, *arguments: str) -> bool:
+    cmd = [engine.docker, *arguments]
+    try:
+        done = subprocess.run(cmd, env=full(engine.env), capture_output=True, timeout=ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
+    """Build what cannot be pulled; returns the variables that tell the program of it."""
+    if published(engine):
+        return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
+    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in _BUILT}
+    systems = {
+        system.name: jobs.start(partial(_base, engine, system))
+        for system in (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)
+    }
+    small = jobs.start(lambda: _small(engine, programs))
+    for system in (node.DEBIAN, control_plane.PROXY):
+        systems[system.name].result()
+    return {
+        "TRAINSTACK_NODE_IMAGE": _node(engine, programs),
+        "TRAINSTACK_CPU_BASE": systems[base.TRAINER_CPU.name].result(),
+        **small.result(),
+    }
+
+
+def _base(engine: Engine, system: base.RootFileSystem) -> str:
+    if engine.has_image(system.image):
+        return system.image
+    with step(f"Debian {system.suite} for {system.name}"):
+        return base.ensure(engine, system, LOGS / f"{system.name}.log")
+
+
+def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
+    log = LOGS / "images.log"
+    operator = go_modules.load("training-operator")
+    manifests = build.source(operator, "github.com/kubeflow/training-operator", "manifests")
+    return {
+        "TRAINSTACK_INIT_IMAGE": scratch.init(engine, cache() / "debian", log),
+        "TRAINSTACK_REGISTRY_IMAGE": scratch.registry(
+            engine, programs["registry"].result() / "registry", log
+        ),
+        "TRAINSTACK_OPERATOR_IMAGE": scratch.operator(
+            engine, programs["training-operator"].result() / "training-operator.v1", log
+        ),
+        "TRAINSTACK_OPERATOR_OVERLAY": str(manifests / "overlays" / "standalone"),
+    }
+
+
+def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
+    kubernetes = programs["kubernetes"].result()
+    parts = {path.name: path for path in kubernetes.iterdir()}
+    parts["etcd"] = programs["etcd"].result() / "etcd"
+    parts["coredns"] = programs["coredns"].result() / "coredns"
+    parts["pause"] = scratch.debian_program("catatonit", "usr/bin/catatonit", cache() / "debian")
+    files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
+    with step("node image") as progress:
+        return node.ensure(engine, parts, files, restricted.detected(), LOGS / "node-image.log", progress)

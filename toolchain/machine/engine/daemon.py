@@ -1,0 +1,151 @@
+"""Our own dockerd: Debian's, with data, socket and configuration apart from any other engine's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from toolchain.machine.engine import network, restricted
+from toolchain.steps import SetupError
+
+HOME = Path("/var/lib/trainstack")
+DATA = HOME / "docker"
+CONFIG = HOME / "daemon.json"
+LOG = HOME / "dockerd.log"
+RUN = Path("/run/trainstack")
+SOCKET = RUN / "docker.sock"
+PIDFILE = RUN / "docker.pid"
+HOST = f"unix://{SOCKET}"
+
+START_S = 60
+STOP_S = 60
+
+
+def configuration(restricted_host: bool) -> dict[str, object]:
+    """dockerd's daemon.json as data."""
+    settings: dict[str, object] = {
+        "data-root": str(DATA),
+        "exec-root": str(RUN / "docker"),
+        "pidfile": str(PIDFILE),
+        "hosts": [HOST],
+    }
+    if restricted_host:
+        settings |= {
+            "default-cgroupns-mode": "private",
+            "oom-score-adjust": 0,
+            "default-runtime": "fitted",
+            "runtimes": {"fitted": {"path": str(restricted.RUNTIME)}},
+        }
+    return settings
+
+
+def pid() -> int | None:
+    """Process id of our running dockerd; None when there is none, whatever a stale pid file says."""
+    try:
+        number = int(PIDFILE.read_text())
+    except (OSError, ValueError):
+        return None
+    return number if _runs(number) else None
+
+
+def _runs(number: int) -> bool:
+    """Whether that process is a dockerd of ours; one that has ended and that its parent has not reaped is not."""
+    try:
+        command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return str(CONFIG).encode() in command
+
+
+def start() -> None:
+    """Start dockerd and wait until its socket is there. Raises SetupError with the end of its log."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    RUN.mkdir(parents=True, exist_ok=True)
+    if pid() is None:
+        SOCKET.unlink(missing_ok=True)
+        PIDFILE.unlink(missing_ok=True)
+        _forget_dead_containerd()
+        is_restricted = restricted.detected()
+        if is_restricted:
+            restricted.install()
+        CONFIG.write_text(json.dumps(configuration(is_restricted), indent=2))
+        network.remember(HOME / "network.json")
+        with LOG.open("wb") as log:
+            subprocess.Popen(
+                ["dockerd", "--config-file", str(CONFIG)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    _wait_for_socket()
+
+
+def _forget_dead_containerd() -> None:
+    """Remove the pid file of a killed containerd.
+
+    dockerd takes any process of that number for a containerd to wait for, even one that has ended and that
+    nobody has reaped, and gives up.
+    """
+    file = RUN / "docker" / "containerd" / "containerd.pid"
+    try:
+        command = Path(f"/proc/{int(file.read_text())}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        command = b""
+    if b"containerd" not in command:
+        file.unlink(missing_ok=True)
+
+
+def _wait_for_socket() -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if SOCKET.exists() and "API listen on" in LOG.read_text(errors="replace"):
+            return
+        time.sleep(0.1)
+    tail = "\n".join(f"  | {line}" for line in LOG.read_text(errors="replace").splitlines()[-15:])
+    raise SetupError(f"dockerd did not come up within {START_S} s\n{tail}", f"see {LOG}")
+
+
+def stop() -> None:
+    """End our dockerd, then take away the bridges and packet filter rules it leaves."""
+    if number := pid():
+        os.kill(number, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while _runs(number) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if _runs(number):
+            raise SetupError(f"dockerd (process {number}) does not end", f"see {LOG}")
+    sweep()
+
+
+def sweep() -> None:
+    """Remove what a dockerd of ours that no longer runs has left: bridges, rules, run folder.
+
+    Does nothing where our engine never ran since the machine's start.
+    """
+    if not RUN.exists() or pid() is not None:
+        return
+    network.forget(HOME / "network.json")
+    _unmount_below(RUN, DATA)
+    shutil.rmtree(RUN, ignore_errors=True)
+
+
+def _unmount_below(*folders: Path) -> None:
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in sorted(mounted, reverse=True):
+        if any(Path(point).is_relative_to(folder) for folder in folders):
+            subprocess.run(["umount", "--lazy", point], check=False)
+
+
+def remove_data() -> None:
+    """Delete images, volumes and containers of our engine."""
+    if pid() is not None:
+        raise SetupError("our container engine still runs", "run `make down` first")
+    shutil.rmtree(DATA, ignore_errors=True)
+    for leftover in (CONFIG, LOG, HOME / "network.json", restricted.RUNTIME):
+        leftover.unlink(missing_ok=True)

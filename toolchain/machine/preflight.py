@@ -1,0 +1,64 @@
+"""What has to be so before any work starts, checked in less than a second."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolchain.machine.engine import daemon, lifecycle
+from toolchain.paths import ROOT, cache
+from toolchain.steps import SetupError
+from toolchain.tools import build
+
+PYTHON_NEEDED = (3, 11)
+MARGIN = 1.2
+GIB = 2**30
+
+# Peak need, measured on a bare machine (docs/timings.md): Go's module and build caches, the tools, the images.
+BUILD_BYTES = 13 * GIB
+ENGINE_BYTES = 9 * GIB
+# A cluster, the trainer image and the registry's copy of it, with everything else there already.
+RUN_BYTES = 4 * GIB
+
+
+def check(*, builds: bool) -> None:
+    """Raise SetupError for the first thing missing. `builds`: some tool has to be built."""
+    if sys.version_info < PYTHON_NEEDED:
+        raise SetupError(f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
+    if builds:
+        build.check_go()
+    if lifecycle.find() is None:
+        lifecycle.may_install()
+    check_space(needs(builds=builds))
+
+
+def needs(*, builds: bool) -> list[tuple[Path, int]]:
+    """Folders that will grow, and by how many bytes."""
+    grows = [(ROOT, RUN_BYTES // 4)]
+    if builds:
+        grows.append((cache(), BUILD_BYTES))
+    if os.geteuid() == 0:
+        grows.append((daemon.DATA, ENGINE_BYTES if builds else RUN_BYTES))
+    return grows
+
+
+def check_space(grows: Iterable[tuple[Path, int]]) -> None:
+    """Raise SetupError where a disk has less room than all that grows on it, plus a margin of 20%."""
+    need: dict[int, int] = {}
+    place: dict[int, Path] = {}
+    for folder, size in grows:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        disk = there.stat().st_dev
+        need[disk] = need.get(disk, 0) + size
+        place.setdefault(disk, there)
+    for disk, size in need.items():
+        free = shutil.disk_usage(place[disk]).free
+        if free < size * MARGIN:
+            raise SetupError(
+                f"{free / GIB:.1f} GiB are free on the disk of {place[disk]}, "
+                f"and {size * MARGIN / GIB:.1f} GiB are needed",
+                "free some space there, or set XDG_CACHE_HOME to a folder on a larger disk",
+            )

@@ -1,0 +1,155 @@
+"""Pulumi's backend: by default files inside the project folder; and the salt that must not reach git."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolchain.operating import user_backend
+from toolchain.operating.environment import write_whole
+from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STACKS, STATE
+from toolchain.steps import SetupError, run
+
+SALT = LOCAL / "salt"
+FILTER = "trainstack-salt"
+# Pulumi writes the salt of the clone's own passphrase into the stack file. Git never sees that line, unless
+# the file also holds values encrypted with it: those would be lost without their salt.
+CLEAN = """awk '{line[NR] = $0} /^ +secure:/ {keep = 1} \
+END {for (i = 1; i <= NR; i++) if (keep || line[i] !~ /^encryptionsalt:/) print line[i]}'"""
+_SALT_LINE = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
+
+
+def stacks() -> list[str]:
+    """Names of the stacks that have a file."""
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
+
+
+def check_stack(stack: str) -> None:
+    """Raise SetupError, naming the stacks there are, for one that has no file."""
+    if stack not in stacks():
+        raise SetupError(
+            f"there is no stack {stack!r} (no {STACKS.name}/Pulumi.{stack}.yaml)",
+            f"use one of: {', '.join(stacks()) or 'none is there yet'}",
+        )
+
+
+def prepare(stack: str, variables: Mapping[str, str]) -> None:
+    """Make what the backend lacks on first use, and select `stack`. Leaves git's view unchanged.
+
+    Of our own backend that is its folder, the passphrase and the salt; of the user's only the stack and its salt.
+    """
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    if not user_backend.backend():
+        STATE.mkdir(parents=True, exist_ok=True)
+        _passphrase()
+    _hide_salt_from_git()
+    _take_strange_salt(file)
+    if not user_backend.backend() or user_backend.encrypts_with_passphrase(stack):
+        _give_salt(file, variables)
+    _pulumi(variables, ROOT, "stack", "select", "--create", "--non-interactive", stack)
+    tell_git_of_new_size(file)
+
+
+def _pulumi(variables: Mapping[str, str], folder: Path, *arguments: str) -> None:
+    pulumi = shutil.which("pulumi", path=variables["PATH"]) or "pulumi"
+    cmd: list[str | Path] = [pulumi, *arguments]
+    run(cmd, log=LOGS / "pulumi.log", cwd=folder, env=variables, unset=user_backend.unwanted())
+
+
+def _passphrase() -> None:
+    if PASSPHRASE.exists():
+        return
+    # A salt belongs to its passphrase: with a new one, every old salt is of no use.
+    SALT.unlink(missing_ok=True)
+    for stack in stacks():
+        without_salt(STACKS / f"Pulumi.{stack}.yaml")
+    write_whole(PASSPHRASE, secrets.token_urlsafe(32) + "\n", mode=0o600)
+
+
+def without_salt(file: Path) -> None:
+    """Take the salt out of a stack file that holds nothing encrypted with it."""
+    text = file.read_text()
+    if _SALT_LINE.search(text) and "secure:" not in text:
+        file.write_text(_SALT_LINE.sub("", text))
+
+
+def _take_strange_salt(file: Path) -> None:
+    """Take out the salt of a passphrase that is not in use: of the user's on our backend, of ours on the user's."""
+    found = _SALT_LINE.search(file.read_text())
+    if not found:
+        return
+    ours = SALT.exists() and found[0].strip() == SALT.read_text().strip()
+    if ours == bool(user_backend.backend()):
+        without_salt(file)
+
+
+def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
+    """Append the salt ourselves: Pulumi would add it too, and reformat the rest of the file."""
+    text = file.read_text()
+    if _SALT_LINE.search(text):
+        return
+    if user_backend.backend():
+        salt = _fresh_salt(variables)
+    else:
+        if not SALT.exists():
+            write_whole(SALT, _fresh_salt(variables))
+        salt = SALT.read_text()
+    write_whole(file, text.rstrip("\n") + "\n" + salt)
+
+
+def _fresh_salt(variables: Mapping[str, str]) -> str:
+    """The line that Pulumi writes for the passphrase, taken from a project that is thrown away."""
+    with tempfile.TemporaryDirectory(prefix="trainstack-salt-") as name:
+        place = Path(name)
+        (place / "state").mkdir()
+        (place / "Pulumi.yaml").write_text("name: salt\nruntime: python\n")
+        apart = {**variables, "PULUMI_BACKEND_URL": f"file://{place / 'state'}"}
+        _pulumi(apart, place, "stack", "init", "--non-interactive", "salt")
+        made = place / "Pulumi.salt.yaml"
+        found = _SALT_LINE.search(made.read_text()) if made.exists() else None
+    if not found:
+        raise SetupError("pulumi made no encryption salt", f"see {LOGS / 'pulumi.log'}")
+    return found[0]
+
+
+def _hide_salt_from_git() -> None:
+    """Set the filter that .gitattributes names, in this clone only; a folder without git needs none."""
+    if not _in_git():
+        return
+    for key, value in ((f"filter.{FILTER}.clean", CLEAN), (f"filter.{FILTER}.smudge", "cat")):
+        if _git("config", "--local", "--get", key).rstrip("\n") != value:
+            _git("config", "--local", key, value)
+
+
+def tell_git_of_new_size(file: Path) -> None:
+    """Let the index note the file's size with the salt in it.
+
+    Git takes a file of another size for changed before it asks any filter. Where the filtered content is what
+    the index holds already, adding the file notes its size and stages nothing; with edits of the user's it is
+    left alone.
+    """
+    if not _in_git():
+        return
+    name = str(file.relative_to(ROOT))
+    filtered = _git("hash-object", "--path", name, name).strip()
+    if f" {filtered} 0\t" in _git("ls-files", "--stage", "--", name):
+        _git("add", "--", name)
+
+
+def _in_git() -> bool:
+    return (ROOT / ".git").exists() and shutil.which("git") is not None
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def forget_filter() -> None:
+    """Take our filter out of the clone's configuration."""
+    if _in_git():
+        _git("config", "--local", "--remove-section", f"filter.{FILTER}")

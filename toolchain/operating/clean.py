@@ -1,0 +1,51 @@
+"""`make clean`: what this machine got from us goes; what the user made stays."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from toolchain import setup
+from toolchain.machine import engine
+from toolchain.operating import backend, recovery, up, user_backend
+from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
+from toolchain.steps import SetupError, say, step
+from toolchain.tools import go_caches
+
+CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
+
+
+def clean() -> None:
+    """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use.
+
+    The state in a backend of the user's is not this clone's: it stays as it is.
+    """
+    user_backend.forget_backend()
+    standing = [stack for stack in backend.stacks() if recovery.has_resources(recovery.deployment(stack))]
+    for stack in standing:
+        up.down(stack)
+    with setup.alone():
+        if not engine.stop():
+            raise SetupError(
+                "containers still run in the engine that we started",
+                "run `make down` in the project folder that they belong to",
+            )
+        with step("container engine, its images and packages"):
+            engine.remove()
+        for stack in backend.stacks():
+            file = STACKS / f"Pulumi.{stack}.yaml"
+            backend.without_salt(file)
+            backend.tell_git_of_new_size(file)
+        go_caches.clean()
+        for folder in (cache(), VENV, *(ROOT / name for name in CACHES), *ROOT.glob("*.egg-info"), LOCAL):
+            _remove(folder)
+    backend.forget_filter()
+    for kept in (MODELS, DATA):
+        if kept.exists():
+            say(f"kept: {kept}")
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        say(f"removing {folder}")
+        shutil.rmtree(folder)

@@ -1,0 +1,110 @@
+"""The environment that set-up hands to Pulumi, the program, the tests and the user's shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from toolchain.operating import user_backend
+from toolchain.paths import KUBECONFIGS, LINKS, LOCAL, STACKS, VENV
+from toolchain.tools.installed import user_path
+
+SAVED = LOCAL / "env.json"
+
+_CLUSTER_BLOCK = re.compile(r"^ {2}trainstack:cluster:\n((?: {3,}.*\n|\s*\n)*)", re.MULTILINE)
+
+
+def local(found: Mapping[str, str]) -> dict[str, str]:
+    """All variables but PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is kept."""
+    return {**user_backend.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **found}
+
+
+def save(found: Mapping[str, str]) -> None:
+    """Keep what set-up found for `make env`."""
+    LOCAL.mkdir(exist_ok=True)
+    write_whole(SAVED, json.dumps(dict(found), indent=2))
+
+
+def saved() -> dict[str, str] | None:
+    """What the last set-up found; None when there was none or what it found is gone."""
+    try:
+        found = json.loads(SAVED.read_text())
+    except (OSError, ValueError):
+        return None
+    links_good = LINKS.is_dir() and all(link.exists() for link in LINKS.iterdir())
+    return found if links_good and (VENV / "bin").is_dir() else None
+
+
+def path() -> str:
+    """PATH with our links and the virtual environment in front of the user's own folders."""
+    return os.pathsep.join([str(LINKS), str(VENV / "bin"), user_path()])
+
+
+def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
+    """The variables for work on `stack`, PATH and KUBECONFIG included."""
+    variables = {"PATH": path(), **local(found)}
+    if name := cluster(stack):
+        variables["KUBECONFIG"] = str(KUBECONFIGS / f"{name}.yaml")
+    return variables
+
+
+def full(variables: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with `variables` over it, for a child."""
+    unwanted = user_backend.unwanted()
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
+    return {**kept, **variables}
+
+
+def exports(variables: Mapping[str, str]) -> str:
+    """Shell lines for `eval`."""
+    lines = [f"unset {name}" for name in user_backend.unwanted() if name in os.environ]
+    return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in variables.items())])
+
+
+def cluster(stack: str) -> str | None:
+    """Name of the cluster that `stack` makes; None when it uses a kubeconfig of the user's.
+
+    Read by pattern: there is no YAML parser before the virtual environment exists.
+    """
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    if not file.exists():
+        return None
+    text = file.read_text()
+    block = _CLUSTER_BLOCK.search(text)
+    section = block[1] if block else ""
+    if re.search(r"^ +(?:kind|provider): ['\"]?existing", section, re.MULTILINE):
+        return None
+    named = re.search(r"^ +name: ['\"]?([\w.-]+)", section, re.MULTILINE)
+    return named[1] if named else f"trainstack-{stack}"
+
+
+def link(programs: Iterable[tuple[str, Path]]) -> None:
+    """Make LINKS hold exactly these programs, so that nothing else shadows the user's own tools."""
+    LINKS.mkdir(parents=True, exist_ok=True)
+    wanted = dict(programs)
+    for old in LINKS.iterdir():
+        if old.name not in wanted:
+            old.unlink()
+    for name, program in wanted.items():
+        place = LINKS / name
+        if place.is_symlink() and place.readlink() == program:
+            continue
+        fresh = LINKS / f".{name}.{os.getpid()}"
+        fresh.symlink_to(program)
+        fresh.replace(place)
+
+
+def write_whole(target: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file that is never seen half written."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    Path(name).chmod(mode)
+    Path(name).replace(target)

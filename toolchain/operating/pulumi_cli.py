@@ -1,0 +1,129 @@
+"""Runs Pulumi: its lines as they come, Ctrl-C handed on exactly once, and no orphan when we are killed."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from toolchain.operating.environment import full
+from toolchain.paths import ROOT
+from toolchain.steps import SetupError
+
+PARENT = "TRAINSTACK_PARENT"
+"""Variable that tells the process that started a pulumi, for one that outlives it."""
+
+PATIENCE_S = 10.0
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with_parent(number: int) -> None:
+    """Let the kernel send this process signal `number` when its parent ends, killed or not."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _interrupt_with_parent() -> None:
+    # A Pulumi that outlives a killed `make up` would hold the stack's lock until its work is done.
+    end_with_parent(signal.SIGINT)
+
+
+def program(variables: Mapping[str, str]) -> str:
+    """The pulumi that `variables` put on PATH. Raises SetupError where there is none."""
+    found = shutil.which("pulumi", path=variables["PATH"])
+    if not found:
+        raise SetupError("pulumi is not set up yet", "make up")
+    return found
+
+
+def stream(variables: Mapping[str, str], *arguments: str) -> int:
+    """Run `pulumi <arguments>`, its output to ours line by line; returns its exit status.
+
+    Ctrl-C asks it to finish what it has begun, as on a terminal. A wait for a job cannot be cancelled, so after
+    PATIENCE_S it is told to leave that, and then killed: the next run takes up what is left.
+    """
+    # In a session of its own: from the terminal, Ctrl-C would reach it twice.
+    child = subprocess.Popen(
+        [program(variables), *arguments],
+        cwd=ROOT,
+        env={**full(variables), PARENT: str(os.getpid())},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=_interrupt_with_parent,
+    )
+    assert child.stdout
+    with _handing_on(child):
+        for line in child.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        return child.wait()
+
+
+@contextmanager
+def _handing_on(child: subprocess.Popen[str]) -> Iterator[None]:
+    interrupted = False
+    timers = [
+        threading.Timer(PATIENCE_S, child.send_signal, [signal.SIGINT]),
+        threading.Timer(2 * PATIENCE_S, child.kill),
+    ]
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        if not interrupted:
+            for timer in timers:
+                timer.start()
+        interrupted = True
+        child.send_signal(signal.SIGINT)
+
+    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def outputs(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
+    """The stack's outputs; secrets are masked. Raises SetupError with Pulumi's own words."""
+    found: dict[str, Any] = json.loads(_output(variables, "stack", "output", "--json", "--stack", stack))
+    return found
+
+
+def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
+    """What the backend holds of `stack`, whichever backend it is. Raises SetupError with Pulumi's own words."""
+    exported = json.loads(_output(variables, "stack", "export", "--stack", stack))
+    found: dict[str, Any] = exported.get("deployment") or {}
+    return found
+
+
+def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Export the stack's deployment, let `edit` change it, import it. Raises SetupError."""
+    exported = json.loads(_output(variables, "stack", "export", "--stack", stack))
+    edit(exported["deployment"])
+    _output(variables, "stack", "import", "--stack", stack, stdin=json.dumps(exported))
+
+
+def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> str:
+    cmd = [program(variables), *arguments, "--non-interactive"]
+    done = subprocess.run(cmd, cwd=ROOT, env=full(variables), input=stdin, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,135 @@
+"""What a Pulumi that was killed leaves behind in our file backend: its lock and its pending operations.
+
+Of a backend of the user's we touch no lock, and ask Pulumi for the state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolchain.operating.pulumi_cli import PARENT
+from toolchain.paths import STATE
+from toolchain.steps import SetupError, step
+
+PROJECT = "trainstack"
+WAIT_S = 120.0
+ORPHAN_S = 5.0
+_LOCKS = STATE / ".pulumi" / "locks" / "organization" / PROJECT
+_STACKS = STATE / ".pulumi" / "stacks" / PROJECT
+
+
+@dataclass(frozen=True)
+class Lock:
+    """One lock file: which process on which host works on the stack."""
+
+    file: Path
+    pid: int
+    host: str
+
+    @property
+    def dead(self) -> bool:
+        """Whether its process is gone. Of another host's processes we know nothing, so those count as alive."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            name, _, rest = Path(f"/proc/{self.pid}/stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            return True
+        # State Z: ended, and its new parent has not asked how.
+        return name != "pulumi" or rest.split()[0] == "Z"
+
+    @property
+    def orphan(self) -> bool:
+        """Whether it is a pulumi of a `make up` that was killed."""
+        try:
+            variables = Path(f"/proc/{self.pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            return False
+        parents = [value for name, _, value in (each.partition("=") for each in variables) if name == PARENT]
+        return bool(parents) and not _is_toolchain(parents[0])
+
+
+def _is_toolchain(pid: str) -> bool:
+    try:
+        return b"toolchain" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def locks(stack: str) -> list[Lock]:
+    """The locks on `stack` now. A file that a crash left unreadable belongs to nobody: process 0."""
+    found = []
+    for file in sorted((_LOCKS / stack).glob("*.json")):
+        try:
+            told = json.loads(file.read_text())
+            found.append(Lock(file, int(told["pid"]), str(told["hostname"])))
+        except FileNotFoundError:
+            continue
+        except (ValueError, KeyError, TypeError):
+            found.append(Lock(file, 0, socket.gethostname()))
+    return found
+
+
+def release(stack: str) -> None:
+    """Remove the locks of dead processes, end an orphan of ours, wait for anybody else's.
+
+    Raises SetupError if that one does not end within WAIT_S seconds.
+    """
+    for lock in locks(stack):
+        if not lock.dead:
+            with step(f"waiting for process {lock.pid} on {lock.host}, which works on stack {stack}"):
+                _end(lock) if lock.orphan else _wait(lock, WAIT_S)
+        lock.file.unlink(missing_ok=True)
+
+
+def _end(lock: Lock) -> None:
+    # To pulumi, one interrupt says: begin nothing more; another one: leave what is under way.
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.kill(lock.pid, number)
+        if _gone(lock, ORPHAN_S):
+            return
+
+
+def _wait(lock: Lock, seconds: float) -> None:
+    if not _gone(lock, seconds):
+        fix = f"wait until it has ended, or end it; if it is gone, remove {lock.file}"
+        raise SetupError(f"pulumi (process {lock.pid} on {lock.host}) still works on the stack", fix)
+
+
+def _gone(lock: Lock, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while lock.file.exists() and not lock.dead:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def has_pending(deployment: Mapping[str, Any]) -> bool:
+    """Whether a killed run left operations whose outcome nobody knows."""
+    return bool(deployment.get("pending_operations"))
+
+
+def has_resources(deployment: Mapping[str, Any]) -> bool:
+    """Whether there is anything to take down."""
+    return bool(deployment.get("resources")) or has_pending(deployment)
+
+
+def deployment(stack: str) -> dict[str, Any]:
+    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up."""
+    try:
+        state = json.loads((_STACKS / f"{stack}.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    latest: dict[str, Any] = (state.get("checkpoint") or {}).get("latest") or {}
+    return latest

@@ -1,0 +1,86 @@
+"""Pulumi's backend and passphrase: whose they are, this clone's or the user's own.
+
+`make env` exports this clone's. Whoever has set PULUMI_BACKEND_URL to something else has a backend of their own, and
+nothing of ours is put in its place, nor encrypted with a passphrase that `make clean` removes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote
+
+from toolchain.paths import PASSPHRASE, ROOT, STACKS, STATE
+from toolchain.steps import SetupError
+
+BACKEND = "PULUMI_BACKEND_URL"
+PHRASE = "PULUMI_CONFIG_PASSPHRASE"
+PHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"
+CLONE = "TRAINSTACK_CLONE"
+"""Names the clone whose `make env` has set a shell up: its backend and passphrase are not the user's."""
+
+# A service keeps secrets itself; so does what the stack file names, unless that is a passphrase again.
+_SERVICES = ("https://", "http://")
+_PROVIDER = re.compile(r"^secretsprovider: *['\"]?(?!passphrase)\w", re.MULTILINE)
+
+
+def backend() -> str | None:
+    """URL of the user's own backend; None where this clone's is to be used."""
+    url = os.environ.get(BACKEND)
+    return url if url and url not in {_url(clone) for clone in _clones()} else None
+
+
+def forget_backend() -> None:
+    """Go on with this clone's own backend, whatever the user's shell says."""
+    if backend():
+        del os.environ[BACKEND]
+
+
+def passphrase() -> bool:
+    """Whether the user's shell has a passphrase, or the file of one, that is not a clone's."""
+    file = os.environ.get(PHRASE_FILE)
+    clones = {str(clone / PASSPHRASE.relative_to(ROOT)) for clone in _clones()}
+    return PHRASE in os.environ or bool(file and file not in clones)
+
+
+def variables() -> dict[str, str]:
+    """What a shell has to export for this clone's own backend; nothing for the user's."""
+    if backend():
+        return {}
+    return {BACKEND: _url(ROOT), PHRASE_FILE: str(PASSPHRASE), CLONE: str(ROOT)}
+
+
+def unwanted() -> list[str]:
+    """Variables of this process that would lead Pulumi astray."""
+    if not backend():
+        return [PHRASE]  # it would win over the passphrase file
+    return [] if passphrase() else [PHRASE_FILE]
+
+
+def encrypts_with_passphrase(stack: str) -> bool:
+    """Whether what the user's own backend keeps of `stack` is encrypted with a passphrase."""
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    return not (backend() or "").startswith(_SERVICES) and not _PROVIDER.search(file.read_text())
+
+
+def check(stack: str) -> None:
+    """Raise SetupError for a backend of the user's that wants a passphrase and was given none."""
+    url = backend()
+    if url and encrypts_with_passphrase(stack) and not passphrase():
+        raise SetupError(
+            f"{BACKEND} names a backend of your own ({url.partition(':')[0]}:…), "
+            "and the shell has no passphrase for it",
+            f"export {PHRASE_FILE}=<a file that everybody on the stack has>, "
+            f"or `unset {BACKEND}` to use this clone's own",
+        )
+
+
+def _clones() -> list[Path]:
+    named = os.environ.get(CLONE)
+    return [ROOT, *([Path(named)] if named else [])]
+
+
+def _url(clone: Path) -> str:
+    # Without `metadata=skip` Pulumi writes a second file beside every checkpoint, a tenth of the time of an update.
+    return f"file://{quote(str(clone / STATE.relative_to(ROOT)))}?metadata=skip"

@@ -1,0 +1,28 @@
+"""Where things lie: one list, so that `clean` knows what it may remove."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOL_MODULES = ROOT / "toolchain" / "tools" / "go"
+STANDINS = ROOT / "standins" / "pulumi_standins" / "bin"
+
+LOCAL = ROOT / ".trainstack"
+LOGS = LOCAL / "logs"
+LINKS = LOCAL / "bin"
+STATE = LOCAL / "state"
+PASSPHRASE = LOCAL / "passphrase"
+KUBECONFIGS = LOCAL / "kubeconfig"
+CLUSTERS = LOCAL / "clusters"
+STACKS = ROOT / "stacks"
+MODELS = ROOT / "models"
+DATA = ROOT / "data"
+VENV = ROOT / ".venv"
+
+
+def cache() -> Path:
+    """The per-user cache: built tools, base file systems, answers worth keeping for a day."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "trainstack"

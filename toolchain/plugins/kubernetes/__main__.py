@@ -1,8 +1,0 @@
-"""Entry point of `pulumi-resource-kubernetes`."""
-
-from __future__ import annotations
-
-from toolchain.plugins import protocol, serving
-from toolchain.plugins.kubernetes.provider import Provider
-
-serving.serve(Provider, protocol.provider_pb2_grpc.add_ResourceProviderServicer_to_server, threads=512)

@@ -1,0 +1,148 @@
+"""Builds tools from their Go modules into the per-user cache.
+
+A build lands in a temporary sibling folder and is renamed, so what the cache holds is whole;
+a lock per module keeps two runs from building the same thing twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain.paths import LOGS, TOOL_MODULES, cache
+from toolchain.steps import SetupError, run, step
+from toolchain.tools import go_caches
+from toolchain.tools.go_modules import BINARY_NAMES, Module
+
+GO_NEEDED = (1, 25)
+
+# One compiler run keeps every core busy; two of them only double the memory.
+_compiler = threading.Lock()
+
+
+def built(module: Module, *binaries: str) -> Path | None:
+    """The `bin` folder of an earlier build that holds `binaries` (all of the module's when none is named)."""
+    for packages in {module.packages, module.only(*binaries) if binaries else module.packages}:
+        folder = cache() / "tools" / module.folder(packages) / "bin"
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def build(module: Module, *binaries: str) -> Path:
+    """Build `binaries` of a module, or all; returns the `bin` folder. Raises SetupError."""
+    found = built(module, *binaries)
+    if found:
+        return found
+    check_go()
+    go_caches.note_missing()
+    packages = module.only(*binaries) if binaries else module.packages
+    tools = cache() / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    with step(f"build {module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):
+        found = built(module, *binaries)
+        if found:
+            return found
+        for left_over in tools.glob(f".{module.name}-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        target = tools / module.folder(packages)
+        place = Path(tempfile.mkdtemp(prefix=f".{module.name}-", dir=tools))
+        progress.note("fetching its modules")
+        _go(module, "list", "-deps", *packages)
+        progress.note("waiting for the compiler")
+        with _compiler:
+            progress.note("compiling")
+            _go(
+                module,
+                "build",
+                "-trimpath",
+                "-ldflags",
+                module.ldflags,
+                "-o",
+                f"{place / 'bin'}/",
+                *packages,
+            )
+        for name, better in BINARY_NAMES.items():
+            if (place / "bin" / name).exists():
+                (place / "bin" / name).rename(place / "bin" / better)
+        place.chmod(0o755)
+        place.rename(target)
+        return target / "bin"
+
+
+def source(module: Module, path: str, folder: str) -> Path:
+    """A copy, in the cache, of `folder` in the source of the Go module `path` that `module` pins.
+
+    Copied so that a later run needs neither Go nor its module cache. Raises SetupError.
+    """
+    target = cache() / "sources" / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
+    if target.is_dir():
+        return target
+    (cache() / "sources").mkdir(parents=True, exist_ok=True)
+    _go(module, "mod", "download", path)
+    cmd = ["go", "list", "-m", "-f", "{{.Dir}}", path]
+    asked = subprocess.run(
+        cmd, cwd=TOOL_MODULES / module.name, env=_environment(), capture_output=True, text=True
+    )
+    found = Path(asked.stdout.strip()) / folder
+    if asked.returncode or not found.is_dir():
+        raise SetupError(
+            f"Go finds no {folder} in {path}: {asked.stderr.strip()}", "go clean -modcache, then again"
+        )
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=cache() / "sources"))
+    # Go's module cache is read-only; a copy that we cannot delete would outlive `make clean`.
+    shutil.copytree(found, part / "copy", copy_function=shutil.copyfile)
+    for copied in (part / "copy", *(part / "copy").rglob("*")):
+        copied.chmod(0o755 if copied.is_dir() else 0o644)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (part / "copy").rename(target)
+    part.rmdir()
+    return target
+
+
+def check_go() -> None:
+    """Raise SetupError unless a Go that can build the tools is on PATH."""
+    fix = "install Go 1.25 or newer and put its bin folder on PATH"
+    if not shutil.which("go"):
+        raise SetupError("some tools have to be built, and Go is not installed", fix)
+    said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout.strip()
+    numbers = re.match(r"go(\d+)\.(\d+)", said)
+    if numbers and tuple(map(int, numbers.groups())) < GO_NEEDED:
+        raise SetupError(f"some tools have to be built, and Go here is {said.removeprefix('go')}", fix)
+
+
+def _go(module: Module, *arguments: str) -> None:
+    run(
+        ["go", *arguments],
+        log=LOGS / f"build-{module.name}.log",
+        cwd=TOOL_MODULES / module.name,
+        env=_environment(),
+    )
+
+
+def _environment() -> dict[str, str]:
+    # The user's own flags or workspace must not change what the pinned modules build.
+    # GOTOOLCHAIN: Go 1.25 fetches the newer Go that two of the modules ask for.
+    return {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "GOWORK": "off",
+        "GOTOOLCHAIN": "auto",
+    }
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    # The kernel drops the lock with the process, so a killed build blocks nobody.
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,34 @@
+"""The programs that Pulumi and the program need on PATH: the user's where good, else built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.tools import build, go_modules, installed
+
+# Which module builds what we call by name.
+MODULES = {"pulumi": "pulumi", "kind": "kind", "kubectl": "kubernetes"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The user's own program, or None where one has to be built."""
+
+    name: str
+    own: Path | None
+
+    def program(self) -> Path:
+        """The program's path, after building it where the user has none."""
+        if self.own:
+            return self.own
+        return build.build(go_modules.load(MODULES[self.name]), self.name) / self.name
+
+    @property
+    def ready(self) -> bool:
+        return self.own is not None or build.built(go_modules.load(MODULES[self.name]), self.name) is not None
+
+
+def choose() -> dict[str, Choice]:
+    """What the user's PATH offers."""
+    return {name: Choice(name, installed.find(name)) for name in MODULES}

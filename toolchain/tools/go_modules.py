@@ -1,0 +1,100 @@
+"""The pinned Go modules: what each of them builds, and under which name it is cached.
+
+A module's version, packages and checksums are those of its go.mod and go.sum: there is no second list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from toolchain.paths import TOOL_MODULES
+from toolchain.steps import SetupError
+
+_TOOL = re.compile(r"^(?:tool\s+|\t)(\S+/\S+)$", re.MULTILINE)
+_MAJOR = re.compile(r"/v\d+$")
+
+# Kubernetes and Pulumi print "v0.0.0" or "dev" unless the linker tells them who they are, and both
+# compare versions with what they talk to.
+_STAMPS = {
+    "pulumi": "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",
+    "kubernetes": " ".join(
+        f"-X {package}.{name}"
+        for package, names in (
+            (
+                "k8s.io/component-base/version",
+                ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}"),
+            ),
+            ("k8s.io/component-base/version", ("gitTreeState=clean",)),
+            (
+                "k8s.io/client-go/pkg/version",
+                ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}"),
+            ),
+            ("k8s.io/client-go/pkg/version", ("gitTreeState=clean",)),
+        )
+        for name in names
+    ),
+}
+
+# Go names a binary after the last element of its package; these are better known by another name.
+BINARY_NAMES = {"server": "etcd"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One folder of toolchain/tools/go."""
+
+    name: str
+    version: str
+    packages: tuple[str, ...]
+    digest: str
+
+    @property
+    def ldflags(self) -> str:
+        major, minor = self.version.split(".")[:2]
+        stamp = _STAMPS.get(self.name, "").format(version=self.version, major=major, minor=minor)
+        return f"-s -w {stamp}"
+
+    def folder(self, packages: tuple[str, ...]) -> str:
+        """The cache folder's name: a change of version, checksums, flags or packages makes a new one."""
+        key = hashlib.sha256("\0".join([self.digest, self.ldflags, *packages]).encode()).hexdigest()
+        return f"{self.name}-{self.version}-{key[:12]}"
+
+    def only(self, *binaries: str) -> tuple[str, ...]:
+        """The packages that build `binaries`."""
+        return tuple(package for package in self.packages if binary(package) in binaries)
+
+
+def binary(package: str) -> str:
+    """The file name that we give to the program that `package` builds."""
+    name = _MAJOR.sub("", package).rsplit("/", 1)[-1]
+    return BINARY_NAMES.get(name, name)
+
+
+def load(name: str) -> Module:
+    """Read toolchain/tools/go/<name>; raises SetupError when the module does not pin what it builds."""
+    folder = TOOL_MODULES / name
+    mod, sums = (folder / "go.mod").read_text(), (folder / "go.sum").read_bytes()
+    packages = tuple(_tool_lines(mod))
+    for line in mod.splitlines():
+        words = line.split()
+        if (
+            len(words) >= 2
+            and line.startswith("\t")
+            and all(_inside(package, words[0]) for package in packages)
+        ):
+            digest = hashlib.sha256(mod.encode() + sums).hexdigest()
+            return Module(name, words[1].lstrip("v"), packages, digest)
+    raise SetupError(
+        f"{folder / 'go.mod'} requires no module that provides {packages}", "restore it from git"
+    )
+
+
+def _tool_lines(mod: str) -> list[str]:
+    block = re.search(r"^tool \((.*?)^\)", mod, re.MULTILINE | re.DOTALL)
+    return _TOOL.findall(block.group(1)) if block else re.findall(r"^tool (\S+)$", mod, re.MULTILINE)
+
+
+def _inside(package: str, module: str) -> bool:
+    return package == module or package.startswith(f"{module}/")

@@ -1,0 +1,92 @@
+"""Tools that the user already has, judged by the version they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.paths import LINKS, VENV, cache
+from toolchain.tools import go_modules
+
+Version = tuple[int, int]
+ANSWER_S = 20
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a tool tells its version, and which versions will do."""
+
+    arguments: tuple[str, ...]
+    pattern: str
+    good: Callable[[Version], bool]
+
+
+def _near_cluster(version: Version) -> bool:
+    # Kubernetes supports a kubectl one minor version older or newer than the API server.
+    major, minor = go_modules.load("kubernetes").version.split(".")[:2]
+    return version[0] == int(major) and abs(version[1] - int(minor)) <= 1
+
+
+RULES = {
+    "pulumi": Rule(("version",), r"v?(\d+)\.(\d+)", lambda v: (3, 200) <= v < (4, 0)),
+    "kind": Rule(("version", "-q"), r"v?(\d+)\.(\d+)", lambda v: v >= (0, 24)),
+    "kubectl": Rule(("version", "--client", "-o", "json"), r'"gitVersion": "v(\d+)\.(\d+)', _near_cluster),
+}
+
+
+def user_path() -> str:
+    """PATH without the folders that `make env` put there, of this clone or another: those are not the user's."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if not _ours(Path(folder)))
+
+
+def _ours(folder: Path) -> bool:
+    if folder.name != "bin":
+        return False
+    linked = folder.parent.name == LINKS.parent.name
+    environment = folder.parent.name == VENV.name and (folder.parents[1] / LINKS.parent.name).is_dir()
+    return linked or environment or folder.is_relative_to(cache())
+
+
+def which(name: str) -> Path | None:
+    """The user's own program `name`."""
+    path = shutil.which(name, path=user_path())
+    return Path(path) if path else None
+
+
+def version_of(program: Path, rule: Rule) -> Version | None:
+    """Major and minor number that `program` prints; None when it prints none, fails, or does not end."""
+    quiet = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run(
+            [program, *rule.arguments], capture_output=True, text=True, timeout=ANSWER_S, env=quiet
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(rule.pattern, done.stdout)
+    return (int(found[1]), int(found[2])) if found and done.returncode == 0 else None
+
+
+def find(name: str) -> Path | None:
+    """The user's own `name` where its version will do; None where we have to build one."""
+    program = which(name)
+    if program is None:
+        return None
+    version = version_of(program, RULES[name])
+    if version is None or not RULES[name].good(version):
+        return None
+    if name == "pulumi" and language_host(program) is None:
+        return None
+    return program
+
+
+def language_host(pulumi: Path) -> Path | None:
+    """Pulumi's own Python language host, on PATH or in the folder where `pulumi` really lies."""
+    name = "pulumi-language-python"
+    beside = pulumi.resolve().parent / name
+    return which(name) or (beside if beside.exists() else None)

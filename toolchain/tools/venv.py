@@ -1,0 +1,95 @@
+"""The project's `.venv`, made from requirements.lock by uv."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from toolchain.machine import packages
+from toolchain.paths import LOGS, ROOT, VENV, cache
+from toolchain.steps import SetupError, run, step
+from toolchain.tools.installed import which
+
+UV_VERSION = "0.13.8"
+LOCK = ROOT / "requirements.lock"
+STAMP = VENV / ".trainstack"
+_LOG = LOGS / "venv.log"
+
+
+def wanted() -> str:
+    """What the environment is made from; another Python or another lock makes another environment."""
+    parts = [LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes()]
+    parts.append(f"{platform.python_version()} {sys.base_prefix} {VENV}".encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def ready() -> bool:
+    """Whether `.venv` is whole and of the present lock."""
+    return STAMP.exists() and STAMP.read_text() == wanted() and (VENV / "bin" / "python").exists()
+
+
+def ensure() -> Path:
+    """Make `.venv` and install the locked packages and the project into it; returns its `bin` folder."""
+    if not ready():
+        with step("python packages") as progress:
+            STAMP.unlink(missing_ok=True)
+            progress.note("finding uv")
+            uv = _uv()
+            progress.note("installing what requirements.lock names")
+            _install(uv)
+            STAMP.write_text(wanted())
+    return VENV / "bin"
+
+
+def _install(uv: Path) -> None:
+    env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never"}
+    if uv.is_relative_to(cache()):
+        env["UV_CACHE_DIR"] = str(cache() / "uv")
+    if not _same_python():
+        shutil.rmtree(VENV, ignore_errors=True)
+        run([uv, "venv", "--seed", "--python", sys.executable, VENV], log=_LOG, cwd=ROOT, env=env)
+    run([uv, "pip", "sync", "--compile-bytecode", LOCK], log=_LOG, cwd=ROOT, env=env)
+    run([uv, "pip", "install", "--no-deps", "--editable", ROOT], log=_LOG, cwd=ROOT, env=env)
+
+
+def _same_python() -> bool:
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        return False
+    done = subprocess.run([python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)
+    return done.stdout.strip() == sys.version.strip()
+
+
+def _uv() -> Path:
+    """The user's uv, or one from the package index in the cache."""
+    cached = cache() / "tools" / f"uv-{UV_VERSION}" / "bin" / "uv"
+    if own := which("uv"):
+        return own
+    if cached.exists():
+        return cached
+    _ensure_pip()
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="trainstack-uv-") as place:
+        run([sys.executable, "-m", "venv", place], log=_LOG)
+        run([Path(place) / "bin" / "pip", "install", "-q", "--no-cache-dir", f"uv=={UV_VERSION}"], log=_LOG)
+        part = cached.with_name(f".uv-{os.getpid()}")
+        shutil.copy2(Path(place) / "bin" / "uv", part)
+        part.replace(cached)
+    return cached
+
+
+def _ensure_pip() -> None:
+    # Debian ships `venv` without `ensurepip`, which is in a package of its own.
+    if importlib.util.find_spec("ensurepip"):
+        return
+    if os.geteuid() == 0 and packages.available():
+        packages.install(["python3-venv"])
+    else:
+        raise SetupError("this Python has no ensurepip, so pip cannot be had", "install python3-venv, or uv")
