@@ -33,7 +33,6 @@ class Jobs:
         return future
 
     def __enter__(self) -> Jobs:
-        allow_children()
         return self
 
     def __exit__(
@@ -47,6 +46,7 @@ class Jobs:
             if not finished:
                 stop_children()
             self._pool.shutdown(wait=True, cancel_futures=not finished)
+            allow_children()  # what follows, such as a clean-up, may run commands again
         if error is None:
             self._raise_cause()
 

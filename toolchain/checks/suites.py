@@ -27,7 +27,7 @@ class Stage:
 UNIT = Stage(["tests/unit"], "not slow", needs_machine=False)
 # From the quick to the slow, so that a mistake shows early. The first waits for a real pulumi.
 MACHINE = [
-    "tests/unit/toolchain/test_backend_with_pulumi.py",
+    "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/preview",
     "standins/tests",
     "tests/trainer",

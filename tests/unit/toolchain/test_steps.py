@@ -87,3 +87,14 @@ def test_an_interrupt_ends_running_commands(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert time.monotonic() - start < 10
+
+
+def test_a_clean_up_runs_commands_after_a_failure(tmp_path: Path) -> None:
+    def work() -> None:
+        with Jobs() as jobs:
+            jobs.start(lambda: run(["false"], log=tmp_path / "log"))
+
+    with pytest.raises(SetupError, match="failed"):
+        work()
+    run(["touch", str(tmp_path / "cleaned")], log=tmp_path / "log")
+    assert (tmp_path / "cleaned").exists()
