@@ -6,9 +6,10 @@ from infra import dataset, paths, program, volumes
 from infra.clusters import selection
 from infra.config import ConfigError
 from infra.image.component import Image
-from infra.job.component import Job, JobRun
+from infra.job.component import Job
 from infra.objects import namespaces
 from infra.review import rendering
+from infra.run.component import JobRun
 from infra.training_operator.component import Operator
 from infra.training_operator.plan import plan
 
@@ -33,13 +34,11 @@ def main() -> None:
 
     runs = {}
     for job in stack.jobs:
-        placement = volumes.placement(stack, image.reference, datasets[job.name])
-        after = [*operator.ready, *prepared, *image.on_nodes]
-        registered = Job(job=job, placement=placement, cluster=cluster, after=after)
-        model = program.model_path(stack, registered.run)
-        runs[job.name] = JobRun(
-            job=job, registered=registered, placement=placement, cluster=cluster, model=model
-        )
+        context = volumes.job_context(stack, image.reference, datasets[job.name])
+        depends_on = [*operator.ready, *prepared, *image.on_nodes]
+        submitted = Job(job=job, context=context, cluster=cluster, depends_on=depends_on)
+        model = program.model_path(stack, submitted.run)
+        runs[job.name] = JobRun(job=submitted, cluster=cluster, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)
     pulumi.export("namespace", stack.cluster.namespace)

@@ -37,7 +37,7 @@ def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
     return [key for key in keys if olds.get(key) != news.get(key)]
 
 
-def gone() -> ReadResult:
+def missing() -> ReadResult:
     """An empty id tells Pulumi that the object no longer exists."""
     return ReadResult(GONE, {})
 

@@ -13,7 +13,7 @@ from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.errors import paragraph
 from infra.config.load import PREFIX
-from infra.job.component import JobRun
+from infra.run.component import JobRun
 
 
 def stack_config() -> Stack:

@@ -9,7 +9,7 @@ from infra.clusters.kind.config import DATA
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
-from infra.job.pod import Placement
+from infra.job.pod import JobContext
 from infra.objects.manifest import Manifest, Object, register
 from storage.component import Storage
 from storage.directory import NodeDirectory
@@ -64,14 +64,16 @@ def volumes(stack: Stack) -> list[Volume]:
     return [volume for volume in (models(stack), data(stack)) if volume is not None]
 
 
-def placement(stack: Stack, image: pulumi.Output[str], dataset: Dataset | None) -> pulumi.Output[Placement]:
+def job_context(
+    stack: Stack, image: pulumi.Output[str], dataset: Dataset | None
+) -> pulumi.Output[JobContext]:
     """What a job needs to know of its stack."""
-    return image.apply(lambda reference: placed(stack, reference, dataset))
+    return image.apply(lambda reference: context_of(stack, reference, dataset))
 
 
-def placed(stack: Stack, image: str, dataset: Dataset | None) -> Placement:
+def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
     folder = data(stack)
-    return Placement(
+    return JobContext(
         image=image,
         namespace=stack.cluster.namespace,
         claim=stack.claim,

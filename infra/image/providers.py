@@ -11,7 +11,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra import docker
 from infra.clusters.kind import registry
-from infra.dynamic import Props, Provider, gone, own
+from infra.dynamic import Props, Provider, missing, own
 from infra.image import push
 from infra.image.inputs import REPOSITORY
 
@@ -31,7 +31,7 @@ class BuiltImageProvider(Provider):
         return UpdateResult(_build(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        return ReadResult(id_, own(props)) if docker.has_image(props["image"]) else gone()
+        return ReadResult(id_, own(props)) if docker.has_image(props["image"]) else missing()
 
 
 def _build(props: Props) -> Props:
@@ -65,7 +65,7 @@ class RegistryImageProvider(Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         found = push.in_registry(props["registry"], props["repository"], props["tag"])
-        return ReadResult(id_, own(props)) if found == props["digest"] else gone()
+        return ReadResult(id_, own(props)) if found == props["digest"] else missing()
 
 
 def _push(props: Props) -> Props:

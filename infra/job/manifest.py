@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from infra.config.job import JobConfig
-from infra.job.pod import Placement, template
+from infra.job.pod import JobContext, template
 from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
 
@@ -27,7 +27,7 @@ def run_policy(job: JobConfig) -> dict[str, Any]:
     return policy if job.run_policy.suspend else {key: policy[key] for key in policy if key != "suspend"}
 
 
-def spec(job: JobConfig, placement: Placement) -> dict[str, Any]:
+def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The job's spec without its run id."""
     replicas = {"Master": job.replicas.master, "Worker": job.replicas.worker}
     elastic = job.elastic_policy
@@ -43,7 +43,7 @@ def spec(job: JobConfig, placement: Placement) -> dict[str, Any]:
             kind: {
                 "replicas": count,
                 "restartPolicy": job.restart_policy.value,
-                "template": template(job, placement, kind.lower()),
+                "template": template(job, context, kind.lower()),
             }
             for kind, count in replicas.items()
             if count
@@ -53,24 +53,24 @@ def spec(job: JobConfig, placement: Placement) -> dict[str, Any]:
 
 def identified(plain: dict[str, Any], run: str) -> dict[str, Any]:
     """`plain` with the run's id as label and environment variable of every pod."""
-    told = copy.deepcopy(plain)
-    for replica in told["pytorchReplicaSpecs"].values():
+    labelled = copy.deepcopy(plain)
+    for replica in labelled["pytorchReplicaSpecs"].values():
         replica["template"]["metadata"]["labels"][RUN] = run
         for entry in replica["template"]["spec"]["containers"]:
             entry["env"] = [{"name": "TRAINER_RUN", "value": run}, *entry["env"]]
-    return told
+    return labelled
 
 
-def manifest(job: JobConfig, placement: Placement) -> Manifest:
+def manifest(job: JobConfig, context: JobContext) -> Manifest:
     """The whole PyTorchJob."""
-    plain = spec(job, placement)
+    plain = spec(job, context)
     run = run_id(job.name, plain)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {
             "name": job.name,
-            "namespace": placement.namespace,
+            "namespace": context.namespace,
             "labels": {**MANAGED_BY, **job.labels, RUN: run},
             "annotations": {**job.annotations, **SKIP_AWAIT},
         },

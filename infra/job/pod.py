@@ -8,6 +8,7 @@ from typing import Any
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
 from infra.objects.labels import MANAGED_BY
+from infra.objects.pod_security import restricted_container
 
 # The operator looks for a container of this name.
 CONTAINER = "pytorch"
@@ -17,8 +18,17 @@ GID = 0
 
 
 @dataclass(frozen=True)
-class Placement:
-    """What the stack decides for every job: image, namespace, volume, data folder and data set."""
+class JobContext:
+    """What the stack decides for every job.
+
+    Parameters:
+        image: the trainer image's reference, by digest.
+        namespace: the job's namespace.
+        claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
+        data_claim: the claim of the data folder; None where the stack has none.
+        dataset: what the job trains on; None leaves the trainer's default.
+        nodes: how many nodes run pods.
+    """
 
     image: str
     namespace: str
@@ -29,7 +39,7 @@ class Placement:
     nodes: int = 1
 
 
-def words(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
+def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
     """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`."""
     chosen = options(job.training)
     digits = job.training.digits_epochs
@@ -40,28 +50,28 @@ def words(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]
     return [], [word for name, value in chosen.items() for word in (f"--{name}", value)] + list(job.args)
 
 
-def environment(job: JobConfig, placement: Placement) -> dict[str, str]:
+def environment(job: JobConfig, context: JobContext) -> dict[str, str]:
     """Without the run's id, which depends on all of this."""
-    env = {"TRAINER_MODEL_DIR": placement.mount_path}
-    if placement.data_claim:
+    env = {"TRAINER_MODEL_DIR": context.mount_path}
+    if context.data_claim:
         env["TRAINER_DATA_DIR"] = job.datasets_path
-    if placement.dataset:
-        env["TRAINER_DATASET"] = placement.dataset.value
+    if context.dataset:
+        env["TRAINER_DATASET"] = context.dataset.value
     return env | job.nccl.environment() | job.env
 
 
-def volumes(job: JobConfig, placement: Placement) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The pod's volumes and the container's mounts; all else of the root file system is read-only."""
     found: list[dict[str, Any]] = [
-        {"name": "models", "persistentVolumeClaim": {"claimName": placement.claim}},
+        {"name": "models", "persistentVolumeClaim": {"claimName": context.claim}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
     ]
     mounts: list[dict[str, Any]] = [
-        {"name": "models", "mountPath": placement.mount_path},
+        {"name": "models", "mountPath": context.mount_path},
         {"name": "tmp", "mountPath": "/tmp"},
     ]
-    if placement.data_claim:
-        claim = {"claimName": placement.data_claim, "readOnly": True}
+    if context.data_claim:
+        claim = {"claimName": context.data_claim, "readOnly": True}
         found.append({"name": "data", "persistentVolumeClaim": claim})
         mounts.append({"name": "data", "mountPath": job.datasets_path, "readOnly": True})
     if job.shm_size:
@@ -70,33 +80,22 @@ def volumes(job: JobConfig, placement: Placement) -> tuple[list[dict[str, Any]],
     return found, mounts
 
 
-def restricted() -> dict[str, Any]:
-    """A container's security context that the Pod Security level `restricted` admits."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def container(job: JobConfig, placement: Placement, mounts: list[dict[str, Any]]) -> dict[str, Any]:
-    command, args = words(job, placement.dataset)
+def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+    command, args = command_line(job, context.dataset)
     return {
         "name": CONTAINER,
-        "image": placement.image,
+        "image": context.image,
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         **({"args": args} if args else {}),
-        "env": [{"name": name, "value": value} for name, value in environment(job, placement).items()],
+        "env": [{"name": name, "value": value} for name, value in environment(job, context).items()],
         "resources": {"limits": job.resources.limits(), "requests": dict(job.resources.requests)},
-        "securityContext": restricted(),
+        "securityContext": restricted_container(),
         "volumeMounts": mounts,
     }
 
 
-def scheduling(job: JobConfig, placement: Placement) -> dict[str, Any]:
+def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if job.node_selector:
         spec["nodeSelector"] = dict(job.node_selector)
@@ -110,7 +109,7 @@ def scheduling(job: JobConfig, placement: Placement) -> dict[str, Any]:
         spec["priorityClassName"] = job.priority_class
     if job.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in job.image_pull_secrets]
-    if job.spread and placement.nodes > 1:
+    if job.spread and context.nodes > 1:
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
@@ -122,12 +121,12 @@ def scheduling(job: JobConfig, placement: Placement) -> dict[str, Any]:
     return spec
 
 
-def template(job: JobConfig, placement: Placement, replica: str) -> dict[str, Any]:
+def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any]:
     """The pod template of the replica type `replica` (master, worker).
 
     The labels without a prefix are those of the operator's first versions; people still select by them.
     """
-    found, mounts = volumes(job, placement)
+    found, mounts = volumes(job, context)
     older = {"job-name": job.name, "pytorch_job_name": job.name, "replica-type": replica}
     return {
         "metadata": {
@@ -135,7 +134,7 @@ def template(job: JobConfig, placement: Placement, replica: str) -> dict[str, An
             **({"annotations": dict(job.annotations)} if job.annotations else {}),
         },
         "spec": {
-            "containers": [container(job, placement, mounts)],
+            "containers": [container(job, context, mounts)],
             "volumes": found,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -145,6 +144,6 @@ def template(job: JobConfig, placement: Placement, replica: str) -> dict[str, An
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            **scheduling(job, placement),
+            **scheduling(job, context),
         },
     }

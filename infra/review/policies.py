@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.objects.labels import POD_SECURITY
 from infra.objects.manifest import Manifest, title
+from infra.objects.pod_security import POD_SECURITY
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def workload(
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
     if stack.cluster.kind is not ClusterKind.KIND and stack.storage.prepare:
         objects.append(volumes.preparation(stack, image))
-    objects += [manifest(job, volumes.placed(stack, image, datasets[job.name])) for job in stack.jobs]
+    objects += [manifest(job, volumes.context_of(stack, image, datasets[job.name])) for job in stack.jobs]
     return objects
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, gone, own
-from infra.job.pod import restricted
+from infra.dynamic import Props, Provider, missing, own
 from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
+from infra.objects.pod_security import restricted_container
 from infra.process import output
 
 WAIT = "180s"
@@ -39,7 +39,7 @@ def reader(name: str, namespace: str, image: str, claim: str, mount_path: str) -
             "limits": {"cpu": "200m", "memory": "64Mi"},
             "requests": {"cpu": "10m", "memory": "16Mi"},
         },
-        "securityContext": restricted(),
+        "securityContext": restricted_container(),
         "volumeMounts": [{"name": "models", "mountPath": mount_path, "readOnly": True}],
     }
     volume = {"name": "models", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
@@ -118,7 +118,7 @@ class CopyProvider(Provider):
         return CreateResult(props["run"], own(props) | {"sha256": digest})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        return ReadResult(id_, own(props)) if Path(props["target"]).exists() else gone()
+        return ReadResult(id_, own(props)) if Path(props["target"]).exists() else missing()
 
 
 class ModelCopy(Resource, module="trainstack", name="ModelCopy"):

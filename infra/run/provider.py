@@ -10,9 +10,9 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, gone, own
+from infra.dynamic import Props, Provider, missing, own
 from infra.objects.api import ApiAddress
-from infra.run import observed, state, watch
+from infra.run import job_api, status, waiting
 
 
 def show(line: str) -> None:
@@ -26,20 +26,20 @@ class RunProvider(Provider):
     replaced_by = ("namespace", "job", "uid", "run")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["run"], own(props) | watch.wait(_run(props), props["rank0"]))
+        return CreateResult(props["run"], own(props) | waiting.wait(_run(props), props["rank0"]))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         try:
             job = _run(props).job()
         except (ApiException, ConfigException, urllib3.exceptions.HTTPError):
-            return gone()
-        if job is None or state.condition(job)[0] != props["jobStatus"]:
-            return gone()
+            return missing()
+        if job is None or status.condition(job)[0] != props["jobStatus"]:
+            return missing()
         return ReadResult(id_, own(props))
 
 
-def _run(props: Props) -> observed.Run:
-    return observed.Run(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
+def _run(props: Props) -> job_api.Run:
+    return job_api.Run(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
 
 
 class Run(Resource, module="trainstack", name="Run"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 
-from infra.job.pod import restricted
 from infra.objects.labels import SKIP_AWAIT, owned
 from infra.objects.manifest import Manifest
+from infra.objects.pod_security import restricted_container
 
 NAMESPACE = "kubeflow"
 NAME = "training-operator"
@@ -83,7 +83,7 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
         "--zap-log-level=info",
     ]
     manager["resources"] = {"limits": dict(LIMITS), "requests": dict(REQUESTS)}
-    manager["securityContext"] = restricted()
+    manager["securityContext"] = restricted_container()
     manager["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
     manager["volumeMounts"].append({"name": "init", "mountPath": INIT_FOLDER, "readOnly": True})
     pod["volumes"].append({"name": "init", "configMap": {"name": f"{NAME}-init"}})

@@ -11,7 +11,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Updat
 
 from infra.clusters.kind import cluster, registry
 from infra.clusters.kind.config import KindConfig
-from infra.dynamic import Props, Provider, changed, gone, own
+from infra.dynamic import Props, Provider, changed, missing, own
 
 
 class ClusterProvider(Provider):
@@ -34,7 +34,7 @@ class ClusterProvider(Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         found = _found(props)
-        return gone() if found is None else ReadResult(id_, own(props) | found)
+        return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
         marker = Path(_config(_props).marker)
@@ -77,7 +77,7 @@ class RegistryProvider(Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         found = registry.read(id_, props["project"])
-        return gone() if found is None else ReadResult(id_, own(props) | found)
+        return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
         registry.delete(_id, _props["project"])

@@ -9,7 +9,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra.clusters.microk8s import commands, lifecycle
-from infra.dynamic import Props, Provider, gone, own
+from infra.dynamic import Props, Provider, missing, own
 
 
 class MicroK8sProvider(Provider):
@@ -29,7 +29,7 @@ class MicroK8sProvider(Provider):
     def read(self, id_: str, props: Props) -> ReadResult:
         marker, kubeconfig = _files(props)
         if not lifecycle.there(kubeconfig):
-            return gone()
+            return missing()
         return ReadResult(id_, own(props) | lifecycle.read(marker, kubeconfig))
 
     def delete(self, _id: str, _props: Props) -> None:

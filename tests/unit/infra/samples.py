@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.config import Stack, from_raw
-from infra.job.pod import Placement
+from infra.job.pod import JobContext
 
 IMAGE = "registry.example/trainer@sha256:" + "0" * 64
 JOB: dict[str, Any] = {
@@ -20,7 +20,7 @@ def stack(name: str = "dev", **sections: Any) -> Stack:
     return from_raw(name, given, f"stacks/Pulumi.{name}.yaml")
 
 
-def placement(**changes: Any) -> Placement:
+def job_context(**changes: Any) -> JobContext:
     usual: dict[str, Any] = {
         "image": IMAGE,
         "namespace": "kubeflow",
@@ -29,7 +29,7 @@ def placement(**changes: Any) -> Placement:
         "data_claim": "data",
         "dataset": None,
     }
-    return Placement(**(usual | changes))
+    return JobContext(**(usual | changes))
 
 
 OVERLAY: list[dict[str, Any]] = [

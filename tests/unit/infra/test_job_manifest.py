@@ -8,12 +8,12 @@ import pytest
 
 from infra.config.training import Dataset
 from infra.job.manifest import manifest, run_of
-from infra.job.pod import words
-from tests.unit.infra.samples import IMAGE, JOB, placement, stack
+from infra.job.pod import command_line
+from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 
 
 def built(given: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
-    return manifest(stack(job=given or JOB).jobs[0], placement(**place))
+    return manifest(stack(job=given or JOB).jobs[0], job_context(**place))
 
 
 def pod(job: dict[str, Any], replica: str = "Master") -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_without_a_command_the_options_are_args_of_two_words() -> None:
     ("dataset", "epochs"), [(Dataset.DIGITS, "--epochs=12"), (Dataset.MNIST, "--epochs=1")]
 )
 def test_only_digits_take_their_own_number_of_epochs(dataset: Dataset, epochs: str) -> None:
-    command, _ = words(stack().jobs[0], dataset)
+    command, _ = command_line(stack().jobs[0], dataset)
     assert command[-1] == epochs
 
 

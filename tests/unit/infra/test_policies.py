@@ -14,7 +14,7 @@ from infra.objects import namespaces
 from infra.review import policies
 from infra.training_operator.patches import patched
 from storage.manifests import manifests as volume_manifests
-from tests.unit.infra.samples import OVERLAY, placement, stack
+from tests.unit.infra.samples import OVERLAY, job_context, stack
 
 RULES = policies.Rules(("/var/lib/trainstack",), frozenset({"busybox:1.37"}))
 Edit = Callable[[dict[str, Any]], Any]
@@ -25,7 +25,7 @@ def ours() -> dict[str, dict[str, Any]]:
     objects = [
         namespaces.manifest(known, "kubeflow"),
         *(each for volume in volumes.volumes(known) for each in volume_manifests(volume)),
-        manifest(known.jobs[0], placement()),
+        manifest(known.jobs[0], job_context()),
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",

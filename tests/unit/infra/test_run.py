@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from infra.objects.api import ApiAddress
-from infra.run import state, watch
+from infra.run import status, waiting
+from infra.run.job_api import Run
 from infra.run.metrics import is_progress, metrics
-from infra.run.observed import Run
 
 
 def job(*conditions: str, message: str = "") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def pod(name: str = "j-master-0", **status: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": name}, "status": status}
 
 
-def waiting(reason: str) -> dict[str, Any]:
+def waiting_pod(reason: str) -> dict[str, Any]:
     return pod(
         containerStatuses=[{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": "why"}}}]
     )
@@ -43,7 +43,7 @@ def ended(name: str, code: int, at: str, key: str = "state") -> dict[str, Any]:
     ],
 )
 def test_the_condition_that_holds(conditions: tuple[str, ...], now: str) -> None:
-    assert state.condition(job(*conditions))[0] == now
+    assert status.condition(job(*conditions))[0] == now
 
 
 def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
@@ -53,14 +53,14 @@ def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
         "reason": "Unschedulable",
         "message": "Insufficient cpu",
     }
-    (trouble,) = state.troubles([pod(conditions=[condition])])
+    (trouble,) = status.troubles([pod(conditions=[condition])])
     assert str(trouble) == "pod j-master-0: Unschedulable: Insufficient cpu"
     assert not trouble.hopeless, "a node may come"
 
 
 @pytest.mark.parametrize(("reason", "hopeless"), [("InvalidImageName", True), ("ImagePullBackOff", False)])
 def test_what_keeps_a_container_from_starting(reason: str, hopeless: bool) -> None:
-    (trouble,) = state.troubles([waiting(reason)])
+    (trouble,) = status.troubles([waiting_pod(reason)])
     assert trouble.hopeless is hopeless
 
 
@@ -69,8 +69,8 @@ def test_the_first_to_fail_is_to_blame() -> None:
         ended("j-master-0", 1, "2026-01-01T00:00:09Z"),
         ended("j-worker-0", 3, "2026-01-01T00:00:01Z", "lastState"),
     ]
-    assert state.failed_container(pods) == ("j-worker-0", "pytorch", True)
-    assert state.failed_container([ended("j-master-0", 0, "x")]) is None
+    assert status.failed_container(pods) == ("j-worker-0", "pytorch", True)
+    assert status.failed_container([ended("j-master-0", 0, "x")]) is None
 
 
 def test_the_last_metrics_count() -> None:
@@ -105,29 +105,29 @@ class FakeRun(Run):
 
 def test_success_tells_the_metrics() -> None:
     run = FakeRun([job("Created"), job("Created", "Succeeded")], [], ["accuracy=0.97", "loss=0.1"])
-    assert watch.wait(run, "j-master-0") == {"jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
+    assert waiting.wait(run, "j-master-0") == {"jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
     assert run.shown == ["j: Created", "j: Succeeded"]
 
 
 def test_a_failure_tells_the_last_lines_and_how_to_go_on() -> None:
     run = FakeRun([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
-    with pytest.raises(watch.RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
-        watch.wait(run, "j-master-0")
+    with pytest.raises(waiting.RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
+        waiting.wait(run, "j-master-0")
 
 
 def test_a_hopeless_image_ends_the_wait_at_once() -> None:
-    run = FakeRun([job("Created")], [waiting("InvalidImageName")], [])
-    with pytest.raises(watch.RunFailedError, match="cannot run: pod j-master-0: InvalidImageName: why"):
-        watch.wait(run, "j-master-0")
+    run = FakeRun([job("Created")], [waiting_pod("InvalidImageName")], [])
+    with pytest.raises(waiting.RunFailedError, match="cannot run: pod j-master-0: InvalidImageName: why"):
+        waiting.wait(run, "j-master-0")
 
 
 def test_a_pull_that_fails_for_long_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr(watch.time, "monotonic", lambda: next(clock))
-    run = FakeRun([job("Created")] * 5, [waiting("ImagePullBackOff")], [])
-    with pytest.raises(watch.RunFailedError, match="ImagePullBackOff"):
-        watch.wait(run, "j-master-0")
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    run = FakeRun([job("Created")] * 5, [waiting_pod("ImagePullBackOff")], [])
+    with pytest.raises(waiting.RunFailedError, match="ImagePullBackOff"):
+        waiting.wait(run, "j-master-0")
 
 
 def test_a_suspended_job_is_not_waited_for() -> None:
-    assert watch.wait(FakeRun([job("Suspended")], [], []), "j-master-0")["jobStatus"] == "Suspended"
+    assert waiting.wait(FakeRun([job("Suspended")], [], []), "j-master-0")["jobStatus"] == "Suspended"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from infra.run import state
-from infra.run.follow import Follower
-from infra.run.observed import Run
+from infra.run import status
+from infra.run.job_api import Run
+from infra.run.log_follower import Follower
 
 
 class RunFailedError(RuntimeError):
@@ -22,29 +22,29 @@ def wait(run: Run, rank0: str) -> dict[str, Any]:
     follower = Follower(run, rank0)
     shown = ""
     for job in run.observations():
-        now, message = state.condition(job)
+        now, message = status.condition(job)
         pods = run.pods()
-        found = state.troubles(pods)
+        found = status.troubles(pods)
         text = "; ".join([f"{run.name}: {now}", *(str(each) for each in found)])
         if text != shown:
             run.show(text)
             shown = text
-        if now in (state.SUCCEEDED, state.SUSPENDED):
+        if now in (status.SUCCEEDED, status.SUSPENDED):
             return {"jobStatus": now} | follower.finish()
-        if now == state.FAILED:
+        if now == status.FAILED:
             raise RunFailedError(_failure(run, message, pods, follower))
         _give_up(run, found)
         follower.ensure_started(pods)
     raise AssertionError("the job's observations do not end")
 
 
-def _give_up(run: Run, found: list[state.Trouble]) -> None:
+def _give_up(run: Run, found: list[status.Trouble]) -> None:
     """Raises RunFailedError for a pod that will not start."""
     now = time.monotonic()
-    lasting = {f"{each.pod}": each for each in found if each.hopeless or each.reason in state.TROUBLED}
+    lasting = {f"{each.pod}": each for each in found if each.hopeless or each.reason in status.TROUBLED}
     run.trouble_since = {pod: run.trouble_since.get(pod, now) for pod in lasting}
     for pod, each in lasting.items():
-        if each.hopeless or now - run.trouble_since[pod] > state.TROUBLED_S:
+        if each.hopeless or now - run.trouble_since[pod] > status.TROUBLED_S:
             raise RunFailedError(f"PyTorchJob {run.namespace}/{run.name} cannot run: {each}\n{_again(run)}")
 
 
@@ -53,7 +53,7 @@ def _failure(run: Run, message: str, pods: list[dict[str, Any]], follower: Follo
 
     The operator deletes the pods of a job that has failed for good; then what was followed of rank 0 has to do.
     """
-    pod, container, previous = state.failed_container(pods) or (follower.pod, "pytorch", False)
+    pod, container, previous = status.failed_container(pods) or (follower.pod, "pytorch", False)
     lines = run.last_lines(pod, container, previous)
     if not lines:
         pod, lines = follower.pod, list(follower.latest)

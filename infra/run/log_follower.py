@@ -11,9 +11,9 @@ from typing import Any
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from infra.run import state
+from infra.run import status
+from infra.run.job_api import LAST_LINES, Run
 from infra.run.metrics import is_progress, metrics
-from infra.run.observed import LAST_LINES, Run
 
 SHOW_EVERY_S = 5.0
 # How long the end of the log may lag behind the end of the job.
@@ -36,7 +36,7 @@ class Follower:
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue
-            start = (pod["metadata"]["uid"], state.restarts([pod]))
+            start = (pod["metadata"]["uid"], status.restarts([pod]))
             if start != self.start:
                 self.start, self.seen = start, 0
             elif self.thread is not None and (self.thread.is_alive() or not self.broken):
