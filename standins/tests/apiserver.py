@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import secrets
 import shutil
 import signal
@@ -15,9 +16,14 @@ from pathlib import Path
 
 import yaml
 
-from toolchain.operating.pulumi_cli import end_with_parent
-
 REQUIRED = ("etcd", "kube-apiserver")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends, killed or not."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_ports(count: int) -> list[int]:
@@ -146,7 +152,7 @@ class ApiServer:
             stderr=log,
             stdin=subprocess.DEVNULL,
             # A pytest that is killed runs no fixture's end.
-            preexec_fn=lambda: end_with_parent(signal.SIGKILL),
+            preexec_fn=_end_with_parent,
         )
         log.close()
         self._processes.append(process)

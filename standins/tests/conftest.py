@@ -27,7 +27,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A running API server with controllers."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
-        pytest.skip(f"not on PATH: {', '.join(missing)}")
+        pytest.fail(f"not on PATH: {', '.join(missing)}", pytrace=False)
     server = ApiServer(tmp_path_factory.mktemp("apiserver"), controllers=True)
     server.start()
     kubelet = None
@@ -84,7 +84,7 @@ def driver_with(api_server: ApiServer) -> Iterator[Callable[..., Driver]]:
 def project(api_server: ApiServer, tmp_path: Path) -> Iterator[Project]:
     """A Pulumi project of its own, run by the real CLI with our plugins."""
     if shutil.which("pulumi") is None:
-        pytest.skip("not on PATH: pulumi")
+        pytest.fail("not on PATH: pulumi", pytrace=False)
     made = Project(tmp_path, api_server.kubeconfig)
     try:
         yield made

@@ -36,13 +36,13 @@ class Project:
         self.folder.mkdir()
         state = folder / "state"
         state.mkdir()
-        runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
-        (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": name, "runtime": runtime}))
+        self._name = name
+        self.use_virtualenv(Path(sys.prefix))
         (self.folder / "kubeconfig.yaml").write_text(kubeconfig.read_text())
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "KUBE"))},
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-            "TRAINSTACK_PYTHON": sys.executable,
+            "PULUMI_STANDINS_PYTHON": sys.executable,
             "PULUMI_BACKEND_URL": f"{state.as_uri()}?metadata=skip",  # as a clone's own backend
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "home"),
@@ -51,6 +51,11 @@ class Project:
             "KUBECONFIG": str(kubeconfig),
         }
         self.pulumi("stack", "init", "g")
+
+    def use_virtualenv(self, environment: Path) -> None:
+        """Set the virtual environment that programs run in; at first it is the one of the tests."""
+        runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": str(environment)}}
+        (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": self._name, "runtime": runtime}))
 
     def write(self, program: str) -> None:
         """Set the program."""

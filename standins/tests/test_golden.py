@@ -21,12 +21,7 @@ from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of
 from standins.tests import golden
 from standins.tests.project import CommandError, Project
 
-pytestmark = [
-    pytest.mark.apiserver,
-    pytest.mark.skipif(
-        not golden.FOLDER.is_dir(), reason="the recorded behaviour is not beside the repository"
-    ),
-]
+pytestmark = pytest.mark.apiserver
 
 KUBERNETES = "kubernetes:"
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pulumi_standins import emulated
 from pulumi_standins.kubernetes import kubeconfig
 from pulumi_standins.kubernetes.kubeconfig import KubeconfigError
 from pulumi_standins.kubernetes.settings import Settings
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     import urllib3
 
 # The part before the slash is the field manager of plain creates, as in the real plugin.
-USER_AGENT = "pulumi-kubernetes/4.30.0"
+USER_AGENT = f"pulumi-kubernetes/{emulated.KUBERNETES_PLUGIN}"
 # Logins that run something or expire: the client library's loader knows them all.
 _DYNAMIC = ("exec", "auth-provider", "tokenFile")
 _IN_CLUSTER = "/var/run/secrets/kubernetes.io/serviceaccount/token"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf import empty_pb2
 
-from pulumi_standins import protocol
+from pulumi_standins import emulated, protocol
 from pulumi_standins.kubernetes import configuring, values
 from pulumi_standins.kubernetes.answers import answered
 from pulumi_standins.kubernetes.calls.planning import PlanCalls
@@ -18,9 +18,6 @@ from pulumi_standins.kubernetes.settings import from_variables
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import plugin_pb2, provider_pb2
-
-# We keep to the state of this version of the real plugin.
-VERSION = "4.30.0"
 
 
 class Provider(PlanCalls, ReadCalls, WriteCalls):
@@ -57,13 +54,13 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     @answered
     def GetPluginInfo(self, _request: empty_pb2.Empty) -> plugin_pb2.PluginInfo:  # noqa: N802
         """The version whose state we write."""
-        return protocol.plugin_pb2.PluginInfo(version=VERSION)
+        return protocol.plugin_pb2.PluginInfo(version=emulated.KUBERNETES_PLUGIN)
 
     @answered
     def GetSchema(self, _request: Any) -> provider_pb2.GetSchemaResponse:  # noqa: N802
         """Only the name: the schema serves code generation, for which the published SDKs are there."""
         return protocol.provider_pb2.GetSchemaResponse(
-            schema=f'{{"name":"kubernetes","version":"{VERSION}"}}'
+            schema=f'{{"name":"kubernetes","version":"{emulated.KUBERNETES_PLUGIN}"}}'
         )
 
     @answered
@@ -136,5 +133,9 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
         from pulumi_standins.kubernetes import components
 
         return components.construct(
-            request, scope=self._scopes, cluster=self._cluster, namespace=self._namespace, version=VERSION
+            request,
+            scope=self._scopes,
+            cluster=self._cluster,
+            namespace=self._namespace,
+            version=emulated.KUBERNETES_PLUGIN,
         )

@@ -56,7 +56,7 @@ class Environment:
         variables.pop("PYTHONHOME", None)
         # Ours: the stand-in's own packages must not shadow the program's.
         variables.pop("PYTHONPATH", None)
-        original = variables.pop("TRAINSTACK_PYTHONPATH", "")
+        original = variables.pop("PULUMI_STANDINS_PYTHONPATH", "")
         if original:
             variables["PYTHONPATH"] = original
         if self.directory is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf import empty_pb2, json_format
 
-from pulumi_standins import protocol
+from pulumi_standins import emulated, protocol
 from pulumi_standins.language import environments
 from pulumi_standins.language.environments import BrokenEnvironmentError, Environment
 from pulumi_standins.language.program import RunningPrograms
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pulumi.runtime.proto import language_pb2, plugin_pb2
 
 LISTING = Path(__file__).with_name("packages.py")
-# `pulumi about` and `pulumi plugin ls` show this; it is the version of the CLI that we were tried with.
-VERSION = "3.246.0"
 
 
 def _environment(info: language_pb2.ProgramInfo, context: grpc.ServicerContext) -> Environment:
@@ -111,7 +109,7 @@ class LanguageHost:
 
     def GetPluginInfo(self, _request: Any, _context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:  # noqa: N802
         """Our version."""
-        return protocol.plugin_pb2.PluginInfo(version=VERSION)
+        return protocol.plugin_pb2.PluginInfo(version=emulated.LANGUAGE_HOST)
 
     def GetRequiredPlugins(  # noqa: N802
         self, _request: Any, _context: grpc.ServicerContext

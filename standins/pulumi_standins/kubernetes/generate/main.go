@@ -1,9 +1,11 @@
 // Command generate prints tables of Kubernetes' built-in kinds as JSON, for typed.py and lifecycle.py.
 //
 // A typed client reads an object into Go structs and writes it again: unknown fields and empty optional values get
-// lost on the way, quantities are rewritten. The tables say which, and when kinds came and went. To renew them, in toolchain/tools/go/kubernetes:
+// lost on the way, quantities are rewritten. The tables say which, and when kinds came and went.
+// To renew them, in a folder whose go.mod requires k8s.io/client-go (in this repository toolchain/tools/go/kubernetes),
+// with STANDINS as the path of this distribution:
 //
-//	go run ../../plugins/kubernetes/generate/main.go > ../../plugins/kubernetes/fields.json
+//	go run $STANDINS/pulumi_standins/kubernetes/generate/main.go > $STANDINS/pulumi_standins/kubernetes/fields.json
 package main
 
 import (
