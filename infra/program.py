@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pulumi
-from pulumi.runtime import config as runtime
 
 from infra import paths
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.errors import paragraph
-from infra.config.load import PREFIX
+from infra.config.load import PREFIX, Sections, sections
 from infra.run.component import JobRun
 
 
 def stack_config() -> Stack:
-    """The stack's validated configuration. Raises ConfigError."""
-    given = {**runtime.get_config_env(), **runtime.CONFIG.get()}
-    raw = {key.removeprefix(PREFIX): _value(text) for key, text in given.items() if key.startswith(PREFIX)}
+    """The stack's validated configuration, as Pulumi hands it over. Raises ConfigError."""
+    config = pulumi.Config()
+    # pulumi.Config answers for a key that is asked for; only this mapping has those that nobody asks for.
+    names = {*Sections.model_fields, *sections(pulumi.runtime.get_config_env())}
+    given = {name: config.get(name) for name in names}
     name = pulumi.get_stack()
+    raw = sections({f"{PREFIX}{key}": text for key, text in given.items() if text is not None})
     stack = from_raw(name, raw, f"stacks/Pulumi.{name}.yaml")
     refuse_ttl(stack)
     return stack
@@ -34,14 +35,6 @@ def refuse_ttl(stack: Stack) -> None:
             key = f"{PREFIX}{job_key(stack, job.name)}.runPolicy.ttlSecondsAfterFinished"
             fix = "remove it; `make review` renders it for jobs that Pulumi does not apply"
             raise ConfigError(paragraph(stack.file, key, seconds, "nothing under Pulumi", fix))
-
-
-def _value(text: str) -> Any:
-    """Pulumi hands mappings and lists over as JSON, and a plain word as it is."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def refuse(error: Exception) -> NoReturn:

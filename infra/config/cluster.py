@@ -91,3 +91,7 @@ class ClusterConfig(Section):
                 fix = f"remove {key}, or set `kind: {only}`"
                 raise refusal(f"{key} only where kind is {only}", fix, str(key), getattr(self, field))
         return self
+
+    def name_for(self, stack: str) -> str:
+        """The name of the cluster that `stack` makes: the one given, else trainstack-<stack>."""
+        return self.name or f"trainstack-{stack}"

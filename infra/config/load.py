@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,7 +48,7 @@ class Stack:
 
     @property
     def cluster_name(self) -> str:
-        return self.cluster.name or f"trainstack-{self.name}"
+        return self.cluster.name_for(self.name)
 
     @property
     def volume(self) -> str:
@@ -87,12 +88,43 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
 
 
 def from_file(path: Path) -> Stack:
-    """Read stacks/Pulumi.<stack>.yaml without Pulumi. Raises ConfigError."""
+    """The stack of the file stacks/Pulumi.<stack>.yaml, read without Pulumi. Raises ConfigError."""
+    return from_raw(stack_name(path), read(path), os.path.relpath(path))
+
+
+def stack_name(path: Path) -> str:
+    """`dev` of stacks/Pulumi.dev.yaml."""
+    return path.stem.removeprefix("Pulumi.")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The sections of a stack file by name, not validated yet. Raises ConfigError for what is not YAML."""
     file = os.path.relpath(path)
     try:
         document = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: not YAML: {error}") from None
-    config = document.get("config") or {}
+    config = document.get("config") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(config or {}, dict):
+        fix = f"write `config:` and below it `{PREFIX}job:` with its keys"
+        raise ConfigError(
+            f"{file}: not a stack file\n  allowed: a mapping `config` of sections\n  fix: {fix}"
+        )
+    return sections(config or {})
+
+
+def sections(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a stack's configuration what is ours, by the section's name. `config`: full keys to their values.
+
+    A section may be text: Pulumi hands mappings over as JSON, and `pulumi config set` may write them so.
+    """
     own = {key.removeprefix(PREFIX): value for key, value in config.items() if key.startswith(PREFIX)}
-    return from_raw(path.stem.removeprefix("Pulumi."), own, file)
+    return {name: _from_json(value) if isinstance(value, str) else value for name, value in own.items()}
+
+
+def _from_json(text: str) -> Any:
+    """A plain word stays as it is, for the model to refuse."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
+import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from toolchain.operating import user_backend
-from toolchain.paths import KUBECONFIGS, LINKS, LOCAL, STACKS, VENV
+from toolchain.paths import LINKS, LOCAL, ROOT, STACKS, VENV
+from toolchain.steps import SetupError
+from toolchain.tools import venv
 from toolchain.tools.installed import user_path
 
 SAVED = LOCAL / "env.json"
-
-_CLUSTER_BLOCK = re.compile(r"^ {2}trainstack:cluster:\n((?: {3,}.*\n|\s*\n)*)", re.MULTILINE)
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
@@ -46,10 +46,10 @@ def path() -> str:
 
 
 def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
-    """The variables for work on `stack`, PATH and KUBECONFIG included."""
+    """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file."""
     variables = {"PATH": path(), **local(found)}
-    if name := cluster(stack):
-        variables["KUBECONFIG"] = str(KUBECONFIGS / f"{name}.yaml")
+    if kubeconfig := _cluster_access(stack).get("kubeconfig"):
+        variables["KUBECONFIG"] = kubeconfig
     return variables
 
 
@@ -67,20 +67,24 @@ def exports(variables: Mapping[str, str]) -> str:
 
 
 def cluster(stack: str) -> str | None:
-    """Name of the cluster that `stack` makes; None when it uses a kubeconfig of the user's.
+    """Name of the cluster that `stack` makes; None when it uses one that is there, or nothing is set up yet.
 
-    Read by pattern: there is no YAML parser before the virtual environment exists.
+    Raises SetupError for a stack file that says it wrongly.
     """
+    return _cluster_access(stack).get("cluster")
+
+
+def _cluster_access(stack: str) -> dict[str, str | None]:
+    """What the program's own models read in the stack file; nothing before they are installed."""
     file = STACKS / f"Pulumi.{stack}.yaml"
-    if not file.exists():
-        return None
-    text = file.read_text()
-    block = _CLUSTER_BLOCK.search(text)
-    section = block[1] if block else ""
-    if re.search(r"^ +(?:kind|provider): ['\"]?existing", section, re.MULTILINE):
-        return None
-    named = re.search(r"^ +name: ['\"]?([\w.-]+)", section, re.MULTILINE)
-    return named[1] if named else f"trainstack-{stack}"
+    if not file.exists() or not venv.ready():
+        return {}
+    cmd = [str(VENV / "bin" / "python"), "-m", "infra.config.cluster_access", str(file)]
+    done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(done.stderr.strip())
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:

@@ -14,6 +14,11 @@ def marker(cluster: str) -> Path:
     return CLUSTERS / f"{cluster}.json"
 
 
+def markers() -> bool:
+    """Whether any cluster of this clone was begun and not yet taken down."""
+    return any(CLUSTERS.glob("*.json"))
+
+
 def remove(engine: Engine, cluster: str) -> None:
     """Remove nodes that mount our marker, and the registry labelled with this folder; no others."""
     nodes = engine.output("ps", "--all", "--quiet", "--filter", f"label=io.x-k8s.kind.cluster={cluster}")

@@ -19,6 +19,7 @@ from toolchain.operating import (
 )
 from toolchain.paths import MODELS
 from toolchain.steps import SetupError, phase_times, step
+from toolchain.tools import venv
 
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
@@ -42,8 +43,10 @@ def down(stack: str) -> None:
     """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
     backend.check_stack(stack)
     user_backend.check(stack)
-    cluster = environment.cluster(stack)
     with setup.alone():
+        if leftovers.markers():
+            venv.ensure()  # the program's models tell whether one of them is this stack's
+        cluster = environment.cluster(stack)
         half_made = cluster is not None and leftovers.marker(cluster).exists()
         # A backend of the user's can be asked only when Pulumi is there.
         ours = user_backend.backend() is None

@@ -27,10 +27,9 @@ def test_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     given = {f"trainstack:{section}": json.dumps(each) for section, each in CASES[name].sections.items()}
-    pulumi.runtime.set_all_config(given)
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(given))  # as the language host hands it over
     with pytest.raises(pulumi.RunError) as refused:
         runpy.run_path(str(PROGRAM), run_name="__main__")
-    pulumi.runtime.set_all_config({})
     CASES[name].check(str(refused.value))
     assert recorder.registered == [], "nothing is registered"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ RUN = "pulumi-python:dynamic/trainstack:Run"
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Recorder]:
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
@@ -30,12 +30,14 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Record
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
         monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
-    yield mocks
-    pulumi.runtime.set_all_config({})
+    monkeypatch.setenv("PULUMI_CONFIG", "{}")
+    return mocks
 
 
 def configured(**sections: Any) -> None:
-    pulumi.runtime.set_all_config({f"trainstack:{key}": json.dumps(value) for key, value in sections.items()})
+    """Hand `sections` over as the language host does."""
+    given = {f"trainstack:{key}": json.dumps(value) for key, value in sections.items()}
+    os.environ["PULUMI_CONFIG"] = json.dumps(given)
 
 
 def run_program() -> None:

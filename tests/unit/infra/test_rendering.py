@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,12 @@ REPOSITORY = OUTPUTS["pulumi-python:dynamic/trainstack:RepositoryImage"]["refere
 
 
 @pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Recorder]:
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: rendered_dataset(chosen))
     monkeypatch.setattr(existing, "kubeconfig_path", lambda chosen: tmp_path / "none")
-    yield mocks
-    pulumi.runtime.set_all_config({})
+    return mocks
 
 
 def rendered_dataset(chosen: Any) -> Any:
@@ -52,7 +50,8 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(selection, "examine", lambda chosen: found)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]
-    pulumi.runtime.set_all_config({key: json.dumps(value) for key, value in config.items()})
+    given = {key: json.dumps(value) for key, value in config.items()}
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(given))
 
     @pulumi.runtime.test
     def program() -> None:

@@ -79,9 +79,8 @@ def machine(tmp_path: Path) -> Machine:
     for folder in (made.home, made.bin, made.root / "stacks"):
         folder.mkdir(parents=True)
     skipped = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "toolchain", made.root / "toolchain", ignore=skipped)
-    standins = "standins/pulumi_standins"
-    shutil.copytree(ROOT / standins, made.root / standins, ignore=skipped)
+    for package in ("toolchain", "infra", "standins/pulumi_standins"):
+        shutil.copytree(ROOT / package, made.root / package, ignore=skipped)
     for name in ("requirements.lock", "pyproject.toml", "Pulumi.yaml", ".gitattributes", ".gitignore"):
         shutil.copy2(ROOT / name, made.root / name)
     (made.root / "stacks" / "Pulumi.dev.yaml").write_text("config:\n  trainstack:job:\n    epochs: 1\n")

@@ -35,6 +35,12 @@ def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pyte
             "trainstack-dev",
         ),
         ("config:\n  trainstack:cluster:\n    kind: existing\n", None),
+        ("config:\n  trainstack:cluster: {kind: existing}\n", None),
+        ("config:\n  trainstack:cluster: # of the company\n    kind: existing\n", None),
+        ("config: {trainstack:cluster: {name: mine}}\n", "mine"),
+        ("config:\n    trainstack:cluster:\n        name: mine\n", "mine"),
+        ('config:\n  "trainstack:cluster":\n    name: mine # the name\n', "mine"),
+        ('config:\n  trainstack:cluster: \'{"kind": "existing"}\'\n', None),
     ],
 )
 def test_the_cluster_of_a_stack(

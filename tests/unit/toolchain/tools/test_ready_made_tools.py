@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from tests.unit.toolchain.conftest import Machine
 
 PREPARE = "from toolchain import setup; print(setup.prepare())"
 
-# Makes the environment that it is asked for; installs nothing.
-UV = """
+# Makes the environment that it is asked for; instead of installing packages it takes those that this test has.
+UV = f"""
 case "$1" in
-venv) for last; do :; done; mkdir -p "$last/bin"; ln -sf "$(command -v python3)" "$last/bin/python" ;;
+venv) for last; do :; done
+  mkdir -p "$last/bin"
+  printf '#!/bin/sh\\nexec "{sys.executable}" "$@"\\n' > "$last/bin/python"
+  chmod +x "$last/bin/python" ;;
 esac
 """
 
@@ -56,7 +60,18 @@ def test_the_environment_leaves_engine_and_pulumi_home_as_they_are(connected: Ma
     assert "DOCKER_HOST" not in exported
     assert "PULUMI_HOME" not in exported
     assert "TRAINSTACK_CPU_BASE" not in exported
-    assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"} <= exported
+    assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "KUBECONFIG"} <= exported
+
+
+def test_a_wrong_stack_file_is_reported_instead_of_a_guessed_kubeconfig(connected: Machine) -> None:
+    connected.python(PREPARE)
+    (connected.root / "stacks" / "Pulumi.dev.yaml").write_text(
+        "config:\n  trainstack:cluster: {kind: knid}\n"
+    )
+    done = connected.toolchain("env")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "trainstack:cluster.kind = 'knid'" in done.stderr
 
 
 def test_pulumis_own_kubernetes_plugin_is_asked_for_before_a_stand_in(connected: Machine) -> None:

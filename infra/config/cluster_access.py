@@ -1,0 +1,51 @@
+"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, and the kubeconfig that reaches it.
+
+For `toolchain/`, which has no YAML parser of its own. Only the section `cluster` is validated: a stack whose job is
+wrong can still be taken down.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from infra import paths
+from infra.config.cluster import ClusterKind
+from infra.config.errors import ConfigError, explain
+from infra.config.load import Sections, read, stack_name
+
+
+def access(file: Path) -> dict[str, str | None]:
+    """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError.
+
+    `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
+    reaches it, None for the file that kubectl finds by itself.
+    """
+    found = read(file)
+    given = {"cluster": found["cluster"]} if "cluster" in found else {}
+    try:
+        cluster = Sections.model_validate(given).cluster
+    except ValidationError as error:
+        raise explain(error, Sections, os.path.relpath(file)) from None
+    if cluster.kind is ClusterKind.EXISTING:
+        return {"cluster": None, "kubeconfig": cluster.kubeconfig}
+    name = cluster.name_for(stack_name(file))
+    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name))}
+
+
+def main(arguments: list[str]) -> int:
+    """Print the cluster of the stack file named in `arguments` as one JSON line."""
+    try:
+        print(json.dumps(access(Path(arguments[0]))))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

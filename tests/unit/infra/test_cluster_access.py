@@ -1,0 +1,79 @@
+"""Which cluster a stack makes, as `toolchain/` asks for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from infra import paths
+from infra.config import from_file
+from infra.config.cluster_access import access, main
+from infra.config.errors import ConfigError
+from toolchain import paths as toolchain_paths
+from toolchain.operating import leftovers
+
+STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
+
+
+def stack_file(folder: Path, text: str) -> Path:
+    file = folder / "Pulumi.dev.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem)
+def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
+    stack = from_file(file)
+    own = stack.cluster.kind != "existing"
+    assert access(file) == {
+        "cluster": stack.cluster_name if own else None,
+        "kubeconfig": str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
+    }
+
+
+def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
+    text = "config:\n  trainstack:cluster: {kind: existing, kubeconfig: /etc/there.yaml}\n"
+    assert access(stack_file(tmp_path, text)) == {"cluster": None, "kubeconfig": "/etc/there.yaml"}
+
+
+def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:
+    file = stack_file(tmp_path, "config:\n  trainstack:job: {nmae: 1}\n  trainstack:cluster: {name: mine}\n")
+    assert access(file)["cluster"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("config:\n  trainstack:cluster: {kind: knid}\n", "trainstack:cluster.kind = 'knid'"),
+        ("config:\n  trainstack:cluster: {kind: existing, name: mine}\n", "trainstack:cluster.name = 'mine'"),
+        ("config:\n  trainstack:cluster: kind\n", "trainstack:cluster = 'kind'"),
+        ("config:\n  trainstack:cluster: {kind: existing\n", "not YAML"),
+        ("- config\n", "not a stack file"),
+        ("config: [trainstack:cluster]\n", "not a stack file"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = stack_file(tmp_path, text)
+    with pytest.raises(ConfigError, match=r"Pulumi\.dev\.yaml"):
+        access(file)
+    assert main([str(file)]) == 1
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""
+
+
+def test_prints_one_json_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(stack_file(tmp_path, ""))]) == 0
+    assert json.loads(capsys.readouterr().out)["cluster"] == "trainstack-dev"
+
+
+def test_both_packages_name_the_same_files() -> None:
+    """infra never imports toolchain; what both name is compared here."""
+    assert leftovers.marker("x") == paths.marker("x")
+    assert (toolchain_paths.ROOT, toolchain_paths.LOCAL) == (paths.ROOT, paths.STATE)
+    assert toolchain_paths.DATA == paths.DATA
+    assert paths.models("dev") == toolchain_paths.MODELS / "dev"
