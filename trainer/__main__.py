@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from trainer import elastic, memory, options, threads
+from trainer import launch, options
 from trainer.idx import DataError
 
 RETRY = 138  # the operator's ExitCode policy restarts on 128 to 255; this one is set aside for users
@@ -16,10 +16,10 @@ RETRY = 138  # the operator's ExitCode policy restarts on 128 to 255; this one i
 
 def train(arguments: Sequence[str]) -> int:
     config = options.parse(arguments)
-    if elastic.wanted(os.environ):
-        elastic.become_torchrun(arguments)
-    threads.apply()  # before torch is imported, which reads the number once
-    memory.keep()
+    if launch.wanted(os.environ):
+        launch.become_torchrun(arguments)
+    launch.apply_threads()  # before torch is imported, which reads the number once
+    launch.keep_freed_memory()
     from trainer import distributed, train
     from trainer.checkpoint import CheckpointError
 
@@ -39,29 +39,29 @@ def data(arguments: Sequence[str]) -> int:
 
 
 def inspect(arguments: Sequence[str]) -> int:
-    threads.apply()
+    launch.apply_threads()
     from trainer import inspection
 
     return inspection.main(arguments)
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    threads.apply()
-    from trainer import saved
+    launch.apply_threads()
+    from trainer import evaluation
 
     try:
-        return saved.evaluate(arguments)
-    except saved.ModelError as error:
+        return evaluation.evaluate_verb(arguments)
+    except evaluation.ModelError as error:
         return failed(error)
 
 
 def predict(arguments: Sequence[str]) -> int:
-    threads.apply()
-    from trainer import saved
+    launch.apply_threads()
+    from trainer import evaluation
 
     try:
-        return saved.predict(arguments)
-    except saved.ModelError as error:
+        return evaluation.predict_verb(arguments)
+    except evaluation.ModelError as error:
         return failed(error)
 
 

@@ -1,17 +1,137 @@
-"""What rank 0 tells: log lines, metrics.jsonl, TensorBoard events, config.json and report.html."""
+"""What rank 0 writes about a run: log lines, metrics.jsonl, TensorBoard events, config.json and report.html."""
 
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import time
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
-from trainer import report, volume
+from trainer import volume
 from trainer.evaluation import Metrics
-from trainer.events import EventFile
 
 METRICS = "metrics.jsonl"
+CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
+MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, lest a checksum be taken of a checksum
+WIDTH, HEIGHT, MARGIN = 640, 220, 40
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733 }
+h1, h2 { font-weight: 600 } td, th { padding: .15rem 1rem .15rem 0; text-align: left }
+svg { width: 100%; height: auto } polyline { fill: none; stroke: #2563a8; stroke-width: 1.5 }
+line { stroke: #b8c4d0 } text { font-size: 11px; fill: #566575 }
+@media (prefers-color-scheme: dark) { body { background: #12181f; color: #dbe4ee } polyline { stroke: #6fb1ff } }
+"""
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (CASTAGNOLI if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+TABLE = _table()
+
+
+def checksum(data: bytes) -> int:
+    """TFRecord's masked CRC-32C of `data`."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
+
+
+def record(payload: bytes) -> bytes:
+    length = struct.pack("<Q", len(payload))
+    return length + struct.pack("<I", checksum(length)) + payload + struct.pack("<I", checksum(payload))
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def event(wall_time: float, step: int, scalars: dict[str, float]) -> bytes:
+    values = b"".join(
+        field(1, field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
+        for tag, value in scalars.items()
+    )
+    return b"\x09" + struct.pack("<d", wall_time) + b"\x10" + varint(step) + field(5, values)
+
+
+class EventFile:
+    """Appends scalars to a new event file in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        now = time.time()
+        self.file = (folder / f"events.out.tfevents.{now:.0f}.{socket.gethostname()}").open("ab")
+        self.file.write(record(b"\x09" + struct.pack("<d", now) + field(3, b"brain.Event:2")))
+
+    def add(self, step: int, scalars: dict[str, float]) -> None:
+        self.file.write(record(event(time.time(), step, scalars)))
+        self.file.flush()
+
+
+def page(run: str, config: dict[str, Any], lines: Sequence[dict[str, float]]) -> str:
+    """The report of run `run` from its config.json and the lines of its metrics.jsonl."""
+    steps = [line for line in lines if "accuracy" not in line]
+    epochs = [line for line in lines if "accuracy" in line]
+    loss = curve([(line["step"], line["loss"]) for line in steps])
+    rate = curve([(line["step"], line["images_per_s"]) for line in steps[1:]])
+    rows = [
+        (f"{line['epoch']:.0f}", f"{line['step']:.0f}", f"{line['accuracy']:.4f}", f"{line['test_loss']:.4f}")
+        for line in epochs
+    ]
+    settings = [(key, "" if value is None else str(value)) for key, value in config.items()]
+    return (
+        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(run)}</title><style>{STYLE}</style>\n'
+        f"<h1>{escape(run)}</h1>\n<h2>Accuracy</h2>\n{table(('epoch', 'step', 'accuracy', 'loss'), rows)}\n"
+        f"<h2>Training loss by step</h2>\n{loss}\n<h2>Images per second by step</h2>\n{rate}\n"
+        f"<h2>Configuration</h2>\n{table(('key', 'value'), settings)}\n</html>\n"
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
+
+
+def curve(points: Sequence[tuple[float, float]]) -> str:
+    """An SVG line through `points`, x rising; the vertical axis begins at 0."""
+    if len(points) < 2:
+        return "<p>Too few steps to draw.</p>"
+    first, last, top = points[0][0], points[-1][0], max(y for _, y in points) or 1
+    across, up = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
+
+    def place(x: float, y: float) -> str:
+        return f"{MARGIN + (x - first) / (last - first) * across:.1f},{HEIGHT - MARGIN - y / top * up:.1f}"
+
+    base = HEIGHT - MARGIN
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
+        f'<line x1="{MARGIN}" y1="{base}" x2="{WIDTH - MARGIN}" y2="{base}"/>'
+        f'<text x="{MARGIN}" y="{base + 16}">{first:.0f}</text>'
+        f'<text x="{WIDTH - MARGIN}" y="{base + 16}" text-anchor="end">{last:.0f}</text>'
+        f'<text x="2" y="{MARGIN + 4}">{top:.4g}</text><text x="2" y="{base}">0</text>'
+        f'<polyline points="{" ".join(place(x, y) for x, y in points)}"/></svg>'
+    )
 
 
 class Journal:
@@ -70,8 +190,8 @@ class Journal:
     def end(self, config: dict[str, Any], metrics: Metrics) -> None:
         """Katib's line, and the report."""
         if self.folder:
-            page = report.page(self.folder.name, config, read(self.folder))
-            volume.write(self.folder / "report.html", page.encode())
+            report = page(self.folder.name, config, read(self.folder))
+            volume.write(self.folder / "report.html", report.encode())
         accuracy, loss = f"{metrics.accuracy:.4f}", f"{metrics.loss:.4f}"
         self.say(
             f"{{metricName: accuracy, metricValue: {accuracy}}};{{metricName: loss, metricValue: {loss}}}"

@@ -18,9 +18,8 @@ from trainer import checkpoint, datasets, distributed, networks, precision, volu
 from trainer.checkpoint import Progress
 from trainer.distributed import World
 from trainer.evaluation import Metrics, evaluate
-from trainer.flat import Flat
 from trainer.journal import Journal
-from trainer.optimizers import OPTIMIZERS
+from trainer.optimizers import OPTIMIZERS, Flat
 from trainer.options import Config
 from trainer.recipes import learning_rate
 

@@ -7,7 +7,7 @@ export PYTHONPATH="$root"
 mkdir -p /opt/pytorch-mnist /opt/mnist/src /opt/mnist/models /datasets
 cp "$root/trainer/scripts/mnist.py" /opt/pytorch-mnist/mnist.py
 cp "$root/trainer/scripts/mnist_training.py" /opt/mnist/src/mnist_training.py
-python3 -m trainer.digits "$root/digits.csv" /datasets/digits
+python3 -m trainer data digits "$root/digits.csv" /datasets/digits
 python3 -m trainer data bake "$root/data" /datasets
 rm -r "$root/digits.csv" "$root/data"
 # Debian builds torch without libuv, and torchrun's rendezvous asks for it whatever USE_LIBUV says.

@@ -6,36 +6,51 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+os.environ["OMP_NUM_THREADS"] = "1"  # before anything imports torch
+
 import pytest
+
+from tests.inside import fork_server
+from tests.inside.fork_server import Process
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 MNIST = Path("/mnist")
-PATIENCE_S = 300
+PATIENCE_S = 120
 # What the operator's ExitCode policy starts again: a lost replica, SIGTERM obeyed, SIGKILL.
 RESTARTED = (138, 143, -signal.SIGKILL)
+
+
+def pytest_sessionfinish() -> None:
+    fork_server.close()
 
 
 @dataclass
 class Ranks:
     """The processes of one job, rank 0 first; what each writes goes to a file of its own."""
 
-    command: list[str]
+    arguments: list[str]
     environ: dict[str, str]
     folder: Path
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    script: str | None
+    processes: list[Process] = field(default_factory=list)
 
-    def start(self, rank: int) -> subprocess.Popen[bytes]:
-        with (self.folder / f"rank-{rank}.log").open("ab") as log:
-            environ = {**self.environ, "RANK": str(rank)}
-            return subprocess.Popen(self.command, env=environ, stdout=log, stderr=log, cwd=self.folder)
+    def start(self, rank: int, *options: str, **environ: str) -> Process:
+        log = str(self.folder / f"rank-{rank}.log")
+        return Process(
+            arguments=[*self.arguments, *options],
+            environ={**self.environ, "RANK": str(rank), **environ},
+            folder=str(self.folder),
+            stdout=log,
+            stderr=log,
+            script=self.script,
+        )
 
     @property
     def output(self) -> list[str]:
@@ -61,7 +76,7 @@ class Ranks:
         assert status == 0
         for process in self.processes[1:]:
             process.kill()
-            process.wait()
+            process.wait(PATIENCE_S)
 
 
 @dataclass
@@ -75,7 +90,8 @@ class Job:
         *options: str,
         world: int = 1,
         run: str = "run",
-        command: Sequence[str] = ("-m", "trainer"),
+        script: str | None = None,
+        each: Sequence[dict[str, str]] = (),
         **environ: str,
     ) -> Ranks:
         with socket.socket() as free:
@@ -93,8 +109,9 @@ class Job:
             **environ,
         }
         folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
-        ranks = Ranks([sys.executable, *command, *options], common, folder)
-        ranks.processes = [ranks.start(rank) for rank in range(world)]
+        patience = [] if "--timeout" in options else ["--timeout", "60"]
+        ranks = Ranks([*options, *patience], common, folder, script)
+        ranks.processes = [ranks.start(rank, **(each[rank] if each else {})) for rank in range(world)]
         return ranks
 
     def train(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> str:
@@ -125,16 +142,21 @@ def mnist() -> Path:
     return MNIST
 
 
-def trainer(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def trainer(*arguments: str, script: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
     """One process of `python3 -m trainer`, outside any job."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINER_")}
-    return subprocess.run(
-        [sys.executable, "-m", "trainer", *arguments],
-        env={**inherited, "OMP_NUM_THREADS": "1", **environ},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+        process = Process(
+            arguments=arguments,
+            environ={**inherited, "OMP_NUM_THREADS": "1", **environ},
+            folder=folder,
+            stdout=str(stdout),
+            stderr=str(stderr),
+            script=script,
+        )
+        status = process.wait(PATIENCE_S)
+        return subprocess.CompletedProcess(arguments, status, stdout.read_text(), stderr.read_text())
 
 
 def copy(files: Sequence[Path], into: Path) -> None:

@@ -3,10 +3,9 @@
 import http.server
 import json
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -40,14 +39,11 @@ def mirror(mnist: Path) -> Iterator[str]:
 
 
 def test_ranks_on_one_node_download_once(mirror: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "trainer", "inspect", "--dataset", "mnist", "--mirror", mirror]
+    command = ["inspect", "--dataset", "mnist", "--mirror", mirror]
     command += ["--data-dir", str(tmp_path / "data"), "--baked-dir", "/nowhere"]
-    ranks = [
-        subprocess.Popen([*command, "--png", str(tmp_path / f"{n}.png")], stdout=subprocess.PIPE, text=True)
-        for n in range(3)
-    ]
-    outputs = [rank.communicate(timeout=100)[0] for rank in ranks]
-    assert all("train: 60000x28x28" in output for output in outputs)
+    with ThreadPoolExecutor(3) as pool:
+        ranks = list(pool.map(lambda n: trainer(*command, "--png", str(tmp_path / f"{n}.png")), range(3)))
+    assert all("train: 60000x28x28" in rank.stdout for rank in ranks)
     assert len(Counting.asked) == 4
 
 
@@ -93,17 +89,8 @@ sys.exit(__main__.main(sys.argv[1:]))
 
 def test_torchvisions_download_is_verified_and_kept_packed(tmp_path: Path) -> None:
     """A torchvision that has the digits instead of KMNIST, and leaves both forms of each file as it does."""
-    command = [
-        sys.executable,
-        "-c",
-        TORCHVISION,
-        "inspect",
-        "--dataset",
-        "kmnist",
-        "--data-dir",
-        str(tmp_path),
-    ]
-    done = subprocess.run([*command, "--png", str(tmp_path / "s.png")], capture_output=True, text=True)
+    command = ["inspect", "--dataset", "kmnist", "--data-dir", str(tmp_path)]
+    done = trainer(*command, "--png", str(tmp_path / "s.png"), script=TORCHVISION)
     assert f"kmnist from {tmp_path}/kmnist" in done.stdout, done.stderr
     assert {path.name for path in (tmp_path / "kmnist").iterdir()} == {
         ".lock",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainer import checkpoint, events, journal, volume
+from trainer import checkpoint, journal, volume
 from trainer.checkpoint import CheckpointError, Progress
 
 
@@ -49,19 +49,19 @@ def test_a_directory_that_cannot_be_written_is_no_volume(tmp_path: Path) -> None
 
 def test_the_checksum_is_crc_32c() -> None:
     # RFC 3720, appendix B.4: 32 bytes of zeros have the checksum 0x8A9136AA.
-    unmasked = (events.checksum(bytes(32)) - events.MASK) & 0xFFFFFFFF
+    unmasked = (journal.checksum(bytes(32)) - journal.MASK) & 0xFFFFFFFF
     assert (unmasked << 15 | unmasked >> 17) & 0xFFFFFFFF == 0x8A9136AA
 
 
 def test_event_files_are_rows_of_checked_records(tmp_path: Path) -> None:
-    events.EventFile(tmp_path).add(300, {"loss": 0.5})
+    journal.EventFile(tmp_path).add(300, {"loss": 0.5})
     (file,) = tmp_path.glob("events.out.tfevents.*")
     raw, payloads = file.read_bytes(), []
     while raw:
         (length,) = struct.unpack_from("<Q", raw)
-        assert struct.unpack_from("<I", raw, 8)[0] == events.checksum(raw[:8])
+        assert struct.unpack_from("<I", raw, 8)[0] == journal.checksum(raw[:8])
         payload, raw = raw[12 : 12 + length], raw[12 + length :]
-        assert struct.unpack_from("<I", raw)[0] == events.checksum(payload)
+        assert struct.unpack_from("<I", raw)[0] == journal.checksum(payload)
         payloads.append(payload)
         raw = raw[4:]
     assert b"brain.Event:2" in payloads[0]

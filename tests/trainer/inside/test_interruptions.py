@@ -98,7 +98,7 @@ def test_a_run_killed_between_its_last_files_is_finished(job: Job) -> None:
         "    journal.Journal.end = lambda *arguments: os._exit(9)\n"
         "__main__.run()\n"
     )
-    ranks = job.start(command=("-c", script), world=2, run="")
+    ranks = job.start(script=script, world=2, run="")
     assert ranks.wait() == [9, RETRY], "rank 1 does not end before the model is there"
     output = job.train(world=2, run="")
     assert "resumed at epoch 2" in output

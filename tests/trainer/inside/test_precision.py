@@ -45,7 +45,7 @@ def test_one_rank_without_bfloat16_keeps_all_from_it(job: Job) -> None:
         "__main__.run()\n"
     )
     job.train("--no-bf16", world=2, run="float32")
-    ranks = job.start("--bf16", world=2, command=("-c", script))
+    ranks = job.start("--bf16", world=2, script=script)
     assert ranks.wait() == [0, 0], ranks.output
     assert "computing in float32" in ranks.output[0]
     assert job.model() == job.model("float32")

@@ -1,7 +1,6 @@
 """Whole jobs, as real processes over gloo."""
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -97,14 +96,14 @@ def test_the_reported_result_is_the_saved_files_to_the_last_digit(job: Job, worl
     text = (job.folder() / "metrics.jsonl").read_text()
     reported = [line for line in map(json.loads, text.splitlines()) if "accuracy" in line][-1]
     exactly = (
-        "from trainer import saved, options, datasets, evaluation, distributed; import json, torch, pathlib\n"
+        "from trainer import options, datasets, evaluation, distributed; import json, torch, pathlib\n"
         "config = options.parse(['--dataset', 'digits', '--test-batch-size', '100'])\n"
-        f"network = saved.load(pathlib.Path({str(job.volume / 'mnist_cnn.pt')!r}))\n"
+        f"network = evaluation.load(pathlib.Path({str(job.volume / 'mnist_cnn.pt')!r}))\n"
         "world = distributed.World(0, 1, torch.device('cpu'))\n"
         "metrics = evaluation.evaluate(network, datasets.load(config, 'digits')[1], 100, world)\n"
         "print(json.dumps([metrics.accuracy, metrics.loss]))"
     )
-    found = json.loads(os.popen(f'OMP_NUM_THREADS=1 python3 -c "{exactly}"').read())
+    found = json.loads(trainer(script=exactly).stdout)
     assert found == [reported["accuracy"], reported["test_loss"]]
 
 
@@ -153,8 +152,8 @@ def test_a_lone_rank_needs_no_process_group(job: Job) -> None:
 
 @pytest.mark.parametrize("path", ["/opt/pytorch-mnist/mnist.py", "/opt/mnist/src/mnist_training.py"])
 def test_the_published_paths_train(path: str) -> None:
-    output = os.popen(f"OMP_NUM_THREADS=1 python3 {path} --epochs=1 --dataset digits 2>&1").read()
-    assert "metricName: accuracy" in output
+    done = trainer("--epochs=1", "--dataset", "digits", script=Path(path).read_text())
+    assert "metricName: accuracy" in done.stdout
 
 
 def test_a_checkpoint_of_other_options_is_refused_on_every_rank(job: Job) -> None:
