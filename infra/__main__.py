@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import dataset, paths, program, volumes
+from infra import dataset, program, volumes
 from infra.clusters import selection
 from infra.config import ConfigError
 from infra.image.component import Image
@@ -19,9 +19,7 @@ def main() -> None:
         stack = program.stack_config()
         planned = plan(stack, selection.examine(stack))
         rendering.preview(stack, planned)
-        datasets = {
-            job.name: dataset.resolve(job.training.dataset, paths.DATA, paths.ROOT) for job in stack.jobs
-        }
+        datasets = dataset.of_jobs(stack)
     except (ConfigError, dataset.DataError) as error:
         program.refuse(error)
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from infra import paths
+from infra.config import Stack
 from infra.config.training import Dataset
 
 
@@ -25,3 +27,8 @@ def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
     if done.returncode:
         raise DataError(f"the data folder {folder} is damaged:\n{(done.stdout + done.stderr).strip()}")
     return Dataset(json.loads(done.stdout)["dataset"])
+
+
+def of_jobs(stack: Stack) -> dict[str, Dataset | None]:
+    """Job's name -> what it trains on when it is applied from this machine. Raises DataError."""
+    return {job.name: resolve(job.training.dataset, paths.DATA, paths.ROOT) for job in stack.jobs}

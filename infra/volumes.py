@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pulumi
 
+from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
+from infra.image import inputs
 from infra.job.pod import JobContext
 from infra.objects.manifest import Manifest, Object, register
 from storage.component import Storage
@@ -75,6 +77,7 @@ def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
     folder = data(stack)
     return JobContext(
         image=image,
+        image_inputs=inputs.identity(stack.image, paths.ROOT),
         namespace=stack.cluster.namespace,
         claim=stack.claim,
         mount_path=stack.storage.mount_path,

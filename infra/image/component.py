@@ -35,11 +35,6 @@ def _local_repository(stack: Stack) -> str:
     return f"{stack.cluster_name}-registry:5000/{inputs.REPOSITORY}"
 
 
-def digest_of(reference: str) -> str:
-    """`sha256:...` of a reference, empty without one."""
-    return reference.partition("@")[2]
-
-
 class Image(pulumi.ComponentResource):
     """Ready-made, pushed to a repository elsewhere, or in the kind cluster's registry and on its nodes."""
 
@@ -59,7 +54,7 @@ class Image(pulumi.ComponentResource):
             props = {"references": [self.reference], "nodes": cluster.nodes, "instance": cluster.instance}
             opts = cluster.bound(self, cluster.pull_ready)
             self.on_nodes.append(PulledImages(f"{stack.name}-nodes", props, opts))
-        self.digest = self.reference.apply(digest_of)
+        self.digest = self.reference.apply(inputs.digest_of)
         self.register_outputs({"reference": self.reference})
 
     def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:

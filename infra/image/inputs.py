@@ -1,4 +1,4 @@
-"""What the trainer image is made from, and the hash that names it."""
+"""What the trainer image is made from: the tag that names a build, and the identity that a run depends on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ DOCKERFILE = "Dockerfile_training"
 SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
 REPOSITORY = "trainstack/trainer"
 BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", "GPU_BASE": "TRAINSTACK_GPU_BASE"}
+# Debian's own base, made by toolchain/ where no registry can be reached, stands for the one that the Dockerfile names.
+STAND_IN = "trainstack/"
 IGNORED = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
@@ -60,3 +62,26 @@ def content_hash(root: Path, target: Target, chosen: Mapping[str, str]) -> str:
 def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> Build:
     chosen = arguments(config, environment)
     return Build(config.target, chosen, content_hash(root, config.target, chosen))
+
+
+def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """What a run depends on of its image: the same on every machine, however the image is named.
+
+    Parameters:
+        config: the stack's section `image`.
+        root: the folder of the Dockerfile. It names the bases by digest.
+        environment: may name other bases for this machine's builds.
+
+    Returns the digest of a ready-made image (its whole reference where that has none), else the hash of the build's
+    inputs.
+    """
+    if config.reference:
+        return digest_of(config.reference) or config.reference
+    chosen = arguments(config, environment)
+    other = {name: value for name, value in chosen.items() if not value.startswith(STAND_IN)}
+    return content_hash(root, config.target, other)
+
+
+def digest_of(reference: str) -> str:
+    """`sha256:...` of a reference, empty without one."""
+    return reference.partition("@")[2]

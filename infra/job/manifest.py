@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from typing import Any
 
 from infra.config.job import JobConfig
+from infra.config.training import Dataset
 from infra.job.pod import JobContext, template
+from infra.job.run_id import run_id
 from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
 
 API_VERSION = "kubeflow.org/v1"
 KIND = "PyTorchJob"
-
-
-def run_id(name: str, spec: dict[str, Any]) -> str:
-    """`<name>-<8 hex of the spec>`: the folder below runs/ and a label. The same spec gives the same id."""
-    text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
-    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+DATASET = "trainstack/dataset"
 
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
@@ -61,10 +56,18 @@ def identified(plain: dict[str, Any], run: str) -> dict[str, Any]:
     return labelled
 
 
+def dataset_note(job: JobConfig) -> dict[str, str]:
+    """What `auto` may come to, for those who read the manifest of another machine."""
+    if job.training.dataset is not Dataset.AUTO:
+        return {}
+    digits = f", --epochs={job.training.digits_epochs}" if job.training.digits_epochs else ""
+    return {DATASET: f"auto: the data set in the data folder; without one the digits in the image{digits}"}
+
+
 def manifest(job: JobConfig, context: JobContext) -> Manifest:
     """The whole PyTorchJob."""
     plain = spec(job, context)
-    run = run_id(job.name, plain)
+    run = run_id(job, context)
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -72,7 +75,7 @@ def manifest(job: JobConfig, context: JobContext) -> Manifest:
             "name": job.name,
             "namespace": context.namespace,
             "labels": {**MANAGED_BY, **job.labels, RUN: run},
-            "annotations": {**job.annotations, **SKIP_AWAIT},
+            "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
         },
         "spec": identified(plain, run),
     }

@@ -23,6 +23,7 @@ class JobContext:
 
     Parameters:
         image: the trainer image's reference, by digest.
+        image_inputs: what the image is made of, whatever its name: see infra/image/inputs.py.
         namespace: the job's namespace.
         claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
         data_claim: the claim of the data folder; None where the stack has none.
@@ -31,6 +32,7 @@ class JobContext:
     """
 
     image: str
+    image_inputs: str
     namespace: str
     claim: str
     mount_path: str
@@ -51,7 +53,7 @@ def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], li
 
 
 def environment(job: JobConfig, context: JobContext) -> dict[str, str]:
-    """Without the run's id, which depends on all of this."""
+    """The container's environment variables without the run's id."""
     env = {"TRAINER_MODEL_DIR": context.mount_path}
     if context.data_claim:
         env["TRAINER_DATA_DIR"] = job.datasets_path

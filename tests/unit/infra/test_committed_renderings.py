@@ -9,8 +9,7 @@ import pytest
 
 from infra import paths
 from infra.config import from_file
-from infra.review import __main__ as review
-from infra.review import rendering
+from infra.review import folder, rendering
 from infra.training_operator import overlay
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -23,6 +22,6 @@ def test_is_up_to_date(path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) 
     whole = shutil.which("kubectl") is not None and overlay.OVERLAY in os.environ
     if not whole:
         monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
-    folder = review.RENDERED / known.name
-    difference = review.stale(folder, review.files(known), skip=() if whole else (review.OPERATOR,))
+    skip = () if whole else (f"{known.name}/{folder.OPERATOR}", folder.SHARED)
+    difference = folder.stale(folder.RENDERED, known.name, folder.files(known), skip)
     assert difference == "", f"run `make review STACK={known.name}` and commit what it changes:\n{difference}"

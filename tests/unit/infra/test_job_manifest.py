@@ -9,7 +9,7 @@ import pytest
 from infra.config.training import Dataset
 from infra.job.manifest import manifest, run_of
 from infra.job.pod import command_line
-from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
+from tests.unit.infra.samples import JOB, job_context, stack
 
 
 def built(given: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
@@ -78,11 +78,6 @@ def test_the_run_id_names_the_folder_and_a_label() -> None:
     assert pod(job)["metadata"]["labels"]["trainstack/run"] == run
     assert run.startswith("pytorch-simple-")
     assert len(run) == len("pytorch-simple-") + 8
-
-
-def test_the_same_spec_is_the_same_run_and_a_changed_one_is_not() -> None:
-    assert run_of(built()) == run_of(built())
-    assert run_of(built()) != run_of(built(image=IMAGE.replace("0", "1")))
 
 
 def test_the_name_is_the_configured_one() -> None:

@@ -15,12 +15,14 @@ from infra import dataset, paths
 from infra.clusters import existing, selection
 from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack, from_file
+from infra.config.training import Dataset
+from infra.job.manifest import manifest, run_of
 from infra.objects.manifest import Manifest
-from infra.review import __main__ as review
-from infra.review import rendering
+from infra.review import folder, rendering
+from infra.review.text import text
 from infra.training_operator import overlay, patches
 from tests.unit.infra.recorder import OUTPUTS, REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
 from toolchain.tools import go_modules
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -85,44 +87,60 @@ def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pyt
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_every_stack_renders_the_same_twice(path: Path, recorder: Recorder) -> None:
     known = from_file(path)
-    assert review.files(known) == review.files(known)
+    assert folder.files(known) == folder.files(known)
 
 
 def test_a_folder_applies_without_the_crd(recorder: Recorder) -> None:
-    names = review.files(stack())
-    top = [name for name in names if "/" not in name]
+    names = folder.files(stack())
+    top = [name for name in names if name.count("/") == 1 and name.startswith("dev/")]
     assert top[-1].endswith("pytorchjob-pytorch-simple.yaml"), "the job comes after what it needs"
     assert all("customresource" not in name for name in top), "it is too long for kubectl's annotation"
 
 
+def test_the_crd_is_rendered_once_for_all_stacks(recorder: Recorder) -> None:
+    name = "shared/00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
+    of_dev, of_other = folder.files(stack()), folder.files(stack("other"))
+    assert of_dev[name] == of_other[name]
+    assert [each for each in (*of_dev, *of_other) if "customresource" in each] == [name, name]
+    known = stack()
+    registered = rendering.operator(known, rendering.rendered_plan(known))[0]
+    assert yaml.safe_load(of_dev[name]) == folder.of_every_stack(registered)
+    assert registered["metadata"]["labels"]["trainstack/stack"] == "dev", (
+        "it is the stack's that installed it"
+    )
+
+
 def test_no_secret_is_rendered(recorder: Recorder) -> None:
-    for text in review.files(stack()).values():
-        manifest = yaml.safe_load(text)
+    for rendered in folder.files(stack()).values():
+        manifest = yaml.safe_load(rendered)
         assert manifest["kind"] != "Secret" or "data" not in manifest
 
 
 def test_a_deadline_after_the_end_is_rendered(recorder: Recorder) -> None:
     known = stack(job={**JOB, "runPolicy": {"ttlSecondsAfterFinished": 60}})
-    jobs = [text for name, text in review.files(known).items() if "pytorchjob-" in name]
+    jobs = [text for name, text in folder.files(known).items() if "pytorchjob-" in name]
     assert "ttlSecondsAfterFinished: 60" in jobs[0]
 
 
 def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
     with pytest.raises(ConfigError, match=r"(?s)policy: PersistentVolume.*reclaimPolicy: Retain"):
-        review.files(stack(storage={"reclaimPolicy": "Delete"}))
+        folder.files(stack(storage={"reclaimPolicy": "Delete"}))
 
 
-def test_what_a_review_writes_anew_is_named(recorder: Recorder, tmp_path: Path) -> None:
-    contents = {"00-namespace-a.yaml": "a", "01-job-b.yaml": "b", "operator/00-x.yaml": "x"}
-    review.write(tmp_path / "dev", contents)
-    assert review.changes(tmp_path / "dev", contents) == []
-    fresh = {"00-namespace-a.yaml": "a", "01-job-c.yaml": "b", "operator/00-x.yaml": "y"}
-    assert review.changes(tmp_path / "dev", fresh) == [
-        "removed: 01-job-b.yaml",
-        "new: 01-job-c.yaml",
-        "changed: operator/00-x.yaml",
+def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
+    contents = {"dev/00-namespace-a.yaml": "a", "dev/01-job-b.yaml": "b", "shared/00-x.yaml": "x"}
+    folder.write(tmp_path, "dev", contents)
+    folder.write(tmp_path, "other", {"other/00-a.yaml": "a"})
+    assert folder.changes(tmp_path, "dev", contents) == []
+    fresh = {"dev/00-namespace-a.yaml": "a", "dev/01-job-c.yaml": "b", "shared/00-x.yaml": "y"}
+    assert folder.changes(tmp_path, "dev", fresh) == [
+        "removed: dev/01-job-b.yaml",
+        "new: dev/01-job-c.yaml",
+        "changed: shared/00-x.yaml",
     ]
-    assert review.changes(tmp_path / "never", {"a.yaml": ""}) == ["new: a.yaml"]
+    folder.write(tmp_path, "dev", fresh)
+    assert (tmp_path / "other" / "00-a.yaml").exists(), "of another stack"
+    assert folder.changes(tmp_path, "never", {"never/a.yaml": ""}) == ["new: never/a.yaml"]
 
 
 def operator_with(image: str) -> list[Manifest]:
@@ -144,10 +162,54 @@ def test_the_published_overlay_is_of_the_version_that_is_built() -> None:
 
 
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:
-    contents = review.files(stack())
-    review.write(tmp_path / "dev", contents)
-    assert review.stale(tmp_path / "dev", contents) == ""
-    changed = review.files(stack(job={**JOB, "training": {"epochs": 2}}))
-    difference = review.stale(tmp_path / "dev", changed)
-    assert "---epochs=1" in difference.replace(" ", "")
-    assert "+---epochs=2" in difference.replace(" ", "")
+    contents = folder.files(stack())
+    folder.write(tmp_path, "dev", contents)
+    assert folder.stale(tmp_path, "dev", contents) == ""
+    (tmp_path / "shared" / "00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml").write_text("")
+    assert "committed/shared" in folder.stale(tmp_path, "dev", contents)
+    assert folder.stale(tmp_path, "dev", contents, skip=("dev/operator", "shared")) == ""
+
+
+def changed_lines(tmp_path: Path, **training: Any) -> list[str]:
+    """What a reviewer sees of a job whose training is changed, without file names and context."""
+    folder.write(tmp_path, "dev", folder.files(stack()))
+    given = {**JOB, "training": {**JOB["training"], **training}}
+    difference = folder.stale(tmp_path, "dev", folder.files(stack(job=given)))
+    return [line.split(maxsplit=1)[1] for line in difference.splitlines() if line[:2] in ("- ", "+ ")]
+
+
+def test_other_epochs_change_two_lines(recorder: Recorder, tmp_path: Path) -> None:
+    old_run, run, old, new = changed_lines(tmp_path, epochs=2)
+    assert (old, new) == ("- --epochs=1", "- --epochs=2")
+    assert old_run.startswith("trainstack/run: &run pytorch-simple-")
+    assert run.startswith("trainstack/run: &run pytorch-simple-")
+    assert old_run != run
+
+
+@pytest.mark.parametrize("replicas", [{"worker": 1}, {"worker": 3}, {"worker": None}])
+def test_a_job_of_any_size_reads_as_the_same_object(replicas: dict[str, Any]) -> None:
+    job = stack(job={**JOB, "replicas": replicas}).jobs[0]
+    wanted = manifest(job, job_context())
+    assert yaml.safe_load(text(wanted)) == wanted
+    assert text(wanted).count(run_of(wanted)) == 1, "the run's id stands on one line"
+
+
+def test_pods_that_differ_are_shown_in_full() -> None:
+    wanted = manifest(stack().jobs[0], job_context())
+    wanted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = {"disk": "big"}
+    assert yaml.safe_load(text(wanted)) == wanted
+    assert "&pod" not in text(wanted)
+
+
+def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
+    [job] = [yaml.safe_load(each) for name, each in folder.files(stack()).items() if "pytorchjob-p" in name]
+    note = job["metadata"]["annotations"]["trainstack/dataset"]
+    assert "digits" in note
+    assert "--epochs=12" in note
+    chosen = manifest(stack(job={"name": "x", "training": {"dataset": "digits"}}).jobs[0], job_context())
+    assert "trainstack/dataset" not in chosen["metadata"]["annotations"]
+
+
+def test_this_machines_data_is_rendered_where_it_is_asked_for(recorder: Recorder) -> None:
+    names = folder.files(stack(), {"pytorch-simple": Dataset.DIGITS})
+    assert "--epochs=12" in names["dev/05-pytorchjob-pytorch-simple.yaml"]

@@ -1,0 +1,36 @@
+"""The id of a run: the same for the same training, wherever and however it is applied."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from infra.config.job import JobConfig
+from infra.job.pod import JobContext, command_line
+
+DIGITS = 8
+
+
+def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    """What a run's result depends on, as JSON data: image, data set, command with its options, number of processes.
+
+    Left out is what a run may go on with: the image's name and registry, resources, deadlines, where the pods run,
+    names of volumes and folders.
+    """
+    command, args = command_line(job, context.dataset)
+    return {
+        "image": context.image_inputs,
+        "dataset": context.dataset.value if context.dataset else None,
+        "command": command,
+        "args": args,
+        "env": dict(job.env),
+        "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
+        "processes": job.nproc_per_node,
+    }
+
+
+def run_id(job: JobConfig, context: JobContext) -> str:
+    """`<job's name>-<8 hex digits of its inputs>`: a folder below runs/ on the volume, and a label."""
+    text = json.dumps(inputs(job, context), sort_keys=True, separators=(",", ":"))
+    return f"{job.name}-{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"

@@ -1,0 +1,98 @@
+"""The folder stacks/rendered: what it has to hold for a stack, and how that differs from what it holds."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from infra import paths
+from infra.config import Stack
+from infra.config.training import Dataset
+from infra.image.component import rendered_reference
+from infra.objects.labels import STACK
+from infra.objects.manifest import Manifest
+from infra.review import rendering
+from infra.review.text import text
+from infra.training_operator.patches import CRD_KIND
+
+RENDERED = paths.ROOT / "stacks" / "rendered"
+# `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
+OPERATOR = "operator"
+# Objects that are long and the same for every stack; the stack's own label is left out.
+SHARED = "shared"
+
+
+def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
+    """Path below RENDERED -> contents, one object each. Raises ConfigError for a broken policy.
+
+    Parameters:
+        datasets: job's name -> what it trains on, where that is not what `auto` is meant for.
+    """
+    planned = rendering.rendered_plan(stack)
+    chosen = rendering.rendered_datasets(stack) if datasets is None else datasets
+    workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
+    operator = rendering.operator(stack, planned)
+    rendering.ensure_allowed(stack, [*workload, *operator])
+    shared = [each for each in operator if each["kind"] == CRD_KIND]
+    own = [each for each in operator if each["kind"] != CRD_KIND]
+    return {
+        **_numbered(stack.name, workload),
+        **_numbered(f"{stack.name}/{OPERATOR}", own),
+        **_numbered(SHARED, [of_every_stack(each) for each in shared]),
+    }
+
+
+def of_every_stack(manifest: Manifest) -> Manifest:
+    """`manifest` without the label that names its stack."""
+    labels = {key: value for key, value in manifest["metadata"]["labels"].items() if key != STACK}
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+
+
+def _numbered(folder: str, manifests: list[Manifest]) -> dict[str, str]:
+    """The numbers are the order in which the objects are applied."""
+    return {f"{folder}/{place:02}-{_name(each)}": text(each) for place, each in enumerate(manifests)}
+
+
+def _name(manifest: Manifest) -> str:
+    return f"{manifest['kind'].lower()}-{manifest['metadata']['name']}.yaml"
+
+
+def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
+    """Make `root`/`stack` hold its part of `contents` and nothing else, and write what stacks share."""
+    shutil.rmtree(root / stack, ignore_errors=True)
+    for name, content in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[str] = ()) -> str:
+    """The difference between `root` and what it should hold for `stack`, empty when there is none.
+
+    Parameters:
+        skip: folders below `root` that are not compared.
+    """
+    there = _there(root, stack, contents)
+    lines: list[str] = []
+    for name in sorted({*there, *contents}):
+        if not name.startswith(tuple(f"{folder}/" for folder in skip)):
+            old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
+            lines += difflib.unified_diff(old, new, f"committed/{name}", f"rendered/{name}", lineterm="")
+    return "\n".join(lines)
+
+
+def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
+    """One line for each file that writing `contents` will add to `root`, change or remove."""
+    there = _there(root, stack, contents)
+    differing = [name for name in sorted({*there, *contents}) if there.get(name) != contents.get(name)]
+    words = {name: "changed" if name in contents else "removed" for name in differing}
+    return [f"{word if name in there else 'new'}: {name}" for name, word in words.items()]
+
+
+def _there(root: Path, stack: str, contents: Mapping[str, str]) -> dict[str, str]:
+    """The stack's files, and those that it shares with others."""
+    own = (root / stack).rglob("*.yaml")
+    shared = [root / name for name in contents if name.startswith(f"{SHARED}/")]
+    return {str(path.relative_to(root)): path.read_text() for path in [*own, *shared] if path.exists()}

@@ -1,0 +1,157 @@
+"""A run's id: another one exactly where the training is another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import paths
+from infra.config.image import ImageConfig
+from infra.config.job import JobConfig
+from infra.config.training import Dataset, TrainingConfig
+from infra.image import inputs
+from infra.job.pod import JobContext
+from infra.job.run_id import run_id
+from tests.unit.infra.samples import JOB, job_context
+
+ANOTHER: dict[str, Any] = {
+    "name": "other",
+    "replicas": {"worker": 2},
+    "command": ["python3", "other.py"],
+    "args": ["--no-cuda"],
+    "env": {"TRAINER_PRESET": "convnet"},
+    "nprocPerNode": 2,
+    "training.epochs": 2,
+    "training.batchSize": 32,
+    "training.testBatchSize": 10,
+    "training.lr": 0.5,
+    "training.momentum": 0.1,
+    "training.gamma": 0.5,
+    "training.seed": 3,
+    "training.logInterval": 5,
+    "training.backend": "gloo",
+}
+"""Keys of a job that decide its result, each with a value that differs from JOB's."""
+
+THE_SAME: dict[str, Any] = {
+    "restartPolicy": "Never",
+    "resources": {"cpu": 2, "memory": "4Gi"},
+    "runPolicy": {"backoffLimit": 1, "activeDeadlineSeconds": 60},
+    "elasticPolicy": {"minReplicas": 1},
+    "annotations": {"team": "vision"},
+    "labels": {"team": "vision"},
+    "priorityClass": "high",
+    "imagePullSecrets": ["registry"],
+    "shmSize": "1Gi",
+    "nccl": {"debug": "INFO"},
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"key": "x"}],
+    "runtimeClass": "nvidia",
+    "spread": False,
+    "model": "other.pt",
+    "datasetsPath": "/elsewhere",
+    "training.dataset": "auto",
+    "training.digitsEpochs": 3,
+}
+"""Keys that leave it as it is. The data set counts as what it came to: see `test_the_data_set_counts`."""
+
+
+def identified(context: JobContext | None = None, **changes: Any) -> str:
+    given = {**JOB, "training": dict(JOB["training"])}
+    for key, value in changes.items():
+        section, _, inner = key.rpartition(".")
+        (given[section] if section else given)[inner] = value
+    return run_id(JobConfig.model_validate(given), context or job_context())
+
+
+@pytest.mark.parametrize("key", ANOTHER)
+def test_is_another_one(key: str) -> None:
+    assert identified(**{key: ANOTHER[key]}) != identified()
+
+
+@pytest.mark.parametrize("key", THE_SAME)
+def test_stays(key: str) -> None:
+    assert identified(**{key: THE_SAME[key]}) == identified()
+
+
+def test_each_key_of_a_job_is_on_one_of_the_lists() -> None:
+    training = {f"training.{field.alias}" for field in TrainingConfig.model_fields.values()}
+    keys = {str(field.alias) for field in JobConfig.model_fields.values()} - {"training"}
+    assert ANOTHER.keys() | THE_SAME.keys() == keys | training
+    assert not ANOTHER.keys() & THE_SAME.keys()
+
+
+def test_the_data_set_counts() -> None:
+    ids = {identified(job_context(dataset=chosen)) for chosen in (None, *Dataset)}
+    assert len(ids) == len(Dataset) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("image", "elsewhere.example/trainer:tag"),
+        ("namespace", "other"),
+        ("claim", "other"),
+        ("mount_path", "/other"),
+        ("data_claim", None),
+        ("nodes", 3),
+    ],
+)
+def test_where_it_runs_and_how_the_image_is_named_do_not(name: str, value: object) -> None:
+    assert identified(job_context(**{name: value})) == identified()
+
+
+def test_what_the_image_is_made_of_counts() -> None:
+    assert identified(job_context(image_inputs="other")) != identified()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "train.py").write_text("pass")
+    (tmp_path / "Dockerfile_training").write_text("ARG CPU_BASE=debian@sha256:1\n")
+    return tmp_path
+
+
+DIGEST = "sha256:" + "1" * 64
+
+
+def image(root: Path, environment: dict[str, str] | None = None, **section: Any) -> str:
+    return inputs.identity(ImageConfig.model_validate(section), root, environment or {})
+
+
+def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
+    assert image(root, repository="ghcr.io/you/trainer") == image(root)
+    assert image(root, reference=f"ghcr.io/you/trainer@{DIGEST}") == DIGEST
+    assert image(root, reference=f"localhost:5000/mine:tag@{DIGEST}") == DIGEST
+
+
+def test_a_base_that_stands_in_for_debians_makes_no_difference(root: Path) -> None:
+    assert image(root, {"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}) == image(root)
+
+
+@pytest.mark.parametrize("change", ["a base of the user's", "another base", "a file", "preset", "target"])
+def test_what_goes_into_an_image_makes_another_one(root: Path, change: str) -> None:
+    before = image(root)
+    match change:
+        case "a base of the user's":
+            assert image(root, {"TRAINSTACK_CPU_BASE": "mine@sha256:2"}) != before
+        case "another base":
+            (root / "Dockerfile_training").write_text("ARG CPU_BASE=debian@sha256:2\n")
+            assert image(root) != before
+        case "a file":
+            (root / "trainer" / "train.py").write_text("pass  # changed")
+            assert image(root) != before
+        case "preset":
+            assert image(root, preset="traindb") != before
+        case _:
+            assert image(root, target="gpu") != before
+
+
+def test_the_dockerfile_names_its_bases_by_digest() -> None:
+    lines = (paths.ROOT / inputs.DOCKERFILE).read_text().splitlines()
+    bases = [line for line in lines if line.startswith("ARG ") and "_BASE=" in line]
+    assert len(bases) == len(inputs.BASES)
+    assert all("@sha256:" in line for line in bases), bases
