@@ -14,7 +14,7 @@ from toolchain.operating import environment
 from toolchain.parallel import Jobs
 from toolchain.paths import LOCAL
 from toolchain.steps import step
-from toolchain.tools import choice, plugins, venv
+from toolchain.tools import build, choice, plugins, venv
 
 
 @contextmanager
@@ -41,7 +41,10 @@ def prepare() -> dict[str, str]:
     images_missing = (
         answering is not None and not selection.published(answering) and not selection.all_built()
     )
-    preflight.check(builds=images_missing or not all(choice.ready for choice in choices.values()))
+    builds = images_missing or not all(choice.ready for choice in choices.values())
+    if builds:
+        build.check_go()
+    preflight.check(builds=builds)
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from concurrent.futures import Future
 from functools import partial
@@ -9,7 +10,6 @@ from pathlib import Path
 
 from toolchain.images import base, control_plane, node, scratch
 from toolchain.machine.engine import Engine, restricted
-from toolchain.operating.environment import full
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
 from toolchain.steps import step
@@ -46,7 +46,7 @@ def published(engine: Engine) -> bool:
 def _docker(engine: Engine, *arguments: str) -> bool:
     cmd = [engine.docker, *arguments]
     try:
-        done = subprocess.run(cmd, env=full(engine.env), capture_output=True, timeout=ANSWER_S)
+        done = subprocess.run(cmd, env={**os.environ, **engine.env}, capture_output=True, timeout=ANSWER_S)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

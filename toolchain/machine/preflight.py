@@ -11,7 +11,6 @@ from pathlib import Path
 from toolchain.machine.engine import daemon, lifecycle
 from toolchain.paths import ROOT, cache
 from toolchain.steps import SetupError
-from toolchain.tools import build
 
 PYTHON_NEEDED = (3, 11)
 MARGIN = 1.2
@@ -25,11 +24,9 @@ RUN_BYTES = 4 * GIB
 
 
 def check(*, builds: bool) -> None:
-    """Raise SetupError for the first thing missing. `builds`: some tool has to be built."""
+    """Raise SetupError for the first thing missing. `builds`: some tool has to be built, which takes room."""
     if sys.version_info < PYTHON_NEEDED:
         raise SetupError(f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
-    if builds:
-        build.check_go()
     if lifecycle.find() is None:
         lifecycle.may_install()
     check_space(needs(builds=builds))

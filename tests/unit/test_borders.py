@@ -1,0 +1,146 @@
+"""The borders that import-linter's contracts in pyproject.toml do not cover, from the syntax trees.
+
+That no arrow points the wrong way is checked by `lint-imports`, which test_sources.py runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+STANDINS = ROOT / "standins"
+SHIPPED = ("infra", "storage", "toolchain", "trainer", "pulumi_standins")
+STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
+
+
+def _modules(package: str) -> Iterator[tuple[str, Path]]:
+    base = STANDINS if package == "pulumi_standins" else ROOT
+    for path in sorted((base / package).rglob("*.py")):
+        words = path.relative_to(base).with_suffix("").parts
+        yield ".".join(words[:-1] if words[-1] == "__init__" else words), path
+
+
+ALL = [(name, path) for package in SHIPPED for name, path in _modules(package)]
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def _imports(path: Path) -> list[tuple[str, str | None]]:
+    """Module and name of every import in a file, also of those within functions; no name for a plain `import`."""
+    found: list[tuple[str, str | None]] = []
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are written in full, so that a border can be seen"
+            found += [(node.module or "", alias.name) for alias in node.names]
+    return found
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _foreign(modules: Iterable[tuple[str, Path]], allowed: Callable[[str], bool]) -> list[str]:
+    """`importer -> imported` for every import that is not allowed."""
+    return [
+        f"{name} -> {module}"
+        for name, path in modules
+        for module, _ in _imports(path)
+        if not allowed(_top(module))
+    ]
+
+
+def test_the_toolchain_needs_the_standard_library_only() -> None:
+    """It runs before any package is installed."""
+    known = {"toolchain", *sys.stdlib_module_names}
+    assert _foreign(_modules("toolchain"), known.__contains__) == []
+
+
+def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:
+    assert _foreign([("oci_runtime", STANDALONE)], sys.stdlib_module_names.__contains__) == []
+
+
+def test_the_stand_ins_and_their_tests_import_nothing_of_ours() -> None:
+    """They are a distribution of their own."""
+    ours = {"infra", "storage", "toolchain", "trainer"}
+    tests = [(path.name, path) for path in (STANDINS / "tests").rglob("*.py")]
+    assert len(tests) > 10
+    assert _foreign([*_modules("pulumi_standins"), *tests], lambda package: package not in ours) == []
+
+
+def test_no_shipped_module_imports_tests() -> None:
+    assert _foreign(ALL, lambda package: package != "tests") == []
+
+
+def test_no_private_name_is_used_outside_its_package() -> None:
+    found = [
+        f"{name} uses {other}"
+        for name, path in ALL
+        for other in (*_private_imports(name, path), *_private_attributes(name, path))
+    ]
+    assert found == []
+
+
+def _private_imports(name: str, path: Path) -> Iterator[str]:
+    for module, imported in _imports(path):
+        words = [*module.split("."), *([imported] if imported else [])]
+        for place, word in enumerate(words):
+            if (
+                _private(word)
+                and _top(module) in SHIPPED
+                and ".".join(words[:place]) not in _packages_of(name, path)
+            ):
+                yield ".".join(words)
+
+
+def _private_attributes(name: str, path: Path) -> Iterator[str]:
+    """`module._name`, where `module` was imported from another package of ours."""
+    tree = _tree(path)
+    bound: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and _top(node.module or "") in SHIPPED:
+            bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and _private(node.attr):
+            origin = bound.get(node.value.id, "")
+            if origin and origin.rpartition(".")[0] not in _packages_of(name, path):
+                yield f"{origin}.{node.attr}"
+
+
+def _packages_of(name: str, path: Path) -> set[str]:
+    """The package of a module, the modules in it, and the module itself: where its private names may come from."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    beside = {f"{package}.{other.stem}" for other in path.parent.glob("*.py")}
+    return {package, name, *beside}
+
+
+def _private(word: str) -> bool:
+    return word.startswith("_") and not word.startswith("__")
+
+
+def test_every_shipped_package_has_its_borders() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert packages | {"pulumi_standins"} == set(SHIPPED)
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert packages == set(linter["root_packages"])
+    forbidden = {
+        source: set(contract["forbidden_modules"])
+        for contract in linter["contracts"]
+        if contract["type"] == "forbidden"
+        for source in contract["source_modules"]
+    }
+    assert forbidden.keys() == packages
+    used = {"infra": {"storage"}}  # the only arrow between packages
+    for package in packages:
+        others = set(SHIPPED) - {package} - used.get(package, set())
+        assert others <= forbidden[package], f"{package} may import what docs/architecture.md does not let it"
