@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,9 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="render `dataset: auto` as what this machine's data/ holds, as `pulumi up` does",
     )
+    top.add_argument(
+        "--into", type=Path, default=folder.RENDERED, metavar="DIR", help="default: stacks/rendered"
+    )
     return top
 
 
@@ -38,29 +42,26 @@ def main(arguments: list[str]) -> int:
     except (ConfigError, CommandError, dataset.DataError) as error:
         print(error, file=sys.stderr)
         return 1
-    return check(stack, contents) if given.check else write(stack, contents)
+    return check(given.into, stack, contents) if given.check else write(given.into, stack, contents)
 
 
-def check(stack: Stack, contents: dict[str, str]) -> int:
-    """Print how what is committed differs from `contents`; 1 where it does."""
-    difference = folder.stale(folder.RENDERED, stack.name, contents)
-    print(difference or f"{shown(folder.RENDERED / stack.name)} is up to date")
+def check(root: Path, stack: Stack, contents: dict[str, str]) -> int:
+    """Print how what `root` holds differs from `contents`; 1 where it does."""
+    difference = folder.stale(root, stack.name, contents)
+    print(difference or f"{os.path.relpath(root / stack.name, paths.ROOT)} is up to date")
     return 1 if difference else 0
 
 
-def write(stack: Stack, contents: dict[str, str]) -> int:
-    """Write `contents`, and print which files that changes."""
-    changed = folder.changes(folder.RENDERED, stack.name, contents)
-    folder.write(folder.RENDERED, stack.name, contents)
+def write(root: Path, stack: Stack, contents: dict[str, str]) -> int:
+    """Write `contents` below `root`, and print which files that changes."""
+    changed = folder.changes(root, stack.name, contents)
+    folder.write(root, stack.name, contents)
     counts = Counter(name.partition("/")[0] for name in contents)
     for name, count in counts.items():
-        print(f"{count} {'object' if count == 1 else 'objects'} in {shown(folder.RENDERED / name)}")
+        objects = "object" if count == 1 else "objects"
+        print(f"{count} {objects} in {os.path.relpath(root / name, paths.ROOT)}")
     print("\n".join(changed or ["no change"]))
     return 0
-
-
-def shown(path: Path) -> str:
-    return str(path.relative_to(paths.ROOT))
 
 
 if __name__ == "__main__":
