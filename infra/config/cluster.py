@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from infra.config.names import AbsolutePath, DnsLabel, DnsName
-from infra.config.section import Natural, Section, Whole, refusal
+from infra.config.section import Natural, Section, Whole, refusal, setting
 
 
 class ClusterKind(StrEnum):
@@ -43,42 +43,63 @@ ONLY_FOR: dict[str, ClusterKind] = {
 
 
 class ClusterConfig(Section):
-    kind: ClusterKind = Field(default=ClusterKind.KIND, description="kind, microk8s or existing")
-    namespace: DnsLabel = Field(default="kubeflow", description="a namespace's name", examples=["kubeflow"])
-    pod_security: PodSecurity = Field(default=PodSecurity.BASELINE, description="a Pod Security level")
-    name: DnsLabel | None = Field(
+    kind: ClusterKind = setting(
+        about="Which cluster the stack trains on: one that it makes with kind or MicroK8s, or one that is there.",
+        default=ClusterKind.KIND,
+    )
+    namespace: DnsLabel = setting(
+        about="Namespace of the jobs, volumes' claims and pods; made where it is missing.",
+        default="kubeflow",
+        allowed="a namespace's name",
+        examples=["kubeflow"],
+    )
+    pod_security: PodSecurity = setting(
+        about="Pod Security level that namespaces of the stack enforce; they warn of what restricted would refuse.",
+        default=PodSecurity.BASELINE,
+    )
+    name: DnsLabel | None = setting(
+        about="Name of the kind cluster; without it trainstack-<stack>.",
         default=None,
-        description="the kind cluster's name, by default trainstack-<stack>",
+        allowed="a DNS label",
         examples=["trainstack-dev"],
     )
-    workers: Natural = Field(
+    workers: Natural = setting(
+        about="Nodes of the kind cluster beside its control plane; without any, the control plane runs the pods.",
         default=0,
         le=20,
-        description="kind nodes beside the control plane, a whole number from 0 to 20",
+        allowed="a whole number from 0 to 20",
         examples=[2],
     )
-    api_server_port: Whole | None = Field(
-        default=None, ge=1, le=65535, description="a free port of this machine, 1 to 65535", examples=[6443]
+    api_server_port: Whole | None = setting(
+        about="Port of this machine on which the kind cluster's API server listens; without it a free one.",
+        default=None,
+        ge=1,
+        le=65535,
+        allowed="a free port of this machine, 1 to 65535",
+        examples=[6443],
     )
-    channel: str = Field(
+    channel: str = setting(
+        about="Channel of the snap from which MicroK8s is installed.",
         default="1.34/stable",
         pattern=r"^\d+\.\d+(-strict)?/(stable|candidate|beta|edge)$",
-        description="a channel of the microk8s snap, <version>/<risk>",
+        allowed="a channel of the microk8s snap, <version>/<risk>",
         examples=["1.34/stable"],
     )
-    addons: tuple[Addon, ...] = Field(
+    addons: tuple[Addon, ...] = setting(
+        about="Add-ons that MicroK8s gets; registry makes images travel by push instead of import.",
         default=(Addon.DNS, Addon.HOSTPATH_STORAGE),
-        description="a list of MicroK8s add-ons",
         examples=["[dns, hostpath-storage]"],
     )
-    kubeconfig: AbsolutePath | None = Field(
+    kubeconfig: AbsolutePath | None = setting(
+        about="File that reaches the cluster; without it the file that kubectl would read.",
         default=None,
-        description="absolute path of a kubeconfig file; without it KUBECONFIG or ~/.kube/config is read",
+        allowed="an absolute path",
         examples=["/home/you/.kube/config"],
     )
-    context: DnsName | None = Field(
+    context: DnsName | None = setting(
+        about="Context of the kubeconfig; without it the current one.",
         default=None,
-        description="a context of that kubeconfig, by default its current one",
+        allowed="a context's name",
         examples=["kind-test"],
     )
 

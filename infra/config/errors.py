@@ -49,20 +49,20 @@ def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tupl
     if kind == "extra_forbidden":
         return key, paragraph(file, key, finding["input"], *_unknown(str(name), owner))
     if kind == "missing":
-        return key, paragraph(file, key, "(absent)", _allowed(field), f"add `{name}: {_example(field)}`")
+        return key, paragraph(file, key, "(absent)", allowed(field), f"add `{name}: {example(field)}`")
     if kind == "trainstack":
         inner = context["key"]
         key = _key([*path, *inner.split(".")]) if inner else key
         value = context["value"] if inner else finding["input"]
         return key, paragraph(file, key, value, context["allowed"], context["fix"])
-    fix = f"write for example `{name}: {_example(field)}`"
-    allowed = _allowed(field)
+    fix = f"write for example `{name}: {example(field)}`"
+    values = allowed(field)
     if kind == "enum" and isinstance(finding["input"], str):
         vocabulary = _vocabulary(field)
-        allowed = ", ".join(vocabulary)
+        values = ", ".join(vocabulary)
         near = difflib.get_close_matches(finding["input"], vocabulary, 1, 0.3)
         fix = f"write `{name}: {near[0] if near else vocabulary[0]}`"
-    return key, paragraph(file, key, finding["input"], allowed, fix)
+    return key, paragraph(file, key, finding["input"], values, fix)
 
 
 def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
@@ -89,10 +89,10 @@ def _locate(
     for part in loc:
         if isinstance(part, int):
             path.append(part)
-            owner = _model_in(field.annotation) if field else owner
+            owner = model_in(field.annotation) if field else owner
             continue
         if field is not None:
-            inner = _model_in(field.annotation)
+            inner = model_in(field.annotation)
             if inner is None:
                 # below a plain mapping, or a tag that pydantic adds for the member of a union
                 if _is_mapping(field.annotation) and part != "[key]":
@@ -113,7 +113,7 @@ def _members(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
             return member
@@ -131,14 +131,15 @@ def _vocabulary(field: FieldInfo | None) -> list[str]:
     return []
 
 
-def _allowed(field: FieldInfo | None) -> str:
+def allowed(field: FieldInfo | None) -> str:
+    """Which values a key takes, in words; of a closed vocabulary its members."""
     vocabulary = _vocabulary(field)
-    if vocabulary:
-        return ", ".join(vocabulary)
-    return (field.description if field else None) or "a mapping of keys to values"
+    extra = field.json_schema_extra if field else None
+    described = extra.get("allowed") if isinstance(extra, dict) else None
+    return ", ".join(vocabulary) or str(described or "a mapping of keys to values")
 
 
-def _example(field: FieldInfo | None) -> str:
+def example(field: FieldInfo | None) -> str:
     if field is not None and field.examples:
         return str(field.examples[0])
     vocabulary = _vocabulary(field)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from infra.config.names import Reference
-from infra.config.section import Section, refusal
+from infra.config.section import Section, refusal, setting
 
 
 class Target(StrEnum):
@@ -27,22 +27,28 @@ class Preset(StrEnum):
 
 
 class ImageConfig(Section):
-    target: Target = Field(default=Target.CPU, description="cpu or gpu")
-    preset: Preset | None = Field(
-        default=None, description="a preset of the trainer: its recipe and defaults"
-    )
-    repository: Reference | None = Field(
+    target: Target = setting(about="Target of Dockerfile_training that is built.", default=Target.CPU)
+    preset: Preset | None = setting(
+        about="Published system whose recipe and defaults the image's trainer has; without it pytorch-simple.",
         default=None,
-        description="where a built image is pushed to, with the Docker configuration's credentials",
+    )
+    repository: Reference | None = setting(
+        about="Where the built image is pushed to, with the Docker configuration's credentials; kind needs none.",
+        default=None,
+        allowed="a repository without tag and digest",
         examples=["ghcr.io/you/trainer"],
     )
-    reference: Reference | None = Field(
+    reference: Reference | None = setting(
+        about="A ready-made image, used as it is instead of a build.",
         default=None,
-        description="a ready-made image, used as it is",
+        allowed="an image reference, by digest unless unpinned",
         examples=["ghcr.io/you/trainer@sha256:…"],
     )
-    unpinned: bool = Field(
-        default=False, description="true allows a reference without a digest", examples=["true"]
+    unpinned: bool = setting(
+        about="Allow a reference without a digest.",
+        default=False,
+        allowed="true or false",
+        examples=["true"],
     )
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
 from infra.config.policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.resources import ResourcesConfig
-from infra.config.section import Count, Section, Whole, refusal
+from infra.config.section import Count, Section, Whole, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
 
 
@@ -22,11 +22,17 @@ class NcclDebug(StrEnum):
 
 
 class Replicas(Section):
-    master: Annotated[Whole, Field(ge=1, le=1)] | None = Field(
-        default=1, description="1, or null for an elastic job", examples=[1]
+    master: Annotated[Whole, Field(ge=1, le=1)] | None = setting(
+        about="Pods of type Master; rank 0 is in it.",
+        default=1,
+        allowed="1, or null for an elastic job",
+        examples=[1],
     )
-    worker: Count | None = Field(
-        default=1, description="a whole number of at least 1, or null for none", examples=[1]
+    worker: Count | None = setting(
+        about="Pods of type Worker.",
+        default=1,
+        allowed="a whole number of at least 1, or null for none",
+        examples=[1],
     )
 
     @property
@@ -37,12 +43,26 @@ class Replicas(Section):
 class Nccl(Section):
     """NCCL's own settings, by its environment variables."""
 
-    socket_interface: str | None = Field(
-        default=None, min_length=1, description="the network interface between pods", examples=["eth0"]
+    socket_interface: str | None = setting(
+        about="Network interface between the pods, NCCL_SOCKET_IFNAME.",
+        default=None,
+        min_length=1,
+        allowed="an interface's name",
+        examples=["eth0"],
     )
-    debug: NcclDebug | None = Field(default=None, description="NCCL's log level")
-    disable_infiniband: bool = Field(default=False, description="true or false", examples=["true"])
-    disable_peer_to_peer: bool = Field(default=False, description="true or false", examples=["true"])
+    debug: NcclDebug | None = setting(about="Log level of NCCL, NCCL_DEBUG.", default=None)
+    disable_infiniband: bool = setting(
+        about="Do without InfiniBand, NCCL_IB_DISABLE.",
+        default=False,
+        allowed="true or false",
+        examples=["true"],
+    )
+    disable_peer_to_peer: bool = setting(
+        about="Do without copies from GPU to GPU, NCCL_P2P_DISABLE.",
+        default=False,
+        allowed="true or false",
+        examples=["true"],
+    )
 
     def environment(self) -> dict[str, str]:
         chosen = {
@@ -55,13 +75,29 @@ class Nccl(Section):
 
 
 class Toleration(Section):
-    key: str | None = Field(default=None, description="a taint's key", examples=["nvidia.com/gpu"])
-    operator: str = Field(default="Exists", pattern="^(Exists|Equal)$", description="Exists or Equal")
-    value: str | None = Field(default=None, description="a taint's value", examples=["present"])
-    effect: str | None = Field(
+    key: str | None = setting(
+        about="Key of the taints that are tolerated; without it every key.",
+        default=None,
+        allowed="a taint's key",
+        examples=["nvidia.com/gpu"],
+    )
+    operator: str = setting(
+        about="How the key is compared: that it exists, or that it has the value.",
+        default="Exists",
+        pattern="^(Exists|Equal)$",
+        allowed="Exists or Equal",
+    )
+    value: str | None = setting(
+        about="Value of the taint, with operator Equal.",
+        default=None,
+        allowed="a taint's value",
+        examples=["present"],
+    )
+    effect: str | None = setting(
+        about="Effect of the taints that are tolerated; without it every effect.",
         default=None,
         pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$",
-        description="NoSchedule, PreferNoSchedule or NoExecute",
+        allowed="NoSchedule, PreferNoSchedule or NoExecute",
         examples=["NoSchedule"],
     )
 
@@ -70,53 +106,125 @@ TEXTS = "a mapping of text to text; quote numbers and true/false"
 
 
 class JobConfig(Section):
-    name: JobName = Field(description="the PyTorchJob's name", examples=["mnist"])
-    replicas: Replicas = Field(default=Replicas(), description="a mapping with master and worker")
-    restart_policy: RestartPolicy = Field(default=RestartPolicy.ON_FAILURE, description="a restart policy")
-    command: tuple[str, ...] = Field(
+    name: JobName = setting(
+        about="Name of the PyTorchJob, and the first part of its runs' ids.",
+        allowed="the PyTorchJob's name",
+        examples=["mnist"],
+    )
+    replicas: Replicas = setting(
+        about="How many pods train together.", default=Replicas(), allowed="a mapping with master and worker"
+    )
+    restart_policy: RestartPolicy = setting(
+        about="When a pod that ended is started again.",
+        default=RestartPolicy.ON_FAILURE,
+    )
+    command: tuple[str, ...] = setting(
+        about="Command of the container; the options of training follow it as --name=value.",
         default=(),
-        description="a list of words; without it the image's entry point runs",
+        allowed="a list of words",
         examples=["[python3, x.py]"],
     )
-    args: tuple[str, ...] = Field(default=(), description="a list of words", examples=['["--no-cuda"]'])
-    training: TrainingConfig = Field(
-        default=TrainingConfig(), description="a mapping of the trainer's options"
+    args: tuple[str, ...] = setting(
+        about="Arguments after the options of training, which are arguments themselves where there is no command.",
+        default=(),
+        allowed="a list of words",
+        examples=['["--no-cuda"]'],
     )
-    env: dict[str, str] = Field(default_factory=dict, description=TEXTS, examples=["{OMP_NUM_THREADS: '1'}"])
-    resources: ResourcesConfig = Field(
-        default=ResourcesConfig(), description="a mapping with cpu, memory, gpu"
+    training: TrainingConfig = setting(
+        about="Options of the trainer.",
+        default=TrainingConfig(),
+        allowed="a mapping",
     )
-    run_policy: RunPolicy = Field(default=RunPolicy(), description="a mapping")
-    elastic_policy: ElasticPolicy | None = Field(default=None, description="a mapping")
-    nproc_per_node: Count = Field(
-        default=1, description="processes that torchrun starts in a pod, at least 1", examples=[1]
+    env: dict[str, str] = setting(
+        about="Environment variables of the container.",
+        default_factory=dict,
+        allowed=TEXTS,
+        examples=["{OMP_NUM_THREADS: '1'}"],
     )
-    annotations: dict[str, str] = Field(default_factory=dict, description=TEXTS, examples=["{team: vision}"])
-    labels: dict[str, str] = Field(default_factory=dict, description=TEXTS, examples=["{team: vision}"])
-    priority_class: DnsName | None = Field(
-        default=None, description="a priority class's name", examples=["high"]
+    resources: ResourcesConfig = setting(
+        about="What one replica may use, and what is set aside for it.",
+        default=ResourcesConfig(),
+        allowed="a mapping with cpu, memory, gpu",
     )
-    image_pull_secrets: tuple[DnsName, ...] = Field(
-        default=(), description="a list of Secrets' names", examples=["[registry]"]
+    run_policy: RunPolicy = setting(
+        about="When the job is given up, and what stays of it.", default=RunPolicy(), allowed="a mapping"
     )
-    shm_size: Quantity | None = Field(default=None, description="size of /dev/shm", examples=["1Gi"])
-    nccl: Nccl = Field(default=Nccl(), description="a mapping of NCCL's settings")
-    node_selector: dict[str, str] = Field(default_factory=dict, description=TEXTS, examples=["{gpu: 'true'}"])
-    tolerations: tuple[Toleration, ...] = Field(
-        default=(), description="a list of tolerations", examples=["[{key: nvidia.com/gpu}]"]
+    elastic_policy: ElasticPolicy | None = setting(
+        about="Let torchrun train with as many workers as there are.", default=None, allowed="a mapping"
     )
-    runtime_class: DnsName | None = Field(
-        default=None, description="a runtime class's name", examples=["nvidia"]
+    nproc_per_node: Count = setting(
+        about="Processes that torchrun starts in a pod.",
+        default=1,
+        allowed="a whole number of at least 1",
+        examples=[1],
     )
-    spread: bool = Field(default=True, description="true spreads replicas over nodes", examples=["true"])
-    model: str | None = Field(
+    annotations: dict[str, str] = setting(
+        about="Annotations of the job and its pods.",
+        default_factory=dict,
+        allowed=TEXTS,
+        examples=["{team: vision}"],
+    )
+    labels: dict[str, str] = setting(
+        about="Labels of the job and its pods.",
+        default_factory=dict,
+        allowed=TEXTS,
+        examples=["{team: vision}"],
+    )
+    priority_class: DnsName | None = setting(
+        about="Priority class of the pods.",
+        default=None,
+        allowed="a priority class's name",
+        examples=["high"],
+    )
+    image_pull_secrets: tuple[DnsName, ...] = setting(
+        about="Secrets of the namespace with which the image is pulled.",
+        default=(),
+        allowed="a list of Secrets' names",
+        examples=["[registry]"],
+    )
+    shm_size: Quantity | None = setting(
+        about="Size of /dev/shm, as memory of the pod; without it the container runtime's 64 MiB.",
+        default=None,
+        allowed="a quantity",
+        examples=["1Gi"],
+    )
+    nccl: Nccl = setting(about="Settings of NCCL.", default=Nccl(), allowed="a mapping")
+    node_selector: dict[str, str] = setting(
+        about="Labels that a node needs to run the pods.",
+        default_factory=dict,
+        allowed=TEXTS,
+        examples=["{gpu: 'true'}"],
+    )
+    tolerations: tuple[Toleration, ...] = setting(
+        about="Taints of nodes that the pods tolerate.",
+        default=(),
+        allowed="a list of tolerations",
+        examples=["[{key: nvidia.com/gpu}]"],
+    )
+    runtime_class: DnsName | None = setting(
+        about="Runtime class of the pods.",
+        default=None,
+        allowed="a runtime class's name",
+        examples=["nvidia"],
+    )
+    spread: bool = setting(
+        about="Prefer different nodes for the replicas where there are several.",
+        default=True,
+        allowed="true or false",
+        examples=["true"],
+    )
+    model: str | None = setting(
+        about="File that the job leaves in its run's folder and at the top of the volume.",
         default="mnist_cnn.pt",
         pattern=r"^[\w][\w.-]*$",
-        description="the file that the job leaves on the volume, or null where it leaves none",
+        allowed="a file name, or null where it leaves none",
         examples=["mnist_cnn.pt"],
     )
-    datasets_path: AbsolutePath = Field(
-        default="/data", description="where the pods see the data folder", examples=["/data"]
+    datasets_path: AbsolutePath = setting(
+        about="Where the pods see the data folder.",
+        default="/data",
+        allowed="an absolute path",
+        examples=["/data"],
     )
 
     @model_validator(mode="after")

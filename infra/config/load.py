@@ -10,27 +10,43 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from infra.config.cluster import ClusterConfig, ClusterKind
 from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorConfig
-from infra.config.section import Section
+from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
 
 PREFIX = "trainstack:"
 
 
 class Sections(Section):
-    cluster: ClusterConfig = Field(default=ClusterConfig(), description="a mapping")
-    operator: OperatorConfig = Field(default=OperatorConfig(), description="a mapping")
-    storage: StorageConfig = Field(default=StorageConfig(), description="a mapping")
-    image: ImageConfig = Field(default=ImageConfig(), description="a mapping")
-    job: JobConfig | None = Field(default=None, description="a mapping", examples=["{name: mnist}"])
-    jobs: tuple[JobConfig, ...] = Field(
-        default=(), description="a list of jobs", examples=["[{name: mnist}]"]
+    cluster: ClusterConfig = setting(
+        about="Where the training runs.", default=ClusterConfig(), allowed="a mapping"
+    )
+    operator: OperatorConfig = setting(
+        about="The Kubeflow training-operator.", default=OperatorConfig(), allowed="a mapping"
+    )
+    storage: StorageConfig = setting(
+        about="The volume that keeps the models.", default=StorageConfig(), allowed="a mapping"
+    )
+    image: ImageConfig = setting(
+        about="The trainer image, built here or ready-made.", default=ImageConfig(), allowed="a mapping"
+    )
+    job: JobConfig | None = setting(
+        about="The PyTorchJob of a stack that has one.",
+        default=None,
+        allowed="a mapping",
+        examples=["{name: mnist}"],
+    )
+    jobs: tuple[JobConfig, ...] = setting(
+        about="The PyTorchJobs of a stack that has several, instead of job; each has the keys of job.",
+        default=(),
+        allowed="a list of jobs",
+        examples=["[{name: mnist}]"],
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
-
-from infra.config.section import Section
+from infra.config.section import Section, setting
 
 
 class Install(StrEnum):
@@ -18,4 +16,7 @@ class Install(StrEnum):
 class OperatorConfig(Section):
     """With `auto`, an operator that was there before is used, never changed and never deleted."""
 
-    install: Install = Field(default=Install.AUTO, description="auto, always or never")
+    install: Install = setting(
+        about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",
+        default=Install.AUTO,
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from infra.config.names import DnsName, Quantity
-from infra.config.section import Count, Natural, Section, Whole, refusal
+from infra.config.section import Count, Natural, Section, Whole, refusal, setting
 
 
 class RestartPolicy(StrEnum):
@@ -33,53 +33,125 @@ class RendezvousBackend(StrEnum):
 
 
 class SchedulingPolicy(Section):
-    min_available: Count | None = Field(
-        default=None, description="replicas started together, at least 1", examples=[2]
+    min_available: Count | None = setting(
+        about="Replicas that a gang scheduler starts together or not at all.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[2],
     )
-    queue: str | None = Field(default=None, min_length=1, description="a queue's name", examples=["default"])
-    min_resources: dict[str, Quantity] | None = Field(
-        default=None, description="resource names to quantities", examples=["{cpu: 2}"]
+    queue: str | None = setting(
+        about="Queue of the gang scheduler.",
+        default=None,
+        min_length=1,
+        allowed="a queue's name",
+        examples=["default"],
     )
-    priority_class: DnsName | None = Field(
-        default=None, description="a priority class's name", examples=["high"]
+    min_resources: dict[str, Quantity] | None = setting(
+        about="Resources that have to be free before the gang starts.",
+        default=None,
+        allowed="a mapping of resource names to quantities",
+        examples=["{cpu: 2}"],
     )
-    schedule_timeout_seconds: Count | None = Field(
-        default=None, description="seconds, at least 1", examples=[300]
+    priority_class: DnsName | None = setting(
+        about="Priority class of the gang.",
+        default=None,
+        allowed="a priority class's name",
+        examples=["high"],
+    )
+    schedule_timeout_seconds: Count | None = setting(
+        about="How long the gang scheduler waits for all replicas.",
+        default=None,
+        allowed="seconds, at least 1",
+        examples=[300],
     )
 
 
 class RunPolicy(Section):
-    backoff_limit: Natural = Field(
-        default=3, description="restarts before the job fails, at least 0", examples=[3]
+    backoff_limit: Natural = setting(
+        about="Restarts before the job counts as failed.",
+        default=3,
+        allowed="a whole number of at least 0",
+        examples=[3],
     )
-    active_deadline_seconds: Count = Field(
-        default=3600, description="seconds until the job is ended, at least 1", examples=[3600]
+    active_deadline_seconds: Count = setting(
+        about="How long the job may take before it is ended as failed.",
+        default=3600,
+        allowed="seconds, at least 1",
+        examples=[3600],
     )
-    ttl_seconds_after_finished: Natural | None = Field(
-        default=None, description="seconds, at least 0; only for renderings", examples=[86400]
+    ttl_seconds_after_finished: Natural | None = setting(
+        about="How long the finished job stays; only in renderings, since Pulumi would start a vanished job again.",
+        default=None,
+        allowed="seconds, at least 0",
+        examples=[86400],
     )
-    clean_pod_policy: CleanPodPolicy = Field(default=CleanPodPolicy.NONE, description="None, Running or All")
-    suspend: bool = Field(default=False, description="true or false", examples=["false"])
-    scheduling_policy: SchedulingPolicy | None = Field(default=None, description="a mapping: gang scheduling")
+    clean_pod_policy: CleanPodPolicy = setting(
+        about="Which pods go when the job ends.", default=CleanPodPolicy.NONE
+    )
+    suspend: bool = setting(
+        about="Keep the job without pods until this is false.",
+        default=False,
+        allowed="true or false",
+        examples=["false"],
+    )
+    scheduling_policy: SchedulingPolicy | None = setting(
+        about="Gang scheduling, for a cluster whose scheduler has it.",
+        default=None,
+        allowed="a mapping",
+    )
 
 
 class ElasticPolicy(Section):
-    min_replicas: Count | None = Field(default=None, description="workers, at least 1", examples=[1])
-    max_replicas: Count | None = Field(
-        default=None, description="workers, at least minReplicas", examples=[3]
+    min_replicas: Count | None = setting(
+        about="Fewest workers that the training goes on with.",
+        default=None,
+        allowed="workers, at least 1",
+        examples=[1],
     )
-    rdzv_backend: RendezvousBackend = Field(
-        default=RendezvousBackend.C10D, description="a rendezvous backend"
+    max_replicas: Count | None = setting(
+        about="Most workers that the training takes.",
+        default=None,
+        allowed="workers, at least minReplicas",
+        examples=[3],
     )
-    rdzv_port: Whole | None = Field(
-        default=None, ge=1, le=65535, description="a port, 1 to 65535", examples=[29400]
+    rdzv_backend: RendezvousBackend = setting(
+        about="What the workers meet through.", default=RendezvousBackend.C10D
     )
-    rdzv_host: DnsName | None = Field(default=None, description="a host name", examples=["etcd"])
-    rdzv_id: str | None = Field(default=None, min_length=1, description="text", examples=["mnist"])
-    standalone: bool | None = Field(default=None, description="true or false", examples=["false"])
-    max_restarts: Natural | None = Field(default=None, description="at least 0", examples=[3])
-    metrics: tuple[dict[str, Any], ...] | None = Field(
-        default=None, description="a list of autoscaling/v2 MetricSpec mappings", examples=["[]"]
+    rdzv_port: Whole | None = setting(
+        about="Port of the meeting point.",
+        default=None,
+        ge=1,
+        le=65535,
+        allowed="a port, 1 to 65535",
+        examples=[29400],
+    )
+    rdzv_host: DnsName | None = setting(
+        about="Host of the meeting point; without it the first worker.",
+        default=None,
+        allowed="a host name",
+        examples=["etcd"],
+    )
+    rdzv_id: str | None = setting(
+        about="Name of the meeting point; without it the job's.",
+        default=None,
+        min_length=1,
+        allowed="text",
+        examples=["mnist"],
+    )
+    standalone: bool | None = setting(
+        about="Start torchrun for one node only.", default=None, allowed="true or false", examples=["false"]
+    )
+    max_restarts: Natural | None = setting(
+        about="Restarts of all workers, changes of their number included.",
+        default=None,
+        allowed="a whole number of at least 0",
+        examples=[3],
+    )
+    metrics: tuple[dict[str, Any], ...] | None = setting(
+        about="Metrics by which a HorizontalPodAutoscaler changes the number of workers.",
+        default=None,
+        allowed="a list of autoscaling/v2 MetricSpec mappings",
+        examples=["[]"],
     )
 
     @model_validator(mode="after")

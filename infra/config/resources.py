@@ -2,26 +2,52 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from infra.config.names import Quantity, quantity
-from infra.config.section import Natural, Section, refusal
+from infra.config.section import Natural, Section, refusal, setting
 
 GPU = "nvidia.com/gpu"
 
 
 class Requests(Section):
-    cpu: Quantity = Field(default="250m", description="a CPU quantity", examples=["250m"])
-    memory: Quantity = Field(default="512Mi", description="a memory quantity", examples=["512Mi"])
+    cpu: Quantity = setting(
+        about="CPU that the scheduler sets aside for a replica.",
+        default="250m",
+        allowed="a quantity of CPUs, at most the limit",
+        examples=["250m"],
+    )
+    memory: Quantity = setting(
+        about="Memory that the scheduler sets aside for a replica.",
+        default="512Mi",
+        allowed="a quantity of bytes, at most the limit",
+        examples=["512Mi"],
+    )
 
 
 class ResourcesConfig(Section):
     """Limits of one replica; `requests` is what the scheduler sets aside for it."""
 
-    cpu: Quantity = Field(default="1", description="the CPU limit", examples=[1])
-    memory: Quantity = Field(default="2Gi", description="the memory limit", examples=["2Gi"])
-    gpu: Natural = Field(default=0, description="nvidia.com/gpu, a whole number of at least 0", examples=[1])
-    requests: Requests = Field(default=Requests(), description="a mapping with cpu and memory")
+    cpu: Quantity = setting(
+        about="CPU that a replica may use; the trainer starts as many threads.",
+        default="1",
+        allowed="a quantity of CPUs",
+        examples=[1],
+    )
+    memory: Quantity = setting(
+        about="Memory that a replica may use.", default="2Gi", allowed="a quantity of bytes", examples=["2Gi"]
+    )
+    gpu: Natural = setting(
+        about="GPUs of a replica.",
+        default=0,
+        allowed="a whole number of at least 0",
+        examples=[1],
+    )
+    requests: Requests = setting(
+        about="What the scheduler sets aside for a replica.",
+        default=Requests(),
+        allowed="a mapping with cpu and memory",
+    )
 
     @model_validator(mode="after")
     def _requests_below_limits(self) -> ResourcesConfig:

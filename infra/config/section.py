@@ -10,12 +10,20 @@ from pydantic_core import PydanticCustomError
 
 
 class Section(BaseModel):
-    """A mapping in the stack file: camelCase keys, unknown keys refused.
-
-    Each field's description says which values are allowed, its first example is what an error suggests.
-    """
+    """A mapping in the stack file: camelCase keys, unknown keys refused. Its fields are made by `setting`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+def setting(*, about: str, allowed: str = "", **rules: Any) -> Any:
+    """A key of a section.
+
+    Parameters:
+        about: one sentence on what the key is for, for docs/configuration.md.
+        allowed: which values are, for errors and that page; a closed vocabulary speaks for itself.
+        rules: what pydantic.Field takes. The first of `examples` is what an error suggests.
+    """
+    return Field(description=about, json_schema_extra={"allowed": allowed}, **rules)
 
 
 def refusal(allowed: str, fix: str, key: str = "", value: object = None) -> PydanticCustomError:

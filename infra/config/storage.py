@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from infra.config.names import AbsolutePath, DnsName, Quantity, quantity
-from infra.config.section import Natural, Section, refusal
+from infra.config.section import Natural, Section, refusal, setting
 
 
 class AccessMode(StrEnum):
@@ -21,64 +21,102 @@ class ReclaimPolicy(StrEnum):
 
 
 class StorageConfig(Section):
-    volume: DnsName | None = Field(
+    volume: DnsName | None = setting(
+        about="Name of the PersistentVolume; without it trainstack-<stack>-models.",
         default=None,
-        description="the PersistentVolume's name, by default trainstack-<stack>-models",
+        allowed="a PersistentVolume's name",
         examples=["traindb-models-volume"],
     )
-    claim: DnsName | None = Field(
+    claim: DnsName | None = setting(
+        about="Name of the PersistentVolumeClaim; without it the volume's.",
         default=None,
-        description="the PersistentVolumeClaim's name, by default the volume's",
+        allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
     )
-    labels: dict[str, str] = Field(
+    labels: dict[str, str] = setting(
+        about="Labels of the volume, by which its claim finds it.",
         default_factory=dict,
-        description="labels of the volume, by which the claim finds it, text to text",
+        allowed="a mapping of text to text",
         examples=["{type: traindb}"],
     )
-    storage_class: DnsName = Field(
-        default="manual", description="a storage class's name", examples=["manual"]
+    storage_class: DnsName = setting(
+        about="Storage class of volume and claim; no provisioner has to serve it.",
+        default="manual",
+        allowed="a storage class's name",
+        examples=["manual"],
     )
-    capacity: Quantity = Field(default="10Gi", description="the volume's size", examples=["10Gi"])
-    request: Quantity = Field(default="3Gi", description="what the claim asks for", examples=["3Gi"])
-    access_mode: AccessMode = Field(default=AccessMode.READ_WRITE_MANY, description="an access mode")
-    reclaim_policy: ReclaimPolicy = Field(default=ReclaimPolicy.RETAIN, description="a reclaim policy")
-    host_path: AbsolutePath = Field(
+    capacity: Quantity = setting(
+        about="Size that the volume states; a hostPath volume does not enforce it.",
+        default="10Gi",
+        allowed="a quantity, at least the request",
+        examples=["10Gi"],
+    )
+    request: Quantity = setting(
+        about="Size that the claim asks for.",
+        default="3Gi",
+        allowed="a quantity, at most the capacity",
+        examples=["3Gi"],
+    )
+    access_mode: AccessMode = setting(
+        about="Access mode of volume and claim.", default=AccessMode.READ_WRITE_MANY
+    )
+    reclaim_policy: ReclaimPolicy = setting(
+        about="What becomes of the volume when its claim goes; the policies allow nothing but Retain.",
+        default=ReclaimPolicy.RETAIN,
+    )
+    host_path: AbsolutePath = setting(
+        about="Folder on the node that holds the models; with kind it is models/<stack> of this clone.",
         default="/var/lib/trainstack/models",
-        description="the folder on the node, an absolute path",
+        allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
     )
-    mount_path: AbsolutePath = Field(
+    mount_path: AbsolutePath = setting(
+        about="Where the pods see the volume.",
         default="/opt/mnist/models",
-        description="where the pods see the volume",
+        allowed="an absolute path",
         examples=["/opt/mnist/models"],
     )
-    data_path: AbsolutePath | None = Field(
+    data_path: AbsolutePath | None = setting(
+        about="Folder on the node with data sets, mounted read-only; with kind it is always data/ of this clone.",
         default=None,
-        description="a folder on the node with data sets, mounted read-only at /data; always there with kind",
+        allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/data"],
     )
-    allowed_roots: tuple[AbsolutePath, ...] = Field(
+    allowed_roots: tuple[AbsolutePath, ...] = setting(
+        about="Folders on the nodes below which hostPath and dataPath may lie.",
         default=("/var/lib/trainstack",),
-        description="a list of folders on the nodes below which hostPath and dataPath may lie",
+        allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
     )
-    node: DnsName | None = Field(
+    node: DnsName | None = setting(
+        about="The only node that has the folder, where nodes share none; the pods are placed there.",
         default=None,
-        description="name of the only node that has the folder, where several nodes do not share it",
+        allowed="a node's name",
         examples=["worker-1"],
     )
-    prepare: bool = Field(
+    prepare: bool = setting(
+        about="Make the folder and set owner, group and mode; outside kind a Job that runs as root does it.",
         default=True,
-        description="true or false: make the folder and set owner, group and mode; outside kind by a Job run as root",
+        allowed="true or false",
         examples=["false"],
     )
-    owner: Natural = Field(default=1000, description="uid of the folder's owner", examples=[1000])
-    group: Natural = Field(default=0, description="gid of the folder's group", examples=[0])
-    mode: str = Field(
+    owner: Natural = setting(
+        about="User id of the folder's owner.",
+        default=1000,
+        allowed="a whole number of at least 0",
+        examples=[1000],
+    )
+    group: Natural = setting(
+        about="Group id of the folder; the trainer's pods are in group 0.",
+        default=0,
+        allowed="a whole number of at least 0",
+        examples=[0],
+    )
+    mode: str = setting(
+        about="Permissions of the folder.",
         default="2775",
         pattern=r"^[0-7]{3,4}$",
-        description="the folder's mode in octal, quoted",
+        allowed="a mode in octal, quoted, in which the group may write",
         examples=['"2775"'],
     )
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
-
-from infra.config.section import Count, Natural, Section
+from infra.config.section import Count, Natural, Section, setting
 
 
 class Backend(StrEnum):
@@ -21,35 +19,76 @@ class Dataset(StrEnum):
     AUTO = "auto"
     MNIST = "mnist"
     FASHION_MNIST = "fashion-mnist"
+    KMNIST = "kmnist"
     DIGITS = "digits"
 
 
 class TrainingConfig(Section):
     """What is not set stays the trainer's own default."""
 
-    epochs: Count | None = Field(default=None, description="a whole number of at least 1", examples=[1])
-    digits_epochs: Count | None = Field(
+    epochs: Count | None = setting(
+        about="Passes over the training images.",
         default=None,
-        description="epochs where dataset auto falls back to digits, a whole number of at least 1",
+        allowed="a whole number of at least 1",
+        examples=[1],
+    )
+    digits_epochs: Count | None = setting(
+        about="Epochs where the data set is auto and comes to digits.",
+        default=None,
+        allowed="a whole number of at least 1",
         examples=[12],
     )
-    dataset: Dataset | None = Field(default=None, description="a data set")
-    batch_size: Count | None = Field(
-        default=None, description="images a step and replica, at least 1", examples=[64]
+    dataset: Dataset | None = setting(
+        about="Data set; auto takes the files in the data folder, and the digits in the image where there are none.",
+        default=None,
     )
-    test_batch_size: Count | None = Field(
-        default=None, description="a whole number of at least 1", examples=[1000]
+    batch_size: Count | None = setting(
+        about="Images of a step in each replica.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[64],
     )
-    lr: float | None = Field(
-        default=None, gt=0, description="learning rate, a number above 0", examples=[0.01]
+    test_batch_size: Count | None = setting(
+        about="Images of a step when the model is measured.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[1000],
     )
-    momentum: float | None = Field(default=None, ge=0, lt=1, description="0 up to but not 1", examples=[0.5])
-    gamma: float | None = Field(default=None, gt=0, le=1, description="above 0, at most 1", examples=[0.7])
-    seed: Natural | None = Field(default=None, description="a whole number of at least 0", examples=[1])
-    log_interval: Count | None = Field(
-        default=None, description="steps between progress lines, at least 1", examples=[10]
+    lr: float | None = setting(
+        about="Learning rate.", default=None, gt=0, allowed="a number above 0", examples=[0.01]
     )
-    backend: Backend | None = Field(default=None, description="gloo, nccl or mpi")
+    momentum: float | None = setting(
+        about="Momentum of the optimizer.",
+        default=None,
+        ge=0,
+        lt=1,
+        allowed="a number from 0 up to but not 1",
+        examples=[0.5],
+    )
+    gamma: float | None = setting(
+        about="Factor of the learning rate after each epoch, with a step schedule.",
+        default=None,
+        gt=0,
+        le=1,
+        allowed="a number above 0, at most 1",
+        examples=[0.7],
+    )
+    seed: Natural | None = setting(
+        about="Seed of weights and order of images.",
+        default=None,
+        allowed="a whole number of at least 0",
+        examples=[1],
+    )
+    log_interval: Count | None = setting(
+        about="Steps between two lines of progress.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[10],
+    )
+    backend: Backend | None = setting(
+        about="What the replicas exchange gradients through; without it nccl with a GPU in each, else gloo.",
+        default=None,
+    )
 
 
 # The dataset travels in the environment: hand-written commands may still override it.

@@ -11,8 +11,6 @@ from infra import paths
 from infra.config import from_file
 from infra.config.cluster_access import access, main
 from infra.config.errors import ConfigError
-from toolchain import paths as toolchain_paths
-from toolchain.operating import leftovers
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 
@@ -69,11 +67,3 @@ def test_what_cannot_be_understood_is_refused(
 def test_prints_one_json_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(stack_file(tmp_path, ""))]) == 0
     assert json.loads(capsys.readouterr().out)["cluster"] == "trainstack-dev"
-
-
-def test_both_packages_name_the_same_files() -> None:
-    """infra never imports toolchain; what both name is compared here."""
-    assert leftovers.marker("x") == paths.marker("x")
-    assert (toolchain_paths.ROOT, toolchain_paths.LOCAL) == (paths.ROOT, paths.STATE)
-    assert toolchain_paths.DATA == paths.DATA
-    assert paths.models("dev") == toolchain_paths.MODELS / "dev"

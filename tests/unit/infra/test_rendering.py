@@ -23,7 +23,6 @@ from infra.review.text import text
 from infra.training_operator import overlay, patches
 from tests.unit.infra.recorder import OUTPUTS, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
-from toolchain.tools import go_modules
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -155,10 +154,6 @@ def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:
 def test_an_operator_of_somebody_elses_is_not() -> None:
     with pytest.raises(ConfigError, match=r"ghcr.io/you/training-operator:v1 has no digest"):
         rendering.ensure_allowed(stack(), operator_with("ghcr.io/you/training-operator:v1"))
-
-
-def test_the_published_overlay_is_of_the_version_that_is_built() -> None:
-    assert f"v{go_modules.load('training-operator').version}" == overlay.VERSION
 
 
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:

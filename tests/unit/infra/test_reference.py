@@ -1,0 +1,53 @@
+"""docs/configuration.md, and what it is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from infra.config import reference
+from infra.config.errors import example
+from infra.config.load import Sections
+
+KEYS: dict[str, FieldInfo] = {
+    f"{path}.{field.alias}".lstrip("."): field
+    for path, model in reference.models(Sections)
+    for field in reference.fields(model)
+}
+
+
+def test_the_page_is_fresh() -> None:
+    stale = "run `python -m infra.config.reference` and commit docs/configuration.md"
+    assert reference.PAGE.read_text() == reference.page(), stale
+
+
+def test_every_section_is_on_the_page() -> None:
+    paths = [path for path, _ in reference.models(Sections)]
+    assert {"cluster", "operator", "storage", "image", "job", "job.training", "job.resources.requests"} <= {
+        *paths
+    }
+    assert len(KEYS) > 80
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_says_in_one_sentence_what_it_is_for(key: str) -> None:
+    about = KEYS[key].description or ""
+    assert about[:1].isupper()
+    assert about.endswith(".")
+    assert about.count(". ") == 0
+
+
+@pytest.mark.parametrize("key", [key for key, field in KEYS.items() if field.examples])
+def test_its_example_is_allowed(key: str) -> None:
+    field = KEYS[key]
+    given: Any = yaml.safe_load(example(field).replace("…", "0" * 64))
+    rules: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    TypeAdapter(rules).validate_python(given)
+
+
+def test_what_markdown_would_swallow_is_escaped() -> None:
+    assert "trainstack-&lt;stack&gt;" in reference.page()

@@ -1,0 +1,83 @@
+"""What two packages have to say alike, where a border keeps one from importing the other.
+
+infra never imports the trainer, the toolchain or the stand-ins; the tests may import all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pulumi_standins.emulated as emulated
+
+from infra import paths
+from infra.config.image import Preset
+from infra.config.job import JobConfig
+from infra.config.training import Backend, Dataset, TrainingConfig, options
+from infra.training_operator import overlay
+from toolchain.operating import leftovers
+from toolchain.paths import DATA, LOCAL, MODELS
+from toolchain.tools import go_modules
+from trainer import options as trainer_options
+from trainer import volume
+from trainer.recipes import PRESETS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_data_sets() -> None:
+    assert {each.value for each in Dataset} == set(trainer_options.DATASETS)
+
+
+def test_backends() -> None:
+    assert {each.value for each in Backend} == set(trainer_options.BACKENDS)
+
+
+def test_presets() -> None:
+    assert {each.value for each in Preset} == set(PRESETS)
+
+
+def test_every_option_of_a_stack_is_one_of_the_trainer() -> None:
+    chosen = TrainingConfig.model_validate(
+        {
+            "epochs": 1,
+            "batchSize": 1,
+            "testBatchSize": 1,
+            "lr": 1,
+            "momentum": 0,
+            "gamma": 1,
+            "seed": 1,
+            "logInterval": 1,
+            "backend": "gloo",
+        }
+    )
+    names = {f"--{name}" for name in options(chosen)}
+    assert len(names) == len(chosen.model_fields_set)
+    assert names <= trainer_options.parser({})._option_string_actions.keys()
+
+
+def test_the_model_on_the_volume() -> None:
+    assert JobConfig.model_fields["model"].default == volume.MODEL
+
+
+def test_the_operators_version() -> None:
+    assert f"v{go_modules.load('training-operator').version}" == overlay.VERSION
+
+
+def test_the_version_of_pulumis_kubernetes_plugin() -> None:
+    """Of the SDK that is installed, the stand-in, and what each of the two distributions asks for."""
+    wanted = f"pulumi-kubernetes=={emulated.KUBERNETES_PLUGIN}"
+    assert version("pulumi-kubernetes") == emulated.KUBERNETES_PLUGIN
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    theirs = tomllib.loads((ROOT / "standins" / "pyproject.toml").read_text())
+    assert wanted in ours["project"]["dependencies"]
+    assert wanted in theirs["dependency-groups"]["dev"]
+    assert re.search(rf"^{re.escape(wanted)}\b", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+
+
+def test_the_folders_and_files_of_a_clone() -> None:
+    assert (paths.ROOT, paths.STATE, paths.DATA) == (ROOT, LOCAL, DATA)
+    assert paths.models("dev") == MODELS / "dev"
+    assert paths.marker("x") == leftovers.marker("x")
