@@ -35,13 +35,13 @@ def main() -> None:
         context = volumes.job_context(stack, image.reference, datasets[job.name])
         depends_on = [*operator.ready, *prepared, *image.on_nodes]
         submitted = Job(job=job, context=context, cluster=cluster, depends_on=depends_on)
-        model = program.model_path(stack, submitted.run)
+        model = program.model_path(stack, job, submitted.run)
         runs[job.name] = JobRun(job=submitted, cluster=cluster, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)
     pulumi.export("namespace", stack.cluster.namespace)
     pulumi.export("imageDigest", image.digest)
-    program.export(runs)
+    program.export(stack, runs)
 
 
 main()

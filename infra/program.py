@@ -10,6 +10,7 @@ from infra import paths
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.errors import paragraph
+from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, sections
 from infra.run.component import JobRun
 
@@ -42,22 +43,30 @@ def refuse(error: Exception) -> NoReturn:
     raise pulumi.RunError(str(error)) from None
 
 
-def model_path(stack: Stack, run: pulumi.Output[str]) -> pulumi.Output[str]:
-    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several."""
-    folder = paths.models(stack.name)
+def model_path(stack: Stack, job: JobConfig, run: pulumi.Output[str]) -> pulumi.Output[str]:
+    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several.
+
+    Parameters:
+        run: the id of the job's run.
+    """
+    folder, file = paths.models(stack.name), job.model or ""
     if len(stack.jobs) == 1:
-        return pulumi.Output.from_input(str(folder / "mnist_cnn.pt"))
-    return run.apply(lambda known: str(folder / "runs" / known / "mnist_cnn.pt"))
+        return pulumi.Output.from_input(str(folder / file))
+    return run.apply(lambda known: str(folder / "runs" / known / file))
 
 
-def export(runs: dict[str, JobRun]) -> None:
-    """Flat outputs for the single job of a stack, the map `jobs` in any case."""
+def export(stack: Stack, runs: dict[str, JobRun]) -> None:
+    """Flat outputs for the single job of a stack, the map `jobs` in any case. `runs`: job's name -> its run.
+
+    A job with `model: null` leaves none: its `modelPath` is null.
+    """
+    leaves_model = {job.name: job.model is not None for job in stack.jobs}
     jobs = {
         name: {
             "jobStatus": run.status,
             "accuracy": run.accuracy,
             "loss": run.loss,
-            "modelPath": run.model_path,
+            "modelPath": run.model_path if leaves_model[name] else None,
         }
         for name, run in runs.items()
     }

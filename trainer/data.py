@@ -56,12 +56,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def take(folder: Path, into: Path) -> None:
-    """Copy the verified data set in `folder`. Raises idx.DataError."""
+    """Copy the verified data set in `folder`; files of another one with the same names do not stay beside it.
+
+    Prints the data set's name as a JSON line. Raises idx.DataError, and then nothing has been copied.
+    """
     dataset = idx.identify(folder)
     into.mkdir(parents=True, exist_ok=True)
-    for name in idx.FILES:
+    for name in () if into.samefile(folder) else idx.FILES:
         source = idx.locate(folder, name)
         volume.write(into / source.name, source.read_bytes())
+        for other in {name, f"{name}.gz"} - {source.name}:
+            (into / other).unlink(missing_ok=True)
     print(json.dumps({"dataset": dataset}), flush=True)
 
 

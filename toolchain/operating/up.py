@@ -92,11 +92,11 @@ def closing_lines(found: dict[str, Any]) -> list[str]:
     jobs: dict[str, dict[str, Any]] = found.get("jobs") or {str(found.get("jobName")): found}
     lines = []
     for name, job in jobs.items():
-        if job.get("modelPath") is None:
+        if "modelPath" not in job:
             raise SetupError(f"the stack reports no model for job {name}", "see `pulumi stack output`")
         lines += [
             f"job: {found.get('namespace')}/{name} {job.get('jobStatus')}",
-            f"model: {job['modelPath']}",
+            f"model: {job['modelPath'] or 'none'}",
             f"accuracy={job.get('accuracy')}",
             f"loss={job.get('loss')}",
         ]

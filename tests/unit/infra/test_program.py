@@ -142,3 +142,42 @@ def test_images_of_the_local_engine_go_to_the_clusters_registry(
     ][0]
     assert container["image"] == REFERENCE
     assert f"--pytorch-init-container-image={REFERENCE}" in container["args"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "paths_of"),
+    [
+        ([{"name": "one"}], {"one": "mnist_cnn.pt"}),
+        ([{"name": "one", "model": "net.bin"}], {"one": "net.bin"}),
+        ([{"name": "one", "model": None}], {"one": None}),
+        (
+            [{"name": "one", "model": "net.bin"}, {"name": "two"}, {"name": "three", "model": None}],
+            {"one": "runs/RUN/net.bin", "two": "runs/RUN/mnist_cnn.pt", "three": None},
+        ),
+    ],
+)
+def test_the_models_path_follows_the_jobs_file(
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    jobs: list[dict[str, Any]],
+    paths_of: dict[str, str | None],
+) -> None:
+    exported: dict[str, Any] = {}
+    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
+    configured(**({"job": jobs[0]} if len(jobs) == 1 else {"jobs": jobs}))
+    seen: dict[str, str | None] = {}
+
+    @pulumi.runtime.test
+    def program() -> pulumi.Output[None]:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+        jobs = pulumi.Output.from_input(exported["jobs"])
+        return jobs.apply(lambda known: seen.update({name: known[name]["modelPath"] for name in known}))
+
+    program()
+    runs = {args.inputs["job"]: args.inputs["run"] for args in recorder.of(RUN)}
+    folder = paths.models("dev")
+    wanted = {
+        name: str(folder / file.replace("RUN", runs[name])) if file else None
+        for name, file in paths_of.items()
+    }
+    assert seen == wanted

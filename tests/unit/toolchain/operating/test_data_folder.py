@@ -2,63 +2,77 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from toolchain.operating import data_folder
 from toolchain.steps import SetupError
+from trainer import data, idx
+
+FILES = {f"{name}.gz" for name in idx.FILES}
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    monkeypatch.setattr(data_folder, "DATA", tmp_path / "data")
-    source = tmp_path / "source"
-    source.mkdir()
-    for stem in data_folder.FILES:
-        (source / f"{stem}.gz").write_text(stem)
-    (source / "notes.txt").write_text("not a data file")
-    return source, tmp_path / "data"
+def source(tmp_path: Path) -> Path:
+    """A folder with four packed files, and one that is none of them."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).write_text(f"new {name}")
+    (folder / "notes.txt").write_text("not a data file")
+    return folder
 
 
-def test_only_the_four_files_are_copied(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    source, target = folders
-    monkeypatch.setattr(data_folder, "_verify", lambda _: "mnist")
-    assert data_folder.take(source) == "mnist"
-    assert {path.name for path in target.iterdir()} == {f"{stem}.gz" for stem in data_folder.FILES}
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the files count as MNIST: the real ones are not in this repository."""
+    monkeypatch.setattr(idx, "identify", lambda folder: "mnist")
 
 
-def test_files_of_another_data_set_do_not_stay_beside_the_new(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("published")
+def test_only_the_four_files_are_copied(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source, target = folders
+    assert data.main(["copy", str(source), str(tmp_path / "data")]) == 0
+    assert {path.name for path in (tmp_path / "data").iterdir()} == FILES
+    assert json.loads(capsys.readouterr().out) == {"dataset": "mnist"}
+
+
+@pytest.mark.usefixtures("published")
+def test_files_of_another_data_set_do_not_stay_beside_the_new(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "data"
     target.mkdir()
-    (target / data_folder.FILES[0]).write_text("of another data set, unpacked")
-    monkeypatch.setattr(data_folder, "_verify", lambda _: "mnist")
-    data_folder.take(source)
-    assert {path.name for path in target.iterdir()} == {f"{stem}.gz" for stem in data_folder.FILES}
+    (target / idx.FILES[0]).write_text("of another data set, unpacked")
+    (target / f"{idx.FILES[1]}.gz").write_text("of another data set, packed")
+    data.take(source, target)
+    assert {path.name for path in target.iterdir()} == FILES
+    assert all(path.read_text().startswith("new ") for path in target.iterdir())
 
 
-def test_the_data_folder_itself_may_be_named(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, _ = folders
-    monkeypatch.setattr(data_folder, "DATA", source)
-    monkeypatch.setattr(data_folder, "_verify", lambda _: "mnist")
-    data_folder.take(source)
-    assert (source / f"{data_folder.FILES[0]}.gz").read_text() == data_folder.FILES[0]
+@pytest.mark.usefixtures("published")
+def test_the_data_folder_itself_may_be_named(source: Path) -> None:
+    (source / idx.FILES[0]).write_text("the same, unpacked")
+    data.take(source, source)
+    assert {path.name for path in source.iterdir()} == {*FILES, idx.FILES[0], "notes.txt"}
 
 
-def test_nothing_is_copied_when_a_file_is_bad(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = folders
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(data_folder, "DATA", tmp_path / "data")
+    return tmp_path / "data"
 
-    def refuse(_: Path) -> str:
-        raise SetupError("a bad file")
 
-    monkeypatch.setattr(data_folder, "_verify", refuse)
-    with pytest.raises(SetupError, match="a bad file"):
+def test_nothing_is_copied_when_a_file_is_bad(source: Path, target: Path) -> None:
+    with pytest.raises(SetupError, match=r"(?s)ubyte.*fetch the file again"):
+        data_folder.take(source)
+    assert not target.exists()
+
+
+def test_nothing_is_copied_when_a_file_is_missing(source: Path, target: Path) -> None:
+    (source / f"{idx.FILES[2]}.gz").unlink()
+    with pytest.raises(SetupError, match=idx.FILES[2]):
         data_folder.take(source)
     assert not target.exists()
 
@@ -66,3 +80,11 @@ def test_nothing_is_copied_when_a_file_is_bad(
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="nowhere"):
         data_folder.take(tmp_path / "nowhere")
+
+
+def test_a_relative_folder_is_the_callers(
+    source: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(source.parent)
+    with pytest.raises(SetupError, match=str(source)):
+        data_folder.take(Path("source"))

@@ -34,6 +34,10 @@ def test_four_lines_for_each_of_several_jobs() -> None:
     assert lines[6] == "accuracy=0.5"
 
 
-def test_a_stack_without_a_model_is_an_error() -> None:
+def test_a_stack_that_says_nothing_of_a_model_is_an_error() -> None:
     with pytest.raises(SetupError, match="pytorch-simple"):
-        up.closing_lines({**ONE, "modelPath": None})
+        up.closing_lines({key: value for key, value in ONE.items() if key != "modelPath"})
+
+
+def test_a_job_that_is_to_leave_no_model_says_so() -> None:
+    assert up.closing_lines({**ONE, "modelPath": None})[1] == "model: none"
