@@ -7,9 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
+from toolchain import interruption
 from toolchain.checks import suites
 from toolchain.operating import backend, clean, environment, pulumi_cli, up
-from toolchain.steps import SetupError, say
+from toolchain.steps import SetupError, kill_children, say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,7 +68,7 @@ def dispatch(asked: argparse.Namespace) -> int:
 def main(arguments: list[str] | None = None) -> int:
     asked = parser().parse_args(arguments)
     # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interruption.catch(hasten=kill_children)
     pulumi_cli.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
     try:
         return dispatch(asked)
@@ -75,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
         say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
+        interruption.ignore()
         say("interrupted; the same command takes up where this one stopped")
         return 130
 

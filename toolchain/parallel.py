@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import TypeVar
 
+from toolchain.interruption import POLL_S
 from toolchain.steps import StoppedError, allow_children, stop_children
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class Jobs:
     ) -> None:
         try:
             while error is None and not self._over():
-                wait(self._all, return_when=FIRST_EXCEPTION)
+                wait(self._all, POLL_S, return_when=FIRST_EXCEPTION)
         finally:
             finished = error is None and self._over() and not self._errors()
             if not finished:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.interruption import POLL_S
+
 BEAT_S = 15.0
 """Seconds between two progress lines where no terminal shows a live one."""
 
@@ -176,7 +178,7 @@ def run(
         try:
             if _stopping.is_set():
                 _stop(child)
-            child.communicate(stdin, timeout=timeout)
+            wait(child, stdin, timeout)
         except BaseException as error:
             _stop(child)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -192,6 +194,20 @@ def run(
         raise SetupError(f"`{shown}` failed ({child.returncode})\n{_tail(log, start)}", f"see {log}")
 
 
+def wait(child: subprocess.Popen[bytes], stdin: bytes | None = None, timeout: float | None = None) -> int:
+    """Give `child` its input and wait for it; signals are handled meanwhile. Raises subprocess.TimeoutExpired."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = POLL_S if end is None else min(POLL_S, max(0.0, end - time.monotonic()))
+        try:
+            child.communicate(stdin, timeout=left) if child.stdin else child.wait(left)
+            return child.returncode
+        except subprocess.TimeoutExpired:
+            stdin = None  # it is on its way
+            if end is not None and time.monotonic() >= end:
+                raise
+
+
 def stop_children() -> None:
     """End every command that `run` has started, and each that it is asked for later."""
     _stopping.set()
@@ -202,6 +218,12 @@ def stop_children() -> None:
 def allow_children() -> None:
     """Take `stop_children` back."""
     _stopping.clear()
+
+
+def kill_children() -> None:
+    """Kill every running command of `run`; safe in a signal handler."""
+    for child in list(_children):
+        child.kill()
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

@@ -10,19 +10,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolchain import interruption
 from toolchain.operating.environment import full
 from toolchain.paths import ROOT
-from toolchain.steps import SetupError
+from toolchain.steps import SetupError, wait
 
 PARENT = "TRAINSTACK_PARENT"
 """Variable that tells the process that started a pulumi, for one that outlives it."""
 
 PATIENCE_S = 10.0
+LAST_LINES_S = 2.0
+"""Seconds in which what a pulumi that has ended wrote last has to arrive."""
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -52,53 +53,77 @@ def stream(variables: Mapping[str, str], *arguments: str) -> int:
     Ctrl-C asks it to finish what it has begun, as on a terminal. A wait for a job cannot be cancelled, so after
     PATIENCE_S it is told to leave that, and then killed: the next run takes up what is left.
     """
-    # In a session of its own: from the terminal, Ctrl-C would reach it twice.
-    child = subprocess.Popen(
-        [program(variables), *arguments],
-        cwd=ROOT,
-        env={**full(variables), PARENT: str(os.getpid())},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        preexec_fn=_interrupt_with_parent,
-    )
-    assert child.stdout
-    with _handing_on(child):
-        for line in child.stdout:
-            sys.stdout.write(line)
-            sys.stdout.flush()
-        return child.wait()
+    with _Interrupted() as interrupted:
+        # In a session of its own: from the terminal, Ctrl-C would reach it twice.
+        child = subprocess.Popen(
+            [program(variables), *arguments],
+            cwd=ROOT,
+            env={**full(variables), PARENT: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            preexec_fn=_interrupt_with_parent,
+        )
+        interrupted.child(child)
+        assert child.stdout
+        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not keep us.
+        shown = threading.Thread(target=_show, args=[child.stdout.fileno()], daemon=True)
+        shown.start()
+        status = wait(child)
+        shown.join(LAST_LINES_S)
+        return status
 
 
-@contextmanager
-def _handing_on(child: subprocess.Popen[str]) -> Iterator[None]:
-    interrupted = False
-    timers = [
-        threading.Timer(PATIENCE_S, child.send_signal, [signal.SIGINT]),
-        threading.Timer(2 * PATIENCE_S, child.kill),
-    ]
+def _show(pipe: int) -> None:
+    while some := os.read(pipe, 1 << 16):
+        sys.stdout.buffer.write(some)
+        sys.stdout.buffer.flush()
 
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        if not interrupted:
-            for timer in timers:
-                timer.start()
-        interrupted = True
-        child.send_signal(signal.SIGINT)
 
-    before = {number: signal.signal(number, hand_on) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for timer in timers:
+class _Interrupted:
+    """Hands an interrupt on to a pulumi, also one that came before it was started.
+
+    To pulumi a second interrupt says: leave what is under way.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._begun = False
+        self._timers = [
+            threading.Timer(PATIENCE_S, self._interrupt),
+            threading.Timer(2 * PATIENCE_S, self._kill),
+        ]
+        self._handed = interruption.handed_to(self._begin, self._interrupt)
+
+    def child(self, child: subprocess.Popen[bytes]) -> None:
+        begun, self._child = self._begun, child
+        if begun:
+            self._interrupt()
+
+    def __enter__(self) -> _Interrupted:
+        self._handed.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for timer in self._timers:
             timer.cancel()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if interrupted:
-        raise KeyboardInterrupt
+        self._handed.__exit__(*error)
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._interrupt()
+        for timer in self._timers:
+            timer.start()
+
+    def _interrupt(self) -> None:
+        if self._child:
+            self._child.send_signal(signal.SIGINT)
+
+    def _kill(self) -> None:
+        if self._child:
+            self._child.kill()
 
 
 def outputs(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
