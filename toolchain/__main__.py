@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import interruption
-from toolchain.checks import suites
+from toolchain.checks import review, suites
 from toolchain.operating import backend, clean, environment, pulumi_cli, up
 from toolchain.steps import SetupError, kill_children, say
 
@@ -55,7 +55,7 @@ def dispatch(asked: argparse.Namespace) -> int:
         case "env":
             show_environment(asked.stack)
         case "review":
-            return suites.review(asked.stack)
+            return review.review(asked.stack)
         case "test":
             return suites.test(asked.suite, asked.pytest)
         case "bench":

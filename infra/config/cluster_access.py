@@ -1,7 +1,7 @@
-"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, and the kubeconfig that reaches it.
+"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, and how it is reached.
 
-For `toolchain/`, which has no YAML parser of its own. Only the section `cluster` is validated: a stack whose job is
-wrong can still be taken down.
+For `toolchain/`, which has no YAML parser of its own. Only what is asked for is validated: a stack whose job is wrong
+can still be taken down.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, read, stack_name
 
+ASKED_FOR = ("cluster", "operator")
 
-def access(file: Path) -> dict[str, str | None]:
+
+def access(file: Path) -> dict[str, str | bool | None]:
     """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError.
 
     `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
-    reaches it, None for the file that kubectl finds by itself.
+    reaches it, None for the file that kubectl finds by itself. `installsOperator`: whether the stack brings the
+    training-operator, as far as that is known without asking a cluster.
     """
     found = read(file)
-    given = {"cluster": found["cluster"]} if "cluster" in found else {}
     try:
-        cluster = Sections.model_validate(given).cluster
+        sections = Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
     except ValidationError as error:
         raise explain(error, Sections, os.path.relpath(file)) from None
+    cluster = sections.cluster
+    installs = sections.operator.installs(cluster)
     if cluster.kind is ClusterKind.EXISTING:
-        return {"cluster": None, "kubeconfig": cluster.kubeconfig}
+        return {"cluster": None, "kubeconfig": cluster.kubeconfig, "installsOperator": installs}
     name = cluster.name_for(stack_name(file))
-    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name))}
+    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), "installsOperator": installs}
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from infra.config.cluster import ClusterConfig, ClusterKind
 from infra.config.section import Section, setting
 
 
@@ -20,3 +21,8 @@ class OperatorConfig(Section):
         about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",
         default=Install.AUTO,
     )
+
+    def installs(self, cluster: ClusterConfig) -> bool:
+        """Whether the stack brings an operator, without asking the cluster: one of others' is taken to have one."""
+        own = cluster.kind is not ClusterKind.EXISTING
+        return self.install is Install.ALWAYS or (own and self.install is Install.AUTO)

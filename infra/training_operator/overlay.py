@@ -40,8 +40,8 @@ def rendered(where: str, cache: Path) -> list[dict[str, Any]]:
     except CommandError as error:
         if where != URL:
             raise
-        hint = "where that repository cannot be reached, `make up` takes the same files from the operator's Go module"
-        raise CommandError(f"{error}\n{hint}: run it once") from None
+        hint = "where that repository cannot be reached, `make review` takes the files from the operator's Go module"
+        raise CommandError(f"{error}\n  fix: {hint}; put Go on PATH") from None
     loaded = list(yaml.load_all(text, Loader=_Loader))
     if key:
         cache.mkdir(parents=True, exist_ok=True)

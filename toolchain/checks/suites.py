@@ -1,4 +1,4 @@
-"""Runs the test suites and the review in the environment that set-up gives."""
+"""Runs the test suites in the environment that set-up gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import setup
-from toolchain.operating import backend, environment
+from toolchain.operating import environment
 from toolchain.paths import ROOT, VENV
 from toolchain.steps import phase_times
 from toolchain.tools import build, go_modules, venv
@@ -65,14 +65,3 @@ def test(name: str, extra: Sequence[str]) -> int:
         if status := subprocess.run(pytest, cwd=ROOT, env=environment.full(variables)).returncode:
             return status
     return 0
-
-
-def review(stack: str) -> int:
-    """Render what `stack` would apply into stacks/rendered/<stack>; needs no cluster."""
-    backend.check_stack(stack)
-    with setup.alone():
-        venv.ensure()
-    python = str(VENV / "bin" / "python")
-    # What set-up found tells where the operator's manifests are, and has kubectl to read them.
-    variables = environment.full({"PATH": environment.path(), **(environment.saved() or {})})
-    return subprocess.run([python, "-m", "infra.review.__main__", stack], cwd=ROOT, env=variables).returncode

@@ -19,6 +19,8 @@ from toolchain.tools import build, go_modules, unavailable
 PUBLISHED_NODE = (
     "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 )
+# Tells the program where the operator's manifests are.
+OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 _REFUSAL = "published-images"
 ANSWER_S = 20
 _BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
@@ -80,8 +82,6 @@ def _base(engine: Engine, system: base.RootFileSystem) -> str:
 
 def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     log = LOGS / "images.log"
-    operator = go_modules.load("training-operator")
-    manifests = build.source(operator, "github.com/kubeflow/training-operator", "manifests")
     return {
         "TRAINSTACK_INIT_IMAGE": scratch.init(engine, cache() / "debian", log),
         "TRAINSTACK_REGISTRY_IMAGE": scratch.registry(
@@ -90,8 +90,15 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
         "TRAINSTACK_OPERATOR_IMAGE": scratch.operator(
             engine, programs["training-operator"].result() / "training-operator.v1", log
         ),
-        "TRAINSTACK_OPERATOR_OVERLAY": str(manifests / "overlays" / "standalone"),
+        OPERATOR_OVERLAY: str(operator_overlay()),
     }
+
+
+def operator_overlay() -> Path:
+    """The folder with the operator's manifests, from its Go module. Raises SetupError."""
+    operator = go_modules.load("training-operator")
+    manifests = build.source(operator, "github.com/kubeflow/training-operator", "manifests")
+    return manifests / "overlays" / "standalone"
 
 
 def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:

@@ -49,7 +49,7 @@ def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
     """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file."""
     variables = {"PATH": path(), **local(found)}
     if kubeconfig := _cluster_access(stack).get("kubeconfig"):
-        variables["KUBECONFIG"] = kubeconfig
+        variables["KUBECONFIG"] = str(kubeconfig)
     return variables
 
 
@@ -71,10 +71,16 @@ def cluster(stack: str) -> str | None:
 
     Raises SetupError for a stack file that says it wrongly.
     """
-    return _cluster_access(stack).get("cluster")
+    name = _cluster_access(stack).get("cluster")
+    return str(name) if name else None
 
 
-def _cluster_access(stack: str) -> dict[str, str | None]:
+def installs_operator(stack: str) -> bool:
+    """Whether a review of `stack` shows the training-operator. Raises SetupError as `cluster` does."""
+    return bool(_cluster_access(stack).get("installsOperator"))
+
+
+def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     """What the program's own models read in the stack file; nothing before they are installed."""
     file = STACKS / f"Pulumi.{stack}.yaml"
     if not file.exists() or not venv.ready():
@@ -83,7 +89,7 @@ def _cluster_access(stack: str) -> dict[str, str | None]:
     done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SetupError(done.stderr.strip())
-    found: dict[str, str | None] = json.loads(done.stdout)
+    found: dict[str, str | bool | None] = json.loads(done.stdout)
     return found
 
 

@@ -1,0 +1,104 @@
+"""`make review` fetches what it lacks, and nothing more."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain.checks import review
+from toolchain.images import selection
+from toolchain.operating import environment
+from toolchain.steps import SetupError
+from toolchain.tools import build, venv
+
+EMPTY = "/nowhere"
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What was fetched or built."""
+    done: list[str] = []
+
+    def source(module: Any, path: str, folder: str) -> Path:
+        done.append(path)
+        (tmp_path / folder / "overlays" / "standalone").mkdir(parents=True)
+        return tmp_path / folder
+
+    def built(module: Any, *binaries: str) -> Path:
+        done.extend(binaries)
+        return tmp_path / "built"
+
+    monkeypatch.setattr(build, "source", source)
+    monkeypatch.setattr(build, "build", built)
+    return done
+
+
+def test_a_fresh_clone_fetches_the_operators_module(
+    fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    fake("go", "exit 1")
+    kubectl = fake("kubectl", "exit 1")
+    found = review.with_operator({"PATH": str(kubectl.parent)})
+    assert fetched == ["github.com/kubeflow/training-operator"]
+    assert found[selection.OPERATOR_OVERLAY] == str(tmp_path / "manifests" / "overlays" / "standalone")
+
+
+def test_kubectl_is_built_where_there_is_none(
+    fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    fake("go", "exit 1")
+    found = review.with_operator({"PATH": EMPTY})
+    assert "kubectl" in fetched
+    assert found["PATH"] == f"{tmp_path / 'built'}:{EMPTY}"
+
+
+def test_without_go_the_published_manifests_are_asked_for(
+    fetched: list[str], fake: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = fake("kubectl", "exit 1")
+    monkeypatch.setenv("PATH", str(kubectl.parent))
+    assert review.with_operator({"PATH": str(kubectl.parent)}) == {"PATH": str(kubectl.parent)}
+    assert fetched == []
+
+
+def test_what_set_up_found_is_used(
+    fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    fake("go", "exit 1")
+    kubectl = fake("kubectl", "exit 1")
+    found = {"PATH": str(kubectl.parent), selection.OPERATOR_OVERLAY: str(tmp_path)}
+    assert review.with_operator(found) == found
+    assert fetched == []
+
+
+@pytest.mark.parametrize(("installs", "fetches"), [(True, True), (False, False)])
+def test_only_a_stack_that_brings_the_operator_needs_it(
+    monkeypatch: pytest.MonkeyPatch, installs: bool, fetches: bool
+) -> None:
+    asked: list[str] = []
+    run: list[list[str]] = []
+
+    def with_operator(variables: dict[str, str]) -> dict[str, str]:
+        asked.append("operator")
+        return variables
+
+    def remember(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        run.append(command)
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(environment, "installs_operator", lambda stack: installs)
+    monkeypatch.setattr(review, "with_operator", with_operator)
+    monkeypatch.setattr(subprocess, "run", remember)
+    assert review.review("dev") == 3
+    assert bool(asked) is fetches
+    assert run[-1][1:] == ["-m", "infra.review", "dev"]
+
+
+def test_a_stack_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SetupError, match="there is no stack 'none'"):
+        review.review("none")

@@ -1,0 +1,40 @@
+"""`make review`: renders a stack, on a machine where nothing but Python and Go is set up, too."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from toolchain import setup
+from toolchain.images import selection
+from toolchain.operating import backend, environment
+from toolchain.paths import ROOT, VENV
+from toolchain.tools import build, go_modules, venv
+
+
+def review(stack: str) -> int:
+    """Render what `stack` would apply into stacks/rendered/<stack>; needs no cluster. Returns the exit status."""
+    backend.check_stack(stack)
+    with setup.alone():
+        venv.ensure()
+        variables = {"PATH": environment.path(), **(environment.saved() or {})}
+        if environment.installs_operator(stack):
+            variables = with_operator(variables)
+    command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack]
+    return subprocess.run(command, cwd=ROOT, env=environment.full(variables)).returncode
+
+
+def with_operator(variables: dict[str, str]) -> dict[str, str]:
+    """`variables`, and what reading the operator's manifests takes beyond them: one Go module, and any kubectl.
+
+    Without Go, and without an earlier `make up`, the program asks for them where upstream publishes them.
+    """
+    known = Path(variables.get(selection.OPERATOR_OVERLAY, os.devnull))
+    if not known.is_dir() and shutil.which("go"):
+        variables = {**variables, selection.OPERATOR_OVERLAY: str(selection.operator_overlay())}
+    if not shutil.which("kubectl", path=variables["PATH"]):
+        kubectl = build.build(go_modules.load("kubernetes"), "kubectl")
+        variables = {**variables, "PATH": os.pathsep.join([str(kubectl), variables["PATH"]])}
+    return variables
