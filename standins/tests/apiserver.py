@@ -56,7 +56,7 @@ class ApiServer:
         etcd, self._etcd_peer, self.port = free_ports(3)
         self._etcd = f"http://127.0.0.1:{etcd}"
 
-    def start(self, seconds: float = 60.0) -> None:
+    def start(self, seconds: float = 600.0) -> None:
         """Start everything and wait until the server is ready; stops again when that fails."""
         try:
             key = self.folder / "service-account.key"

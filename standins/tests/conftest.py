@@ -43,7 +43,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 def cluster_of(server: ApiServer) -> Cluster:
     """A connection of the tests' own."""
-    connected = connect(Settings(kubeconfig=str(server.kubeconfig)), threading.Event())
+    connected = connect(Settings(kubeconfig=str(server.kubeconfig)), threading.Event(), print)
     assert connected.cluster is not None, connected.reason
     return connected.cluster
 

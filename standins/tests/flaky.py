@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import socket
 import ssl
+import struct
 import threading
 import urllib.error
 import urllib.request
@@ -28,6 +30,7 @@ class FlakyProxy:
     def __init__(self, server: ApiServer) -> None:
         self.faults: dict[str, list[int | str]] = {}
         self.requests: list[str] = []
+        self._closed = threading.Event()
         self._target = f"https://127.0.0.1:{server.port}"
         self._context = ssl._create_unverified_context()
         proxy = self
@@ -52,29 +55,53 @@ class FlakyProxy:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.requests.append(handler.command)
         faults = self.faults.get(handler.command) or []
-        fault = faults.pop(0) if faults else None
+        fault: int | str | None = faults.pop(0) if faults else None
+        # A request may carry its own fault: a status, or what becomes of its answer.
+        asked = str(handler.headers.get("X-Fault", ""))
+        if asked.isdigit():
+            fault = int(asked)
         if fault == "drop":
             handler.connection.shutdown(2)
             return
         if isinstance(fault, int):
             self._answer(handler, fault, b"{}", {"Retry-After": "1"} if fault == 429 else {})
             return
-        headers = {key: value for key, value in handler.headers.items() if key.lower() != "host"}
+        headers = {key: value for key, value in handler.headers.items() if key.lower() not in ("host", "x-fault")}
         request = urllib.request.Request(
             self._target + handler.path, data=body or None, headers=headers, method=handler.command
         )
         try:
             with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
-                if "watch=true" in handler.path:
+                if "watch=true" in handler.path and not asked:
                     self._pump(handler, answer)
                     return
-                status, content = answer.status, answer.read()
+                status, content = answer.status, b"" if "watch=true" in handler.path else answer.read()
         except urllib.error.HTTPError as error:
             status, content = error.code, error.read()
+        if self._loses_answer(handler, asked):
+            return
         if fault == "lose":
             handler.connection.shutdown(2)
             return
         self._answer(handler, status, content, {})
+
+    def _loses_answer(self, handler: http.server.BaseHTTPRequestHandler, fault: str) -> bool:
+        """Whether the fault, one of those of faulty.py that end in "after", has replaced the answer."""
+        what, _, when = fault.rpartition(" ")
+        if when != "after":
+            return False
+        handler.close_connection = True
+        if what.isdigit():
+            self._answer(handler, int(what), b"{}", {})
+        elif what == "no answer":
+            self._closed.wait(60)
+        else:
+            if what == "reset":
+                handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            # The socket is open for as long as one of its files is.
+            for end in (handler.rfile, handler.wfile, handler.connection):
+                end.close()
+        return True
 
     @staticmethod
     def _pump(handler: http.server.BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
@@ -101,6 +128,7 @@ class FlakyProxy:
         handler.wfile.write(content)
 
     def close(self) -> None:
+        self._closed.set()
         self._server.shutdown()
         self._server.server_close()
 

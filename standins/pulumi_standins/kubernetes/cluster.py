@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_standins.kubernetes import lifecycle
-from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError
+from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, UnreachableError
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
-from pulumi_standins.kubernetes.transport import Stream, Transport
+from pulumi_standins.kubernetes.streams import Stream
+from pulumi_standins.kubernetes.transport import Transport
 from pulumi_standins.kubernetes.values import Object
 
 APPLY = "application/apply-patch+yaml"
@@ -35,9 +36,22 @@ class Cluster:
         self.release: lifecycle.Release = (0, 0)
         self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
 
-    def meet(self) -> None:
-        """Ask for the server's release: the first request, so it also tells whether it can be reached."""
-        self.release = lifecycle.release_of(self.transport.request("GET", "/version", attempts=2))
+    def meet(self, *, hurried: bool) -> None:
+        """Ask for the server's release: the first request, so it also tells whether it can be reached.
+
+        Parameters:
+            hurried: do not wait for a server that is away.
+
+        Raises:
+            UnreachableError: nothing answers, or something that is no API server.
+            ApiError: the server does not let us in.
+        """
+        version = self.transport.request("GET", "/version", hurried=hurried)
+        if not isinstance(version, dict) or "gitVersion" not in version:
+            raise UnreachableError(
+                f"no Kubernetes API server answers, but something else: {str(version)[:100]}"
+            )
+        self.release = lifecycle.release_of(version)
 
     def endpoint(self, kind: Kind) -> Endpoint:
         """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""

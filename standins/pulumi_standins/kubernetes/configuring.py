@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from pulumi_standins.kubernetes.cluster import Cluster
 from pulumi_standins.kubernetes.connection import Connection
 from pulumi_standins.kubernetes.errors import ApiError, UnreachableError
 from pulumi_standins.kubernetes.kubeconfig import KubeconfigError
+from pulumi_standins.kubernetes.patience import Patience
 from pulumi_standins.kubernetes.settings import Settings
 from pulumi_standins.kubernetes.transport import Transport
 from pulumi_standins.kubernetes.values import Object, Unknown, plain
@@ -28,17 +30,26 @@ class Connected:
     reason: str = ""
 
 
-def connect(settings: Settings, cancelled: threading.Event) -> Connected:
-    """Connect to the cluster; one that cannot be reached is no error yet."""
+def connect(settings: Settings, cancelled: threading.Event, say: Callable[[str], None]) -> Connected:
+    """Connect to the cluster; one that cannot be reached is no error yet.
+
+    Parameters:
+        cancelled: set when the user asks to stop.
+        say: takes a line for the user, such as that the server is waited for.
+
+    Raises:
+        CancelledError: the user asked to stop while the server was away.
+    """
     try:
         connection = Connection(settings)
     except KubeconfigError as problem:
         reason = f"unable to load Kubernetes client configuration from kubeconfig file: {problem}"
         return Connected(None, settings.namespace, reason)
     timeout = settings.client.get("timeout")
-    cluster = Cluster(Transport(connection, cancelled, float(timeout) if timeout else None))
+    patience = Patience(settings.patience, cancelled, say)
+    cluster = Cluster(Transport(connection, patience, cancelled, float(timeout) if timeout else None))
     try:
-        cluster.meet()
+        cluster.meet(hurried=settings.known_gone)
     except (UnreachableError, ApiError, OSError, ValueError) as error:
         reason = f"unable to load schema information from the API server: {error}"
         return Connected(None, connection.namespace, reason)

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
-import time
 from collections.abc import Callable
 
 from pulumi_standins.kubernetes import awaiting, lifecycle, ownership, types
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError
-from pulumi_standins.kubernetes.objects import (
-    PATCH_FORCE,
-    Kind,
-    is_annotated,
-    is_crd,
-    kind_of,
-    name_of,
-    namespace_of,
-)
+from pulumi_standins.kubernetes.objects import PATCH_FORCE, Kind, is_annotated, is_crd, kind_of
+from pulumi_standins.kubernetes.posting import post
 from pulumi_standins.kubernetes.session import Session, timeout_of
-from pulumi_standins.kubernetes.transport import AmbiguousError
 from pulumi_standins.kubernetes.values import Object
 
 # Kinds, namespaces and webhooks that the same program makes may need a moment.
@@ -65,6 +56,7 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
     Raises:
         NotReadyError: it was created, but did not become ready.
         ApiError, NoSuchKindError, RemovedKindError, UnreachableError: it was not created.
+        UnconfirmedError: it was sent, and nobody knows whether it was created.
         CancelledError: the user asked to stop.
     """
     awaiting.check_annotations(inputs)
@@ -78,37 +70,10 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
 
 def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
-    kind = kind_of(inputs)
-    if types.is_patch(urn, kind.kind):
+    if types.is_patch(urn, kind_of(inputs).kind):
         force = is_forced(inputs, None, preview=False)
         return session.cluster.apply(inputs, manager=manager, force=force)
-    started = time.time()
-    is_ambiguous = False
-    while True:
-        try:
-            return session.cluster.create(inputs)
-        except AmbiguousError:
-            if is_ambiguous or session.cancelled.wait(_FIRST_PAUSE):
-                raise
-            is_ambiguous = True
-        except ApiError as error:
-            if not (error.already_exists and is_ambiguous):
-                raise
-            # The connection broke after our first request: what is there may well be ours.
-            found = session.cluster.get(kind, namespace_of(inputs), name_of(inputs))
-            # What consists of a name alone has no fields, so nobody owns any.
-            may_be_ours = ownership.was_created_by_us(found) or not ownership.managed_fields(found)
-            if not (may_be_ours and _is_newer(found, started)):
-                raise
-            return found
-
-
-def _is_newer(obj: Object, moment: float) -> bool:
-    from datetime import datetime
-
-    created = datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
-    # The server's clock counts whole seconds and may differ from ours.
-    return created.timestamp() >= moment - 5
+    return post(session, inputs)
 
 
 def _retrying(session: Session, urn: str, kind: Kind, send: Callable[[], Object]) -> Object:

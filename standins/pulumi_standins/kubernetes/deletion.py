@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pulumi_standins.kubernetes import ownership, types
+from pulumi_standins.kubernetes import ownership, posting, types
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import (
@@ -56,6 +56,8 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
         RequiredFieldError: a Patch owns a field that the object cannot be without.
     """
     kind = kind_of(state.live)
+    if state.is_unconfirmed and posting.confirm(session, state) is None:
+        return
     try:
         if types.is_patch(urn, kind.kind):
             _give_back(session, state)

@@ -107,7 +107,11 @@ def must_replace_unready(session: Session, urn: str, old: State, news: Object) -
         return False
     try:
         live = session.cluster.get(kind_of(old.live), namespace_of(old.live), name_of(old.live))
-    except (ApiError, NoSuchKindError):
+    except NoSuchKindError:
         return False
+    except ApiError as error:
+        if error.is_missing:
+            return False
+        raise
     conditions = nested(live, "status", "conditions", default=[]) or []
     return not any(c.get("type") == "Complete" and c.get("status") == "True" for c in conditions)

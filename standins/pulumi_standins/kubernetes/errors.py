@@ -25,8 +25,8 @@ class ApiError(Exception):
 
     @property
     def is_missing(self) -> bool:
-        """The object, or the namespace it should be in, is not there."""
-        return self.code == 404
+        """The API server itself says that the object, or its namespace, is not there; a proxy's 404 does not count."""
+        return self.code == 404 and self.reason == "NotFound"
 
     @property
     def is_missing_namespace(self) -> bool:
@@ -57,7 +57,31 @@ class NoSuchKindError(Exception):
 
 
 class UnreachableError(Exception):
-    """No answer from the API server, after retries."""
+    """The API server has been away for longer than our patience."""
+
+
+class AmbiguousError(UnreachableError):
+    """The server may have done what was asked: the connection broke after the request was sent, or a proxy answered.
+
+    Parameters:
+        refusal: what the server or the proxy answered, if anything.
+    """
+
+    def __init__(self, message: str, refusal: ApiError | None = None) -> None:
+        super().__init__(message)
+        self.refusal = refusal
+
+
+class UnconfirmedError(UnreachableError):
+    """An object was sent, and the server went away before anybody could see whether it was made.
+
+    Parameters:
+        sent: the object, with its name.
+    """
+
+    def __init__(self, message: str, sent: Object) -> None:
+        super().__init__(message)
+        self.sent = sent
 
 
 class CancelledError(Exception):

@@ -6,17 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from urllib3.exceptions import HTTPError
-
 from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError
 from pulumi_standins.kubernetes.objects import Kind, nested
-from pulumi_standins.kubernetes.transport import Stream
+from pulumi_standins.kubernetes.streams import Stream
 from pulumi_standins.kubernetes.values import Object
 
 # Servers close watches after some minutes anyway; ours are renewed before.
 _LONGEST_WATCH = 240.0
-_PAUSE = 1.0
+# Between watches: more after each one that ends early and without an event.
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 5.0
 
 Event = tuple[str, Object]
 """Its type, ADDED, MODIFIED or DELETED, and the object."""
@@ -44,13 +44,15 @@ def follow(
     Raises:
         CancelledError: the user asked to stop.
         ApiError: the server does not let us look.
+        UnreachableError: the server has been away for longer than our patience.
     """
     version = since
     selection = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    pause = _FIRST_PAUSE
     while (remaining := until - time.monotonic()) > 0:
         if cancelled.is_set():
             raise CancelledError
-        stream = None
+        began, stream, is_idle = time.monotonic(), None, True
         try:
             if not version:
                 listing = cluster.list(kind, namespace, **selection)
@@ -76,18 +78,18 @@ def follow(
                     # Mostly 410: our version is too old. Starting over finds out about everything else.
                     version = ""
                     break
+                is_idle = False
                 version = nested(obj, "metadata", "resourceVersion", default=version)
                 if event.get("type") != "BOOKMARK":
                     yield event["type"], obj
-        except (UnreachableError, HTTPError):
-            # A server that restarts; what happened meanwhile comes with the next watch.
-            cancelled.wait(_PAUSE)
         except ApiError as error:
-            if error.code == 410:
-                version = ""
-            elif error.code != 429 and error.code < 500:
+            if error.code != 410:
                 raise
-            cancelled.wait(_PAUSE)
+            version = ""
         finally:
             if stream is not None:
                 stream.close()
+        # A server or proxy that ends every watch at once must not be asked without end.
+        is_early = time.monotonic() - began < _LONGEST_PAUSE
+        pause = min(pause * 2, _LONGEST_PAUSE) if is_idle and is_early else _FIRST_PAUSE
+        cancelled.wait(min(pause, max(0.0, until - time.monotonic())))

@@ -91,7 +91,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
         self._settings = from_variables(request.variables)
         if self._settings.render_directory:
             raise ValueError("renderYamlToDirectory needs Pulumi's own plugin")
-        connected = configuring.connect(self._settings, self._cancelled)
+        connected = configuring.connect(self._settings, self._cancelled, self._warn)
         self._cluster, self._namespace = connected.cluster, connected.namespace
         self._unreachable_reason = connected.reason
         return protocol.provider_pb2.ConfigureResponse(

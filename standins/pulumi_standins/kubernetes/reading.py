@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes import awaiting, types
+from pulumi_standins.kubernetes import awaiting, posting, types
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import LAST_APPLIED, kind_of, nested, remove, split_identifier
@@ -49,6 +49,8 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
             "kind": old.live.get("kind", kind),
             "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
         }
+    if old.is_unconfirmed and posting.confirm(session, old) is None:
+        return None
     try:
         live = session.cluster.get(kind_of(inputs), namespace, name)
     except NoSuchKindError:

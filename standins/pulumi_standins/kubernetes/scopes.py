@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.errors import NoSuchKindError, UnreachableError
+from pulumi_standins.kubernetes.errors import NoSuchKindError
 from pulumi_standins.kubernetes.objects import Kind, is_crd, kind_of, nested
 from pulumi_standins.kubernetes.types import is_known
 from pulumi_standins.kubernetes.values import Object
@@ -73,7 +73,11 @@ class Scopes:
                 self._defined[group, kind] = scope == "Namespaced"
 
     def is_namespaced(self, obj: Object, cluster: Cluster | None) -> bool:
-        """Whether the object has a namespace; taken for granted while nobody knows its kind."""
+        """Whether the object has a namespace; taken for granted while nobody knows its kind.
+
+        Raises:
+            UnreachableError: the server knows, and is away.
+        """
         kind = kind_of(obj)
         if is_known(kind):
             return (kind.group, kind.kind) not in _CLUSTER_WIDE
@@ -88,5 +92,5 @@ class Scopes:
             return True
         try:
             return cluster.endpoint(kind).is_namespaced
-        except (NoSuchKindError, UnreachableError):
+        except NoSuchKindError:
             return True

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _PREFIX = "kubernetes:config:"
+PATIENCE = "PULUMI_STANDINS_PATIENCE"
+"""Environment variable: seconds to wait for an API server that is away."""
+PATIENCE_SECONDS = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,8 @@ class Settings:
         namespace: for namespaced objects without one.
         server_side_apply: whether updates are applied; otherwise they are merged.
         client: `kubeClientSettings`, of which `timeout` (seconds) is used.
+        patience: seconds to wait for an API server that is away; the stand-in's own setting.
+        known_gone: the environment, which is of this run, says that what cannot be reached is gone.
         render_directory: where to write manifests instead of talking to a cluster.
     """
 
@@ -38,6 +43,8 @@ class Settings:
     suppress_deprecation_warnings: bool = False
     render_directory: str = ""
     client: Mapping[str, Any] = field(default_factory=dict)
+    patience: float = PATIENCE_SECONDS
+    known_gone: bool = False
 
 
 def from_variables(variables: Mapping[str, str]) -> Settings:
@@ -64,4 +71,16 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         suppress_deprecation_warnings=flag("suppressDeprecationWarnings", "SUPPRESS_DEPRECATION_WARNINGS"),
         render_directory=text("renderYamlToDirectory"),
         client=json.loads(text("kubeClientSettings") or "{}"),
+        patience=_patience(os.environ.get(PATIENCE, "")),
+        known_gone=os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true",
     )
+
+
+def _patience(text: str) -> float:
+    try:
+        seconds = float(text or PATIENCE_SECONDS)
+    except ValueError as error:
+        raise ValueError(f"{PATIENCE} is {text!r}: it takes a number of seconds, such as 90") from error
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"{PATIENCE} is {text!r}: it takes a number of seconds from 0 on, such as 90")
+    return seconds

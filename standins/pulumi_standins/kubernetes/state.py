@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes.objects import PATCH_FIELD_MANAGER, annotation
+from pulumi_standins.kubernetes.objects import PATCH_FIELD_MANAGER, annotation, nested
 from pulumi_standins.kubernetes.values import Object, Secret, mark_secrets, plain, underscored
 
 _INPUTS = "__inputs"
@@ -23,6 +23,11 @@ class State:
     live: Object
     initial_api_version: str
     field_manager: str
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether the object was sent, and nobody has seen it since: only servers give uids."""
+        return bool(self.live) and not nested(self.live, "metadata", "uid")
 
 
 def read(outputs: Object) -> State:

@@ -1,33 +1,35 @@
-"""HTTP to one API server: JSON in and out, retries where they are safe, streams that can be broken off."""
+"""HTTP to one API server: JSON in and out, patience with servers that are away, streams that can be ended."""
 
 from __future__ import annotations
 
+import itertools
 import json
-import random
-import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
-from urllib3.exceptions import HTTPError, MaxRetryError, NewConnectionError, ProtocolError
+from urllib3.exceptions import HTTPError
 
+from pulumi_standins.kubernetes import failures
 from pulumi_standins.kubernetes.connection import Connection
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
+from pulumi_standins.kubernetes.errors import AmbiguousError, ApiError, UnreachableError
+from pulumi_standins.kubernetes.failures import Cause, Failure, Outcome
+from pulumi_standins.kubernetes.patience import Patience, pause_before
+from pulumi_standins.kubernetes.streams import Stream
 
-# Too many requests, and the answers of a server or load balancer that is restarting.
-_PASSING = {429, 502, 503, 504}
-_ATTEMPTS = 6
-_LONGEST_PAUSE = 10.0
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
+# Servers send a bookmark every minute to watches that ask for them: a longer silence is a dead connection.
+_LONGEST_SILENCE = 90.0
+# What fails behind the server, such as a webhook without a pod, is tried so often: about 10 seconds.
+ATTEMPTS = 6
+_HURRIED_ATTEMPTS = 2
 
-
-class AmbiguousError(UnreachableError):
-    """The connection broke after the request was sent: the server may have done what was asked."""
+Query = Mapping[str, str]
 
 
 class Transport:
@@ -35,96 +37,135 @@ class Transport:
 
     Parameters:
         connection: where, and who we are.
-        cancelled: set when the user asks to stop; pauses end at once.
-        timeout: seconds to wait for an answer.
+        patience: how long to wait for the server when it is away.
+        cancelled: set when the user asks to stop.
+        timeout: seconds to wait for an answer; None for the default of 60.
     """
 
-    def __init__(self, connection: Connection, cancelled: threading.Event, timeout: float | None) -> None:
+    def __init__(
+        self, connection: Connection, patience: Patience, cancelled: threading.Event, timeout: float | None
+    ) -> None:
         self._connection = connection
+        self.patience = patience
         self._cancelled = cancelled
         self._timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=timeout or _READ_SECONDS)
         self._streams: set[Stream] = set()
         self._lock = threading.Lock()
+        self._clock_ahead: float | None = None
 
     def request(
         self,
         method: str,
         path: str,
         *,
-        query: Mapping[str, str] | None = None,
+        query: Query | None = None,
         body: Any = None,
         content_type: str = "application/json",
-        attempts: int = _ATTEMPTS,
+        hurried: bool = False,
     ) -> Any:
-        """Send one request and return the decoded answer.
+        """Send one request, again while the server is away or busy, and return the decoded answer.
 
-        A connection that breaks is tried again for everything but POST, where the answer decides what happened.
+        Parameters:
+            hurried: try twice and do not wait for a server that is away.
 
         Raises:
             ApiError: the server refused.
-            AmbiguousError: a POST whose outcome is unknown.
-            UnreachableError: no answer after all attempts.
+            AmbiguousError: a POST that may have been done; everything else may happen twice.
+            UnreachableError: the server has been away for longer than our patience.
             CancelledError: the user asked to stop.
         """
+        may_repeat = method != "POST" or "dryRun" in (query or {})
         data = None if body is None else json.dumps(body).encode()
-        for attempt in range(1, attempts + 1):
-            try:
-                response = self._send(method, path, query, data, content_type)
-            except HTTPError as error:
-                sent = not isinstance(_cause(error), NewConnectionError)
-                if method == "POST" and sent:
-                    raise AmbiguousError(str(_cause(error))) from error
-                if attempt == attempts or _is_final(error):
-                    raise UnreachableError(str(_cause(error))) from error
-                self._pause(attempt, None)
-                continue
-            if response.status in _PASSING and attempt < attempts:
-                self._pause(attempt, response.headers.get("Retry-After"))
-                continue
-            answer = _decoded(response.data)
-            if response.status >= 400:
-                raise ApiError(response.status, answer)
-            return answer
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    def _send(
-        self, method: str, path: str, query: Mapping[str, str] | None, data: bytes | None, content_type: str
-    ) -> urllib3.BaseHTTPResponse:
-        headers = self._connection.headers()
-        if data is not None:
-            headers["Content-Type"] = content_type
-        return self._connection.pool.request(
-            method, self._url(path, query), body=data, headers=headers, timeout=self._timeout, retries=False
+        headers = {} if data is None else {"Content-Type": content_type}
+        sent: dict[str, Any] = {"body": data, "timeout": self._timeout}
+        response = self._answer(
+            lambda: self._send(method, self._url(path, query), headers, sent),
+            may_repeat=may_repeat,
+            hurried=hurried,
         )
+        return _decoded(response.data)
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> str:
-        return f"{self._connection.server}{path}" + (f"?{urlencode(query)}" if query else "")
+    def stream(self, path: str, query: Query, *, seconds: float) -> Stream:
+        """Open a watch, with the same patience as `request`; it ends by itself after `seconds` at the latest.
 
-    def _pause(self, attempt: int, retry_after: str | None) -> None:
-        seconds = min(0.25 * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25)
-        if retry_after and retry_after.isdigit():
-            seconds = max(float(retry_after), seconds)
-        if self._cancelled.wait(seconds):
-            raise CancelledError
-
-    def stream(self, path: str, query: Mapping[str, str], *, seconds: float) -> Stream:
-        """Open a watch; it ends by itself after so many seconds at the latest."""
-        response = self._connection.pool.request(
-            "GET",
-            self._url(path, query),
-            headers=self._connection.headers(),
-            timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=seconds),
-            preload_content=False,
-            retries=False,
+        Raises:
+            ApiError: the server refused.
+            UnreachableError: the server has been away for longer than our patience.
+            CancelledError: the user asked to stop.
+        """
+        timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=min(seconds, _LONGEST_SILENCE))
+        sent: dict[str, Any] = {"timeout": timeout, "preload_content": False}
+        response = self._answer(
+            lambda: self._send("GET", self._url(path, query), {}, sent), may_repeat=True, hurried=False
         )
-        if response.status >= 400:
-            raise ApiError(response.status, _decoded(response.data))
         stream = Stream(response, self._forget)
         with self._lock:
             self._streams.add(stream)
         if self._cancelled.is_set():
             stream.close()
         return stream
+
+    def _answer(
+        self, send: Callable[[], urllib3.BaseHTTPResponse], *, may_repeat: bool, hurried: bool
+    ) -> urllib3.BaseHTTPResponse:
+        """The first answer that is no passing failure; raises what `request` does."""
+        failing_since: float | None = None
+        for attempt in itertools.count(1):
+            try:
+                response = send()
+                failure = self._judged(response)
+                if failure is None:
+                    if response.status >= 400:
+                        raise ApiError(response.status, _decoded(response.data))
+                    return response
+            except HTTPError as error:
+                failure = failures.of_error(error)
+            if failure.outcome is Outcome.UNKNOWN and not may_repeat:
+                raise AmbiguousError(failure.reason, failure.refusal)
+            failing_since = failing_since or time.monotonic()
+            if not self._may_go_on(failure, attempt, failing_since, hurried=hurried):
+                raise failure.refusal or UnreachableError(failure.reason)
+        raise AssertionError("unreachable: the loop ends by an answer or an error")
+
+    def _send(
+        self, method: str, url: str, headers: dict[str, str], options: dict[str, Any]
+    ) -> urllib3.BaseHTTPResponse:
+        every = {**self._connection.headers(), **headers}
+        return self._connection.pool.request(method, url, headers=every, retries=False, **options)
+
+    def _may_go_on(self, failure: Failure, attempt: int, failing_since: float, *, hurried: bool) -> bool:
+        """Pause as the failure asks; false when there is no point in another attempt."""
+        # Counted by request, too: a server that answers others may fail this one for ever.
+        is_late = time.monotonic() - failing_since >= self.patience.seconds
+        if hurried:
+            is_over = attempt >= _HURRIED_ATTEMPTS
+        else:
+            is_over = attempt >= ATTEMPTS if failure.cause is Cause.ERROR else is_late
+        if is_over or failure.outcome is Outcome.HOPELESS:
+            return False
+        if failure.cause is Cause.AWAY and not hurried:
+            return self.patience.wait_until_back(attempt, failure.reason)
+        self.patience.pause(max(failure.retry_after, pause_before(attempt)))
+        return True
+
+    def _judged(self, response: urllib3.BaseHTTPResponse) -> Failure | None:
+        """The failure that an answer means, if any; a server that answers is there."""
+        failure = None
+        if response.status >= 400:
+            retry_after = response.headers.get("Retry-After")
+            failure = failures.of_answer(response.status, _decoded(response.data), retry_after)
+        if failure is None or failure.cause is not Cause.AWAY:
+            self.patience.answered()
+        if date := response.headers.get("Date"):
+            self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
+        return failure
+
+    def server_time(self) -> float:
+        """Seconds since 1970 by the server's clock, which may differ from ours; at most a second behind it."""
+        return time.time() if self._clock_ahead is None else time.monotonic() + self._clock_ahead
+
+    def _url(self, path: str, query: Query | None) -> str:
+        return f"{self._connection.server}{path}" + (f"?{urlencode(query)}" if query else "")
 
     def _forget(self, stream: Stream) -> None:
         with self._lock:
@@ -138,53 +179,8 @@ class Transport:
             stream.close()
 
 
-class Stream:
-    """The events of a watch; iterating ends when the server, a time-out or `close` ends it."""
-
-    def __init__(self, response: urllib3.BaseHTTPResponse, forget: Any) -> None:
-        self._response = response
-        self._forget = forget
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        pending = b""
-        with suppress(HTTPError, OSError, ValueError, AttributeError):
-            for chunk in self._response.stream(65536, decode_content=True):
-                *lines, pending = (pending + chunk).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        yield json.loads(line)
-
-    def close(self) -> None:
-        """End the stream from any thread: only shutting the socket wakes the thread that reads."""
-        self._forget(self)
-        connection = getattr(self._response, "connection", None)
-        raw = getattr(connection, "sock", None)
-        if raw is not None:
-            with suppress(OSError):
-                raw.shutdown(socket.SHUT_RDWR)
-        with suppress(Exception):
-            self._response.close()
-
-
 def _decoded(data: bytes) -> Any:
     try:
         return json.loads(data) if data else {}
     except ValueError:
         return data.decode(errors="replace")
-
-
-def _cause(error: BaseException) -> BaseException:
-    return error.reason if isinstance(error, MaxRetryError) and error.reason else error
-
-
-def _is_final(error: HTTPError) -> bool:
-    """A refused connection or a bad certificate does not mend itself within seconds."""
-    cause = _cause(error)
-    return not isinstance(cause, ProtocolError | urllib3.exceptions.TimeoutError) or isinstance(
-        cause, NewConnectionError | urllib3.exceptions.ConnectTimeoutError
-    )
-
-
-def deadline(seconds: float) -> float:
-    """A point in time for `time.monotonic`."""
-    return time.monotonic() + seconds

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pulumi_standins.kubernetes import awaiting, ownership, types
-from pulumi_standins.kubernetes.creation import is_forced
+from pulumi_standins.kubernetes import awaiting, creation, ownership, posting, types
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.session import Session, timeout_of
@@ -41,6 +40,8 @@ def update(
 ) -> Object:
     """Change the object and wait until it is ready again; returns it as last seen.
 
+    An object whose creation nobody could confirm is created now if it is not there.
+
     Raises:
         FieldConflictError: another manager owns a field.
         NotReadyError: it was changed, but did not become ready.
@@ -48,6 +49,8 @@ def update(
     """
     awaiting.check_annotations(inputs)
     inputs = copy.deepcopy(inputs)
+    if old.is_unconfirmed and posting.confirm(session, old) is None:
+        return creation.create(session, urn, inputs, manager, requested_timeout)
     kind = kind_of(inputs)
     live = session.cluster.get(kind, namespace_of(old.live), name_of(old.live))
     changed = _send(session, urn, live, old, inputs, manager=manager, ignored=ignored, preview=preview)
@@ -78,7 +81,7 @@ def _send(
     if not preview and not types.is_patch(urn, kind_of(inputs).kind):
         live = ownership.take_over(session.cluster, live, manager)
     ownership.keep_ignored(inputs, live, manager, ignored)
-    force = is_forced(inputs, live, preview=preview)
+    force = creation.is_forced(inputs, live, preview=preview)
     try:
         applied = session.cluster.apply(inputs, manager=manager, force=force, dry_run=preview)
         if preview and ownership.was_created_by_us(live):

@@ -12,7 +12,7 @@ from pulumi_standins.kubernetes.errors import CancelledError, NotReadyError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.session import Session
-from pulumi_standins.kubernetes.transport import Stream
+from pulumi_standins.kubernetes.streams import Stream
 from pulumi_standins.kubernetes.values import Object
 
 

@@ -65,6 +65,10 @@ class Configured:
             return state.CREATOR
         return state.field_manager(inputs, previous)
 
+    def _warn(self, message: str) -> None:
+        """Tell the user something about the cluster as a whole."""
+        self._engine.log("", message, warning=True)
+
     def _warn_unreachable(self, urn: str) -> None:
         message = f"configured Kubernetes cluster is unreachable: {self._unreachable_reason}"
         self._engine.log(urn, message, warning=True)

@@ -10,7 +10,13 @@ from pulumi_standins import protocol
 from pulumi_standins.kubernetes import creation, deletion, lifecycle, objects, state, updating, values
 from pulumi_standins.kubernetes.answers import ProviderError, answered, partial
 from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
-from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError, UnreachableError
+from pulumi_standins.kubernetes.errors import (
+    ApiError,
+    NoSuchKindError,
+    NotReadyError,
+    UnconfirmedError,
+    UnreachableError,
+)
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.values import Object
@@ -51,6 +57,14 @@ class WriteCalls(Configured):
                 objects.identifier(problem.live),
                 keeping.outputs(inputs, problem.live),
             ) from problem
+        except UnconfirmedError as problem:
+            raise partial(
+                f'resource "{request.urn}" was sent to the Kubernetes API server, which went away before it could '
+                f"be seen whether the resource was created; the next update or refresh finds out: {problem}",
+                problem,
+                objects.identifier(problem.sent),
+                keeping.outputs(inputs, problem.sent),
+            ) from problem
         except NoSuchKindError as error:
             raise ProviderError(
                 f'creation of resource "{request.urn}" with kind {objects.kind_of(inputs)} failed because the '
@@ -77,6 +91,8 @@ class WriteCalls(Configured):
             return response(properties=request.news)
         session = self._session()
         old = state.read(values.decode(request.olds))
+        if request.preview and old.is_unconfirmed:
+            return response(properties=request.news)
         manager = self._manager(inputs, old.field_manager)
         initial = old.initial_api_version or str(old.inputs.get("apiVersion", ""))
         keeping = Keeping(source, initial, manager)

@@ -1,0 +1,99 @@
+"""How a request can fail before the API server has decided on it, and what may have happened by then."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from enum import StrEnum
+
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    MaxRetryError,
+    NewConnectionError,
+    ProxyError,
+    SSLError,
+)
+
+from pulumi_standins.kubernetes.errors import ApiError
+
+
+class Outcome(StrEnum):
+    """What a failure says about the request."""
+
+    NOT_DONE = "not done"
+    """The server never got it, or refused to start on it: it may be sent again whatever it asks for."""
+    UNKNOWN = "unknown"
+    """The server may have done it: only what may happen twice may be sent again without a look."""
+    HOPELESS = "hopeless"
+    """It fails in the same way however often it is sent."""
+
+
+class Cause(StrEnum):
+    """Who has to recover before the request can succeed; decides how long it is worth waiting."""
+
+    AWAY = "away"
+    """The server: it restarts, or the way to it is broken."""
+    BUSY = "busy"
+    """The server, which is there and asks for patience."""
+    ERROR = "error"
+    """Something behind the server: its store, a webhook."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed attempt.
+
+    Parameters:
+        reason: for the user.
+        refusal: the server's own words, where it has answered.
+        retry_after: seconds that the server asks for, or 0.
+    """
+
+    outcome: Outcome
+    cause: Cause
+    reason: str
+    refusal: ApiError | None = None
+    retry_after: float = 0.0
+
+
+# Statuses that pass. A proxy answers 502, 503 and 504 for a server that it has passed the request on to.
+_PASSING = {
+    429: (Outcome.NOT_DONE, Cause.BUSY),
+    500: (Outcome.UNKNOWN, Cause.ERROR),
+    502: (Outcome.UNKNOWN, Cause.AWAY),
+    503: (Outcome.UNKNOWN, Cause.AWAY),
+    504: (Outcome.UNKNOWN, Cause.AWAY),
+}
+
+
+def of_answer(status: int, answer: object, retry_after: str | None) -> Failure | None:
+    """The failure that an HTTP status means; None for answers that are final, good or bad."""
+    if status not in _PASSING:
+        return None
+    outcome, cause = _PASSING[status]
+    refusal = ApiError(status, answer)
+    seconds = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    return Failure(outcome, cause, str(refusal), refusal, seconds)
+
+
+def of_error(error: HTTPError) -> Failure:
+    """The failure that an exception of the HTTP library means."""
+    cause: BaseException = error
+    if isinstance(cause, MaxRetryError) and cause.reason:
+        cause = cause.reason
+    if isinstance(cause, ProxyError):
+        cause = cause.original_error
+    if isinstance(cause, LocationValueError) or _is_bad_certificate(cause):
+        return Failure(Outcome.HOPELESS, Cause.AWAY, str(cause))
+    # A refused connection, an unknown name, a time-out before there was a connection: nothing was sent.
+    is_unsent = isinstance(cause, NewConnectionError | ConnectTimeoutError)
+    return Failure(Outcome.NOT_DONE if is_unsent else Outcome.UNKNOWN, Cause.AWAY, str(cause))
+
+
+def _is_bad_certificate(cause: BaseException) -> bool:
+    """A server that answers with another certificate than the kubeconfig's is not the one that is waited for."""
+    return isinstance(cause, SSLError) and any(
+        isinstance(argument, ssl.SSLCertVerificationError) for argument in cause.args
+    )

@@ -1,0 +1,150 @@
+"""Create an object exactly once, also where the answer to the request is lost.
+
+A POST must not simply be sent again: the server may have made the object, and then refuses the second request with
+409 AlreadyExists, which is also what it says about an object of somebody else. So every unclear outcome is followed by
+a look at the object, and an object that is there counts as ours only if it carries what we sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from datetime import datetime
+from typing import Any
+
+from pulumi_standins.kubernetes import ownership
+from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.errors import (
+    AmbiguousError,
+    ApiError,
+    NoSuchKindError,
+    UnconfirmedError,
+    UnreachableError,
+)
+from pulumi_standins.kubernetes.objects import assign, kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.patience import pause_before
+from pulumi_standins.kubernetes.session import Session
+from pulumi_standins.kubernetes.state import State
+from pulumi_standins.kubernetes.transport import ATTEMPTS
+from pulumi_standins.kubernetes.values import Object
+
+# Creation times have whole seconds, and the servers of one cluster need not agree on the second.
+_CLOCKS_DIFFER_SECONDS = 5.0
+# k8s.io/apiserver, pkg/storage/names/generate.go
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_BASE = 58
+_UNCLEAR_ATTEMPTS = 3
+
+
+def post(session: Session, inputs: Object) -> Object:
+    """Create the object and return it as the server has it.
+
+    Raises:
+        ApiError: it was not created; `already_exists` where another object has its name.
+        UnconfirmedError: it was sent, and the server has been away since.
+        UnreachableError: it was not sent.
+    """
+    sent = _named(inputs)
+    cluster, patience = session.cluster, session.cluster.transport.patience
+    started = cluster.transport.server_time()
+    unclear_since: float | None = None
+    for attempt in itertools.count(1):
+        try:
+            return cluster.create(sent)
+        except AmbiguousError as error:
+            found = _look(cluster, sent, error)
+            if found is not None and is_ours(found, sent, since=started):
+                return found
+            unclear_since = unclear_since or time.monotonic()
+            if _is_over(error, attempt, time.monotonic() - unclear_since, patience.seconds):
+                # The last look has shown that it is not there.
+                raise error.refusal or UnreachableError(str(error)) from error
+            patience.pause(pause_before(attempt))
+        except ApiError as error:
+            if error.already_exists and unclear_since is not None:
+                found = _look(cluster, sent, error)
+                if found is not None and is_ours(found, sent, since=started):
+                    return found
+            raise
+        except UnreachableError as error:
+            if unclear_since is None:
+                raise
+            raise UnconfirmedError(str(error), sent) from error
+    raise AssertionError("unreachable: the loop ends by an object or an error")
+
+
+def _is_over(error: AmbiguousError, attempt: int, seconds: float, patience: float) -> bool:
+    """Whether to stop after so many attempts and seconds without a clear outcome."""
+    if error.refusal is not None and error.refusal.code == 500:
+        return attempt >= ATTEMPTS
+    return seconds >= patience and attempt >= _UNCLEAR_ATTEMPTS
+
+
+def _look(cluster: Cluster, sent: Object, error: Exception) -> Object | None:
+    """The object of this name, if there is one."""
+    try:
+        return cluster.get(kind_of(sent), namespace_of(sent), name_of(sent))
+    except UnreachableError as away:
+        raise UnconfirmedError(f"{error}; then {away}", sent) from away
+    except ApiError as refusal:
+        if refusal.is_missing:
+            return None
+        raise UnconfirmedError(f"{error}; then {refusal}", sent) from refusal
+
+
+def _named(inputs: Object) -> Object:
+    """The object with a name in place of `generateName`, so that it can be found when the answer is lost."""
+    base = nested(inputs, "metadata", "generateName")
+    if name_of(inputs) or not isinstance(base, str) or not base:
+        return inputs
+    suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
+    named = {**inputs, "metadata": {**inputs["metadata"]}}
+    assign(named, base[:_LONGEST_BASE] + suffix, "metadata", "name")
+    return named
+
+
+def confirm(session: Session, state: State) -> Object | None:
+    """The object whose creation nobody could confirm, or None when there is none that is ours."""
+    try:
+        found = session.cluster.get(kind_of(state.live), namespace_of(state.live), name_of(state.live))
+    except NoSuchKindError:
+        return None
+    except ApiError as error:
+        if error.is_missing:
+            return None
+        raise
+    return found if is_ours(found, state.inputs) else None
+
+
+def is_ours(found: Object, sent: Object, *, since: float | None = None) -> bool:
+    """Whether an object that is there is the one that we sent.
+
+    Parameters:
+        since: seconds since 1970 by the server's clock; an older object is not ours. None for any age.
+    """
+    # An object that consists of a name has no fields, so nobody owns any.
+    is_by_us = ownership.was_created_by_us(found) or not ownership.managed_fields(found)
+    created = datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+    is_new = since is None or created >= since - _CLOCKS_DIFFER_SECONDS
+    is_going = bool(nested(found, "metadata", "deletionTimestamp"))
+    return is_by_us and is_new and not is_going and carries(found, sent)
+
+
+def carries(live: Any, sent: Any) -> bool:
+    """Whether a live value has everything that was sent; servers add fields and leave out empty ones."""
+    if isinstance(sent, dict):
+        return isinstance(live, dict) and all(
+            _is_empty(value) if key not in live else carries(live[key], value) for key, value in sent.items()
+        )
+    if isinstance(sent, list):
+        # Admission may add elements, at any place.
+        return isinstance(live, list) and all(any(carries(item, value) for item in live) for value in sent)
+    return bool(live == sent)
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a value is lost on the way through a server: empty, or maps of nothing but that."""
+    if isinstance(value, dict):
+        return all(_is_empty(item) for item in value.values())
+    return value in (None, "", 0, False) or value == []

@@ -1,0 +1,259 @@
+"""Every verb meets every kind of failure: the operation converges, or its error leaves state and cluster in step."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
+
+from standins.tests.apiserver import ApiServer
+from standins.tests.driver import CallError, Driver, Object, Resource
+from standins.tests.faulty import BEFORE, FAULTS, LATE_STATUSES, STATUSES, Route
+from standins.tests.flaky import FlakyProxy, changed_config
+from standins.tests.samples import annotated, config_map, definition
+
+pytestmark = pytest.mark.apiserver
+
+SECOND = '{"timeout": 1}'
+CONVERGING = {"PULUMI_STANDINS_PATIENCE": "60"}
+GIVING_UP = {"PULUMI_STANDINS_PATIENCE": "0.5"}
+
+
+@dataclass
+class Case:
+    """One provider on a route of its own, with one object.
+
+    Parameters:
+        wanted: what the object is to become.
+        made: the object's resource, where there is one before the failure.
+    """
+
+    driver: Driver
+    route: Route
+    cluster: Cluster
+    wanted: Object
+    made: Resource | None = None
+
+    def live(self) -> Object | None:
+        """The object in the cluster, or None."""
+        named = self.made.outputs if self.made else self.wanted
+        try:
+            return self.cluster.get(kind_of(named), namespace_of(named), name_of(named))
+        except ApiError as error:
+            assert error.is_missing
+            return None
+
+
+def labelled(obj: Object) -> Object:
+    changed = copy.deepcopy(obj)
+    changed["metadata"]["labels"] = {"edited": "yes"}
+    return changed
+
+
+def get(case: Case) -> Resource | None:
+    assert case.made is not None
+    return case.driver.read(case.made)
+
+
+def post(case: Case) -> Resource:
+    return case.driver.create(case.wanted)
+
+
+def update(case: Case) -> Resource:
+    assert case.made is not None
+    return case.driver.update(case.made, case.wanted)
+
+
+def delete(case: Case) -> None:
+    assert case.made is not None
+    case.driver.delete(case.made)
+
+
+def wait(case: Case) -> Resource:
+    """The object is created without what it is waited for, which comes while the watch is open or fails."""
+    return case.driver.create(case.wanted, timeout=60)
+
+
+OPERATIONS: dict[str, Callable[[Case], Resource | None]] = {
+    "GET": get,
+    "POST": post,
+    "PATCH": update,
+    "PUT": update,
+    "DELETE": delete,
+    "WATCH": wait,
+}
+
+
+def prepare(verb: str, number: int, namespace: str, case: Case) -> None:
+    """Make what the operation needs; the object's name has the number, so that cases share a namespace."""
+    wanted = config_map(namespace, a="1")
+    wanted["metadata"]["name"] = f"it-{verb.lower()}-{number}"
+    if verb == "PUT":
+        wanted = definition(f"n{number}.{namespace}.example.com")
+    if verb == "WATCH":
+        wanted = annotated(wanted, waitFor="jsonpath={.data.late}=yes")
+    # Discovery is part of another verb's failures.
+    case.driver.check(wanted)
+    assert case.driver.provider._cluster is not None
+    case.driver.provider._cluster.endpoint(kind_of(wanted))
+    case.wanted = wanted
+    if verb in ("GET", "PATCH", "PUT", "DELETE"):
+        case.made = case.driver.create(wanted)
+    if verb in ("PATCH", "PUT"):
+        case.wanted = labelled(wanted)
+
+
+def come_late(case: Case) -> None:
+    """What the wait is for happens a while after the object is there."""
+    path = f"/api/v1/namespaces/{namespace_of(case.wanted)}/configmaps/{name_of(case.wanted)}"
+    while case.live() is None or not case.route.taken:
+        pass
+    case.cluster.transport.request(
+        "PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH
+    )
+
+
+@pytest.fixture
+def cases(
+    api_server: ApiServer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Case]]:
+    """Makes cases; pauses are short."""
+    monkeypatch.setattr("pulumi_standins.kubernetes.patience._FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("pulumi_standins.kubernetes.patience._LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("pulumi_standins.kubernetes.transport._LONGEST_SILENCE", 1.0)
+    proxy = FlakyProxy(api_server)
+    made: list[Case] = []
+
+    def make() -> Case:
+        config = changed_config(api_server, cluster={"server": proxy.url})
+        driver = Driver(kubeconfig=config, kubeClientSettings=SECOND)
+        made.append(Case(driver, Route(driver, proxy), cluster, {}))
+        return made[-1]
+
+    yield make
+    for case in made:
+        case.driver.provider.stop()
+        case.route.close()
+    proxy.close()
+
+
+def side_by_side(run: Callable[[str, int], None]) -> None:
+    """Run for every fault at once: most of the time passes in pauses. All failures are reported."""
+    with ThreadPoolExecutor(max_workers=len(FAULTS)) as pool:
+        futures = {fault: pool.submit(run, fault, number) for number, fault in enumerate(FAULTS)}
+    failed = {fault: repr(future.exception()) for fault, future in futures.items() if future.exception()}
+    assert not failed
+
+
+@pytest.mark.parametrize("verb", OPERATIONS)
+def test_a_failure_that_passes_is_survived(
+    cases: Callable[..., Case], namespace: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CONVERGING.items():
+        monkeypatch.setenv(name, value)
+    every = {fault: cases() for fault in FAULTS}
+
+    def run(fault: str, number: int) -> None:
+        case = every[fault]
+        prepare(verb, number, namespace, case)
+        before = case.live()
+        case.route.faults = {verb: [fault, fault]}
+        with ThreadPoolExecutor(max_workers=1) as side:
+            if verb == "WATCH":
+                side.submit(come_late, case)
+            resource = OPERATIONS[verb](case)
+        assert case.route.taken, "the failure was met"
+        assert_in_step(case, verb, resource, before)
+
+    side_by_side(run)
+
+
+def assert_in_step(case: Case, verb: str, resource: Resource | None, before: Object | None) -> None:
+    live = case.live()
+    if verb == "DELETE":
+        assert live is None
+        return
+    assert live is not None
+    assert resource is not None
+    assert resource.outputs["metadata"]["uid"] == live["metadata"]["uid"], "the state has the object that is there"
+    if before is not None:
+        assert live["metadata"]["uid"] == before["metadata"]["uid"], "and it is still the same"
+    assert case.driver.plan(resource, case.wanted).action == "same"
+
+
+@pytest.mark.parametrize("verb", [verb for verb in OPERATIONS if verb != "WATCH"])
+def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
+    cases: Callable[..., Case], namespace: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the engine keeps after the error is what the next update starts from: with a refresh, and without."""
+    for name, value in GIVING_UP.items():
+        monkeypatch.setenv(name, value)
+    every = {fault: cases() for fault in FAULTS}
+
+    def run(fault: str, number: int) -> None:
+        case = every[fault]
+        prepare(verb, number, namespace, case)
+        before = case.live()
+        case.route.faults = {verb: [fault] * 1000}
+        kept = case.made
+        try:
+            kept = OPERATIONS[verb](case)
+        except CallError as error:
+            if error.partial is not None:
+                kept = resource_of(error.partial, case)
+        assert case.route.taken, "the failure was met"
+        case.route.faults = {}
+        if verb == "DELETE":
+            if kept is not None:
+                case.driver.delete(kept)
+            assert case.live() is None
+            return
+        assert_in_step(case, verb, next_run(case, kept, refresh=number % 2 == 0), before)
+
+    side_by_side(run)
+
+
+def resource_of(partial: Any, case: Case) -> Resource:
+    """What the engine keeps of an operation that went wrong."""
+    from pulumi_standins.kubernetes import values
+
+    outputs = values.decode(partial.properties)
+    from standins.tests.driver import urn_of
+
+    return Resource(urn_of(case.wanted, "it"), partial.id, outputs["__inputs"], outputs)
+
+
+def next_run(case: Case, kept: Resource | None, *, refresh: bool) -> Resource:
+    """As the engine does it; an object that was not there after the refresh is created."""
+    if kept is not None and refresh:
+        kept = case.driver.read(kept)
+    if kept is None:
+        return case.driver.create(case.wanted)
+    if "uid" not in kept.outputs["metadata"]:
+        return case.driver.update(kept, case.wanted)
+    return case.driver.apply(kept, case.wanted)
+
+
+def test_the_first_contact_is_as_patient(
+    api_server: ApiServer, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that is configured while the server is away waits for it, and says so once."""
+    monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", "30")
+    proxy = FlakyProxy(api_server)
+    for fault in ("drop", *(int(status) for status in STATUSES)):
+        proxy.faults = {"GET": [fault] * 4}
+        with Driver(kubeconfig=changed_config(api_server, cluster={"server": proxy.url})) as driver:
+            assert driver.provider._cluster is not None, fault
+    proxy.close()
+
+
+def test_the_lists_have_every_fault() -> None:
+    assert set(BEFORE) | set(STATUSES) | set(LATE_STATUSES) <= set(FAULTS)
+    assert len(FAULTS) == len(set(FAULTS))
