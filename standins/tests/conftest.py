@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.configuring import connect
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.provider_config import connect
 from pulumi_standins.kubernetes.settings import Settings
 
 from standins.tests.apiserver import REQUIRED, ApiServer
@@ -32,7 +32,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     server.start()
     kubelet = None
     try:
-        kubelet = Kubelet(cluster_of(server))
+        kubelet = Kubelet(client_of(server))
         kubelet.start()
         yield server
     finally:
@@ -41,24 +41,24 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         server.stop()
 
 
-def cluster_of(server: ApiServer) -> Cluster:
+def client_of(server: ApiServer) -> ApiClient:
     """A connection of the tests' own."""
     connected = connect(Settings(kubeconfig=str(server.kubeconfig)), threading.Event(), print)
-    assert connected.cluster is not None, connected.reason
-    return connected.cluster
+    assert connected.client is not None, connected.reason
+    return connected.client
 
 
 @pytest.fixture(scope="session")
-def cluster(api_server: ApiServer) -> Cluster:
+def client(api_server: ApiServer) -> ApiClient:
     """The tests' own view of the cluster."""
-    return cluster_of(api_server)
+    return client_of(api_server)
 
 
 @pytest.fixture
-def namespace(cluster: Cluster) -> str:
+def namespace(client: ApiClient) -> str:
     """A namespace that no other test uses; it goes with the server."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
 
 

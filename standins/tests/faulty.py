@@ -77,8 +77,8 @@ class Route:
         self._proxy = proxy
         self._bad: list[BadServer] = []
         self._lock = threading.Lock()
-        assert driver.provider._cluster is not None
-        connection = driver.provider._cluster.transport._connection
+        assert driver.provider._client is not None
+        connection = driver.provider._client.transport._connection
         self._pool, self._server = connection.pool, connection.server
         connection.pool = self  # type: ignore[assignment]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import io
 import socket
 import ssl
 import struct
@@ -66,7 +67,9 @@ class FlakyProxy:
         if isinstance(fault, int):
             self._answer(handler, fault, b"{}", {"Retry-After": "1"} if fault == 429 else {})
             return
-        headers = {key: value for key, value in handler.headers.items() if key.lower() not in ("host", "x-fault")}
+        headers = {
+            key: value for key, value in handler.headers.items() if key.lower() not in ("host", "x-fault")
+        }
         request = urllib.request.Request(
             self._target + handler.path, data=body or None, headers=headers, method=handler.command
         )
@@ -101,6 +104,7 @@ class FlakyProxy:
             # The socket is open for as long as one of its files is.
             for end in (handler.rfile, handler.wfile, handler.connection):
                 end.close()
+            handler.wfile = io.BytesIO()  # which the handler still flushes
         return True
 
     @staticmethod

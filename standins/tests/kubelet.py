@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, annotation, name_of, namespace_of, nested
@@ -117,8 +117,8 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
 class Kubelet:
     """Gives every pod of a cluster its status, shortly after it appears, and lets deleted ones go."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
         self._stopped = threading.Event()
         self._streams: list[Any] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -126,11 +126,11 @@ class Kubelet:
     def start(self) -> None:
         """Make the node and begin in the background."""
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
-        self._cluster.create(node)
+        self._client.create(node)
         # New nodes are tainted until their kubelet reports.
         no_taints = {"spec": {"taints": None}}
         path = f"/api/v1/nodes/{NODE}"
-        self._cluster.transport.request("PATCH", path, body=no_taints, content_type=MERGE_PATCH)
+        self._client.transport.request("PATCH", path, body=no_taints, content_type=MERGE_PATCH)
         self._thread.start()
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class Kubelet:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        everywhere = _Everywhere(self._cluster)
+        everywhere = _Everywhere(self._client)
         try:
             for event, pod in follow(
                 everywhere,  # type: ignore[arg-type]
@@ -161,12 +161,12 @@ class Kubelet:
         try:
             if nested(pod, "metadata", "deletionTimestamp"):
                 body = {"gracePeriodSeconds": 0}
-                self._cluster.transport.request("DELETE", path, body=body)
+                self._client.transport.request("DELETE", path, body=body)
             elif nested(pod, "status", "phase") == "Pending" and not nested(pod, "status", "conditions"):
                 status = {"status": status_of(pod)}
                 if status["status"]["conditions"][0]["status"] == "True":
                     self._bind(pod, path)
-                self._cluster.transport.request(
+                self._client.transport.request(
                     "PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH
                 )
         except ApiError as error:
@@ -182,18 +182,18 @@ class Kubelet:
             "target": target,
         }
         if not nested(pod, "spec", "nodeName"):
-            self._cluster.transport.request("POST", f"{path}/binding", body=binding)
+            self._client.transport.request("POST", f"{path}/binding", body=binding)
 
 
 class _Everywhere:
     """The cluster, with collections of all namespaces."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
 
     def list(self, _kind: Kind, _namespace: str, **query: str) -> Any:
-        return self._cluster.transport.request("GET", "/api/v1/pods", query=query)
+        return self._client.transport.request("GET", "/api/v1/pods", query=query)
 
     def watch(self, _kind: Kind, _namespace: str, *, seconds: float, **query: str) -> Any:
         options = {"watch": "true", "timeoutSeconds": str(int(seconds)), **query}
-        return self._cluster.transport.stream("/api/v1/pods", options, seconds=seconds + 5)
+        return self._client.transport.stream("/api/v1/pods", options, seconds=seconds + 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,19 @@ def test_the_emulated_plugin_is_the_one_of_the_installed_sdk() -> None:
 
 def test_every_program_on_path_has_an_entry_point() -> None:
     assert {path.name for path in (PACKAGE / "bin").iterdir()} == set(SETTINGS["project"]["scripts"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/behaviour.md"])
+def test_every_path_in_the_pages_is_there(page: str) -> None:
+    """Modules may be named without the folder that their table names; tests without their suffix."""
+    quoted = set(re.findall(r"`([^`\s]+)`", (DISTRIBUTION / page).read_text()))
+    paths = {text for text in quoted if re.fullmatch(r"[\w./-]*(/|\.py|\.md|\.go|\.json)", text)} - {
+        "standins/"
+    }
+    paths |= {f"tests/{text}.py" for text in quoted if re.fullmatch(r"test_[a-z_]+", text)}
+    assert len(paths) > 1
+    bases = [DISTRIBUTION, DISTRIBUTION.parent, PACKAGE / "kubernetes", DISTRIBUTION / "tests", Path("/")]
+    assert not [path for path in paths if not any((base / path.lstrip("/")).exists() for base in bases)]
 
 
 def install(environment: Path, *requirements: str) -> None:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes import failures, values
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.failures import Outcome
 from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
 
 from standins.tests.apiserver import ApiServer
-from standins.tests.driver import CallError, Driver, Object, Resource
-from standins.tests.faulty import BEFORE, FAULTS, LATE_STATUSES, STATUSES, Route
+from standins.tests.driver import CallError, Driver, Object, Resource, urn_of
+from standins.tests.faulty import FAULTS, LATE_STATUSES, PASSED_ON, STATUSES, Route
 from standins.tests.flaky import FlakyProxy, changed_config
 from standins.tests.samples import annotated, config_map, definition
 
 pytestmark = pytest.mark.apiserver
 
 SECOND = '{"timeout": 1}'
-CONVERGING = {"PULUMI_STANDINS_PATIENCE": "60"}
-GIVING_UP = {"PULUMI_STANDINS_PATIENCE": "0.5"}
+LONG = 600.0
+SHORT = 0.5
 
 
 @dataclass
@@ -37,18 +40,34 @@ class Case:
 
     driver: Driver
     route: Route
-    cluster: Cluster
+    client: ApiClient
     wanted: Object
     made: Resource | None = None
+
+    def be_patient(self, seconds: float) -> None:
+        """Wait so long for a server that is away, from now on."""
+        assert self.driver.provider._client is not None
+        self.driver.provider._client.transport.patience.seconds = seconds
+
+    def fail(self, **faults: str) -> None:
+        """Let the verbs fail for ever, and give up soon."""
+        self.route.faults = {verb: [fault] * 1000 for verb, fault in faults.items()}
+        self.be_patient(SHORT)
+
+    def recover(self) -> None:
+        """No more faults."""
+        self.route.faults = {}
+        self.be_patient(LONG)
 
     def live(self) -> Object | None:
         """The object in the cluster, or None."""
         named = self.made.outputs if self.made else self.wanted
         try:
-            return self.cluster.get(kind_of(named), namespace_of(named), name_of(named))
+            return self.client.get(kind_of(named), namespace_of(named), name_of(named))
         except ApiError as error:
-            assert error.is_missing
-            return None
+            if error.is_missing:
+                return None
+            raise
 
 
 def labelled(obj: Object) -> Object:
@@ -101,8 +120,8 @@ def prepare(verb: str, number: int, namespace: str, case: Case) -> None:
         wanted = annotated(wanted, waitFor="jsonpath={.data.late}=yes")
     # Discovery is part of another verb's failures.
     case.driver.check(wanted)
-    assert case.driver.provider._cluster is not None
-    case.driver.provider._cluster.endpoint(kind_of(wanted))
+    assert case.driver.provider._client is not None
+    case.driver.provider._client.endpoint(kind_of(wanted))
     case.wanted = wanted
     if verb in ("GET", "PATCH", "PUT", "DELETE"):
         case.made = case.driver.create(wanted)
@@ -114,15 +133,13 @@ def come_late(case: Case) -> None:
     """What the wait is for happens a while after the object is there."""
     path = f"/api/v1/namespaces/{namespace_of(case.wanted)}/configmaps/{name_of(case.wanted)}"
     while case.live() is None or not case.route.taken:
-        pass
-    case.cluster.transport.request(
-        "PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH
-    )
+        time.sleep(0.05)
+    case.client.transport.request("PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH)
 
 
 @pytest.fixture
 def cases(
-    api_server: ApiServer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    api_server: ApiServer, client: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Case]]:
     """Makes cases; pauses are short."""
     monkeypatch.setattr("pulumi_standins.kubernetes.patience._FIRST_PAUSE", 0.02)
@@ -134,7 +151,8 @@ def cases(
     def make() -> Case:
         config = changed_config(api_server, cluster={"server": proxy.url})
         driver = Driver(kubeconfig=config, kubeClientSettings=SECOND)
-        made.append(Case(driver, Route(driver, proxy), cluster, {}))
+        made.append(Case(driver, Route(driver, proxy), client, {}))
+        made[-1].be_patient(LONG)
         return made[-1]
 
     yield make
@@ -153,11 +171,7 @@ def side_by_side(run: Callable[[str, int], None]) -> None:
 
 
 @pytest.mark.parametrize("verb", OPERATIONS)
-def test_a_failure_that_passes_is_survived(
-    cases: Callable[..., Case], namespace: str, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in CONVERGING.items():
-        monkeypatch.setenv(name, value)
+def test_a_failure_that_passes_is_survived(cases: Callable[..., Case], namespace: str, verb: str) -> None:
     every = {fault: cases() for fault in FAULTS}
 
     def run(fault: str, number: int) -> None:
@@ -182,7 +196,9 @@ def assert_in_step(case: Case, verb: str, resource: Resource | None, before: Obj
         return
     assert live is not None
     assert resource is not None
-    assert resource.outputs["metadata"]["uid"] == live["metadata"]["uid"], "the state has the object that is there"
+    assert resource.outputs["metadata"]["uid"] == live["metadata"]["uid"], (
+        "the state has the object that is there"
+    )
     if before is not None:
         assert live["metadata"]["uid"] == before["metadata"]["uid"], "and it is still the same"
     assert case.driver.plan(resource, case.wanted).action == "same"
@@ -190,18 +206,16 @@ def assert_in_step(case: Case, verb: str, resource: Resource | None, before: Obj
 
 @pytest.mark.parametrize("verb", [verb for verb in OPERATIONS if verb != "WATCH"])
 def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
-    cases: Callable[..., Case], namespace: str, verb: str, monkeypatch: pytest.MonkeyPatch
+    cases: Callable[..., Case], namespace: str, verb: str
 ) -> None:
     """What the engine keeps after the error is what the next update starts from: with a refresh, and without."""
-    for name, value in GIVING_UP.items():
-        monkeypatch.setenv(name, value)
     every = {fault: cases() for fault in FAULTS}
 
     def run(fault: str, number: int) -> None:
         case = every[fault]
         prepare(verb, number, namespace, case)
         before = case.live()
-        case.route.faults = {verb: [fault] * 1000}
+        case.fail(**{verb: fault})
         kept = case.made
         try:
             kept = OPERATIONS[verb](case)
@@ -209,7 +223,7 @@ def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
             if error.partial is not None:
                 kept = resource_of(error.partial, case)
         assert case.route.taken, "the failure was met"
-        case.route.faults = {}
+        case.recover()
         if verb == "DELETE":
             if kept is not None:
                 case.driver.delete(kept)
@@ -220,13 +234,62 @@ def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
     side_by_side(run)
 
 
+@pytest.mark.parametrize("then", ["refresh", "update", "delete"])
+def test_a_creation_that_nobody_could_confirm_is_settled_by_the_next_run(
+    cases: Callable[..., Case], namespace: str, then: str
+) -> None:
+    """The request is sent, and the server is away from then on: the object may be there or not."""
+    every = {fault: cases() for fault in FAULTS}
+    unconfirmed = []
+
+    def run(fault: str, number: int) -> None:
+        case = every[fault]
+        prepare("POST", number, namespace, case)
+        case.fail(POST=fault, GET="refused")
+        with pytest.raises(CallError) as failed:
+            case.driver.create(case.wanted)
+        kept = resource_of(failed.value.partial, case) if failed.value.partial else None
+        if kept is None:
+            assert case.live() is None, "what is there is in the state"
+        else:
+            unconfirmed.append(fault)
+        case.recover()
+        if kept is not None and then == "delete":
+            case.driver.delete(kept)
+            assert case.live() is None
+            return
+        assert_in_step(case, "POST", next_run(case, kept, refresh=then == "refresh"), None)
+
+    side_by_side(run)
+    assert set(PASSED_ON) | set(LATE_STATUSES) <= set(unconfirmed)
+
+
+def test_an_unconfirmed_creation_takes_nothing_of_somebody_else(
+    cases: Callable[..., Case], namespace: str
+) -> None:
+    """While the outcome was unknown, somebody else made an object of that name."""
+    case = cases()
+    prepare("POST", 0, namespace, case)
+    case.fail(POST="502", GET="refused")
+    with pytest.raises(CallError, match="the next update or refresh finds out") as failed:
+        case.driver.create(case.wanted)
+    case.recover()
+    theirs = copy.deepcopy(case.wanted)
+    theirs["data"] = {"somebody": "else"}
+    case.client.create(theirs)
+    kept = resource_of(failed.value.partial, case)
+    assert case.driver.read(kept) is None, "it is not ours, so the state drops it"
+    with pytest.raises(CallError, match="already exists"):
+        case.driver.update(kept, case.wanted)
+    case.driver.delete(kept)
+    live = case.live()
+    assert live is not None
+    assert live["data"] == {"somebody": "else"}
+
+
 def resource_of(partial: Any, case: Case) -> Resource:
     """What the engine keeps of an operation that went wrong."""
-    from pulumi_standins.kubernetes import values
-
     outputs = values.decode(partial.properties)
-    from standins.tests.driver import urn_of
-
     return Resource(urn_of(case.wanted, "it"), partial.id, outputs["__inputs"], outputs)
 
 
@@ -241,19 +304,25 @@ def next_run(case: Case, kept: Resource | None, *, refresh: bool) -> Resource:
     return case.driver.apply(kept, case.wanted)
 
 
+@pytest.mark.parametrize("fault", ["drop", *STATUSES])
 def test_the_first_contact_is_as_patient(
-    api_server: ApiServer, namespace: str, monkeypatch: pytest.MonkeyPatch
+    api_server: ApiServer, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """A provider that is configured while the server is away waits for it, and says so once."""
-    monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", "30")
+    """A provider that is configured while the server is away waits for it."""
+    monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", "600")
+    monkeypatch.setattr("pulumi_standins.kubernetes.patience._LONGEST_PAUSE", 0.1)
     proxy = FlakyProxy(api_server)
-    for fault in ("drop", *(int(status) for status in STATUSES)):
-        proxy.faults = {"GET": [fault] * 4}
-        with Driver(kubeconfig=changed_config(api_server, cluster={"server": proxy.url})) as driver:
-            assert driver.provider._cluster is not None, fault
+    proxy.faults = {"GET": [int(fault) if fault.isdigit() else fault] * 3}
+    with Driver(kubeconfig=changed_config(api_server, cluster={"server": proxy.url})) as driver:
+        assert driver.provider._client is not None
     proxy.close()
 
 
 def test_the_lists_have_every_fault() -> None:
-    assert set(BEFORE) | set(STATUSES) | set(LATE_STATUSES) <= set(FAULTS)
+    """A status that is tried again has both of its rows, and none is there twice."""
+    assert {f"{status}" for status in failures._PASSING} == set(STATUSES)
+    unknown = [
+        str(status) for status, (outcome, _) in failures._PASSING.items() if outcome is Outcome.UNKNOWN
+    ]
+    assert {f"{status} after" for status in unknown} == set(LATE_STATUSES)
     assert len(FAULTS) == len(set(FAULTS))

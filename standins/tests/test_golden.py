@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from pulumi_standins.kubernetes import ownership
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes import field_managers
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of
@@ -39,17 +39,17 @@ def assert_state_as_recorded(project: Project, step: int) -> None:
         assert our.get("additionalSecretOutputs") == theirs.get("additionalSecretOutputs")
 
 
-def drift(cluster: Cluster) -> None:
+def drift(client: ApiClient) -> None:
     """What was done with kubectl before step 4 was recorded."""
-    cluster.transport.request(
+    client.transport.request(
         "PATCH",
         "/apis/apps/v1/namespaces/golden/deployments/web/scale",
         query={"fieldManager": "kubectl"},
         body={"spec": {"replicas": 5}},
         content_type=MERGE_PATCH,
     )
-    cluster.delete(Kind("", "v1", "ConfigMap"), "golden", "fixed-renamed", propagation="Background")
-    cluster.transport.request(
+    client.delete(Kind("", "v1", "ConfigMap"), "golden", "fixed-renamed", propagation="Background")
+    client.transport.request(
         "PATCH",
         "/api/v1/namespaces/golden",
         query={"fieldManager": "kubectl-label"},
@@ -58,7 +58,7 @@ def drift(cluster: Cluster) -> None:
     )
 
 
-def test_the_recorded_steps_have_the_recorded_effects(project: Project, cluster: Cluster) -> None:
+def test_the_recorded_steps_have_the_recorded_effects(project: Project, client: ApiClient) -> None:
     project.write(golden.program())
     assert golden.summary(project.preview()) == golden.changes(1)
     project.up()
@@ -70,7 +70,7 @@ def test_the_recorded_steps_have_the_recorded_effects(project: Project, cluster:
         assert_state_as_recorded(project, step)
     assert not golden.summary(project.preview()), "nothing changed, so nothing may differ"
 
-    drift(cluster)
+    drift(client)
     refreshed = project.refresh()
     assert re.search(r"~ 1 updated\n\s+- 1 deleted", refreshed), refreshed
     assert project.state()["web"]["inputs"]["spec"]["replicas"] == 5
@@ -99,23 +99,23 @@ def opened(value: Any) -> Any:
     return [opened(item) for item in value] if isinstance(value, list) else value
 
 
-def bring_to(cluster: Cluster, step: int) -> None:
+def bring_to(client: ApiClient, step: int) -> None:
     """Make the objects behind a recorded state as the real plugin did: created, and applied where it says so."""
     for name, resource in golden.states(step).items():
         if not resource["type"].startswith(KUBERNETES):
             continue
         obj, manager = opened(resource["inputs"]), resource["outputs"]["__fieldManager"]
         if resource["type"].endswith("Patch"):
-            after_the_controller(lambda obj=obj: cluster.get(kind_of(obj), "golden", name_of(obj)))
-            cluster.apply(obj, manager=manager, force=True)
+            after_the_controller(lambda obj=obj: client.get(kind_of(obj), "golden", name_of(obj)))
+            client.apply(obj, manager=manager, force=True)
             continue
-        live = cluster.create(obj)
+        live = client.create(obj)
         if name == "crd":
-            cluster.learn(obj)
+            client.add_kinds_of(obj)
         recorded = resource["outputs"]["metadata"].get("managedFields") or []
         if any(entry["manager"] == manager and entry["operation"] == "Apply" for entry in recorded):
-            ownership.take_over(cluster, live, manager)
-            cluster.apply(obj, manager=manager, force=False)
+            field_managers.take_over(client, live, manager)
+            client.apply(obj, manager=manager, force=False)
 
 
 def after_the_controller(look: Callable[[], object]) -> None:
@@ -131,16 +131,16 @@ def after_the_controller(look: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def remove(cluster: Cluster) -> None:
+def remove(client: ApiClient) -> None:
     """Everything of the program, faster than by `destroy`: a young CRD keeps foreground deletions waiting 30 s."""
     for kind, name in (
         (Kind("", "v1", "Namespace"), "golden"),
         (Kind("", "v1", "PersistentVolume"), "golden-pv"),
         (Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"), "widgets.golden.example.com"),
     ):
-        cluster.delete(kind, "", name, propagation="Background")
+        client.delete(kind, "", name, propagation="Background")
         until = time.monotonic() + 60
-        gone = follow(cluster, kind, "", until=until, cancelled=threading.Event(), name=name)
+        gone = follow(client, kind, "", until=until, cancelled=threading.Event(), name=name)
         assert any(event == "DELETED" for event, _ in gone)
 
 
@@ -156,11 +156,13 @@ def importable(step: int, salt: str) -> str:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_recorded_state_is_taken_over_without_a_diff(project: Project, cluster: Cluster, step: int) -> None:
+def test_a_recorded_state_is_taken_over_without_a_diff(
+    project: Project, client: ApiClient, step: int
+) -> None:
     """And what comes next is what the real plugin recorded next."""
     project.write(golden.program())
     project.configure("step", str(step))
-    bring_to(cluster, step)
+    bring_to(client, step)
     salt = yaml.safe_load((project.folder / "Pulumi.g.yaml").read_text())["encryptionsalt"]
     (project.folder / "recorded.json").write_text(importable(step, salt))
     project.pulumi("stack", "import", "--file", "recorded.json")
@@ -176,11 +178,11 @@ def test_a_recorded_state_is_taken_over_without_a_diff(project: Project, cluster
         assert golden.summary(project.preview()) == golden.changes(step + 1)
         project.up()
         assert_state_as_recorded(project, step + 1)
-        remove(cluster)
+        remove(client)
         return
     assert "- 18 deleted" in project.destroy()
     with pytest.raises(ApiError, match="not found"):
-        cluster.get(Kind("", "v1", "Namespace"), "", "golden")
+        client.get(Kind("", "v1", "Namespace"), "", "golden")
 
 
 FAILING = """

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import Kind
 
@@ -49,12 +49,12 @@ pulumi.export("first", first.metadata.name)
 """
 
 
-def labels(cluster: Cluster, namespace: str, name: str) -> dict[str, str]:
-    found: dict[str, str] = cluster.get(CONFIG_MAP, namespace, name)["metadata"]["labels"]
+def labels(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
+    found: dict[str, str] = client.get(CONFIG_MAP, namespace, name)["metadata"]["labels"]
     return found
 
 
-def test_options_do_what_they_say(project: Project, cluster: Cluster, namespace: str) -> None:
+def test_options_do_what_they_say(project: Project, client: ApiClient, namespace: str) -> None:
     project.write(PROGRAM)
     project.configure("namespace", namespace)
     project.up()
@@ -77,22 +77,22 @@ def test_options_do_what_they_say(project: Project, cluster: Cluster, namespace:
     firsts = {name: next(line for line in shown if f" {name} " in line) for name in ("rebuilt", "second")}
     assert "deleting original" in firsts["rebuilt"], "deleteBeforeReplace, though its name would not need it"
     assert "creating replacement" in firsts["second"]
-    assert labels(cluster, namespace, "ignored") == {"step": "1"}
-    assert labels(cluster, namespace, "pressed") == {"step": "2"}
-    assert cluster.get(CONFIG_MAP, namespace, "retained"), "retained in the cluster, gone from the state"
+    assert labels(client, namespace, "ignored") == {"step": "1"}
+    assert labels(client, namespace, "pressed") == {"step": "2"}
+    assert client.get(CONFIG_MAP, namespace, "retained"), "retained in the cluster, gone from the state"
     assert "retained" not in project.state()
 
     by_hand = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "y"}}
-    cluster.create({**by_hand, "metadata": {"name": "by-hand", "namespace": namespace}})
+    client.create({**by_hand, "metadata": {"name": "by-hand", "namespace": namespace}})
     project.configure("step", "3")
     assert "= 1 imported" in project.up()
     path = f"/api/v1/namespaces/{namespace}/configmaps/by-hand"
-    cluster.transport.request("PATCH", path, body={"data": {"x": "z"}}, content_type=MERGE_PATCH)
+    client.transport.request("PATCH", path, body={"data": {"x": "z"}}, content_type=MERGE_PATCH)
     assert "~ 1 updated" in project.refresh(), "a change behind our back shows"
     assert not [s for s in project.preview() if s["urn"].endswith("first") and s["op"] != "same"]
     project.destroy()
     with pytest.raises(ApiError):
-        cluster.get(CONFIG_MAP, namespace, "by-hand")
+        client.get(CONFIG_MAP, namespace, "by-hand")
 
 
 NEVER_READY = """
@@ -107,7 +107,7 @@ k8s.apps.v1.Deployment("it", metadata={"name": "it", "namespace": "NAMESPACE"},
 
 
 def test_interrupting_ends_the_wait_and_keeps_the_state_right(
-    project: Project, cluster: Cluster, namespace: str
+    project: Project, client: ApiClient, namespace: str
 ) -> None:
     project.write(NEVER_READY.replace("NAMESPACE", namespace))
     running = subprocess.Popen(
@@ -137,4 +137,4 @@ def test_interrupting_ends_the_wait_and_keeps_the_state_right(
     assert kept["initErrors"]
     project.destroy()
     with pytest.raises(ApiError):
-        cluster.get(Kind("apps", "v1", "Deployment"), namespace, "it")
+        client.get(Kind("apps", "v1", "Deployment"), namespace, "it")

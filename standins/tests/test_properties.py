@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import kind_of
 
@@ -129,7 +129,7 @@ def settled(outputs: Object) -> Object:
 @unhurried
 @given(edit=edits())
 def test_previews_come_true_and_refreshes_are_empty(
-    edit: tuple[Object, Object], driver: Driver, cluster: Cluster, namespace: str
+    edit: tuple[Object, Object], driver: Driver, client: ApiClient, namespace: str
 ) -> None:
     before, after = (placed(obj, namespace, f"it-{next(_numbers)}") for obj in edit)
     after["metadata"]["name"] = before["metadata"]["name"]
@@ -154,4 +154,4 @@ def test_previews_come_true_and_refreshes_are_empty(
 
     driver.delete(changed)
     with pytest.raises(ApiError, match="not found"):
-        cluster.get(kind_of(after), namespace, after["metadata"]["name"])
+        client.get(kind_of(after), namespace, after["metadata"]["name"])

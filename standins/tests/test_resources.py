@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import values
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import Kind
 
@@ -52,8 +52,8 @@ def check_autonamed(driver: Driver, namespace: str, mode: int, proposed: str) ->
     return driver.call("Check", request)
 
 
-def test_an_object_that_exists_is_not_taken_over(driver: Driver, cluster: Cluster, namespace: str) -> None:
-    cluster.create(config_map(namespace, theirs="1"))
+def test_an_object_that_exists_is_not_taken_over(driver: Driver, client: ApiClient, namespace: str) -> None:
+    client.create(config_map(namespace, theirs="1"))
     with pytest.raises(CallError, match="already exists"):
         driver.create(config_map(namespace, ours="1"))
 
@@ -91,25 +91,25 @@ def test_missing_objects_may_be_deleted_again(driver: Driver, namespace: str) ->
 
 
 def test_a_deletion_takes_dependents_along_before_it_ends(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
     """In the foreground, as the real plugin: what blocks its owner's end is gone before the owner."""
     made = driver.create(config_map(namespace))
-    depend(cluster, namespace, made)
+    depend(client, namespace, made)
     driver.delete(made)
     with pytest.raises(ApiError, match="not found"):
-        cluster.get(CONFIG_MAP, namespace, "child")
+        client.get(CONFIG_MAP, namespace, "child")
 
 
-def test_the_propagation_policy_is_the_annotations(driver: Driver, cluster: Cluster, namespace: str) -> None:
+def test_the_propagation_policy_is_the_annotations(driver: Driver, client: ApiClient, namespace: str) -> None:
     made = driver.create(annotated(config_map(namespace), deletionPropagationPolicy="orphan"))
-    depend(cluster, namespace, made)
+    depend(client, namespace, made)
     driver.delete(made)
-    left = cluster.get(CONFIG_MAP, namespace, "child")
+    left = client.get(CONFIG_MAP, namespace, "child")
     assert not left["metadata"].get("ownerReferences")
 
 
-def depend(cluster: Cluster, namespace: str, owner: Resource) -> None:
+def depend(client: ApiClient, namespace: str, owner: Resource) -> None:
     """Make a ConfigMap that belongs to the owner."""
     child = config_map(namespace)
     reference = {
@@ -119,17 +119,17 @@ def depend(cluster: Cluster, namespace: str, owner: Resource) -> None:
         "uid": owner.outputs["metadata"]["uid"],
     }
     child["metadata"] |= {"name": "child", "ownerReferences": [{**reference, "blockOwnerDeletion": True}]}
-    cluster.create(child)
+    client.create(child)
 
 
 def test_an_import_takes_over_what_a_program_could_state(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
-    cluster.create(config_map(namespace, a="1"))
+    client.create(config_map(namespace, a="1"))
     urn = urn_of(config_map(namespace), "it")
     found = driver.read(Resource(urn, f"{namespace}/it", {}, {}))
     assert found is not None
     assert found.inputs == config_map(namespace, a="1")
     with pytest.raises(ApiError):
-        cluster.get(CONFIG_MAP, namespace, "other")
+        client.get(CONFIG_MAP, namespace, "other")
     assert driver.read(Resource(urn, f"{namespace}/other", {}, {})) is None

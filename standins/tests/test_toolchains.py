@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pulumi_standins.language.environments import BrokenEnvironmentError, Tool, find
+from pulumi_standins.language.python_environments import BrokenEnvironmentError, Tool, find
 
 from standins.tests.project import CommandError, Project
 

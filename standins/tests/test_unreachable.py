@@ -19,6 +19,12 @@ pytestmark = pytest.mark.apiserver
 DriverWith = Callable[..., Driver]
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for what does not come back."""
+    monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", "0.5")
+
+
 @pytest.fixture
 def nowhere(api_server: ApiServer) -> str:
     """A kubeconfig whose server has gone."""
@@ -68,19 +74,20 @@ def test_what_cannot_be_reached_can_be_given_up(
 def test_a_cluster_that_goes_during_an_update_can_be_given_up(
     driver_with: DriverWith, api_server: ApiServer, namespace: str
 ) -> None:
-    keeping, giving_up = driver_with(), driver_with(deleteUnreachable="true")
-    first, second = keeping.create(config_map(namespace)), keeping.create(obj("v1", "Secret", namespace))
+    state_outputs, giving_up = driver_with(), driver_with(deleteUnreachable="true")
+    first, second = (
+        state_outputs.create(config_map(namespace)),
+        state_outputs.create(obj("v1", "Secret", namespace)),
+    )
     api_server.stop_server()
     try:
         with pytest.raises(CallError, match="refused"):
-            keeping.delete(first)
+            state_outputs.delete(first)
         giving_up.delete(first)
-        began = time.monotonic()
         giving_up.delete(second)
-        assert time.monotonic() - began < 1, "what is known to be gone is not tried again"
     finally:
         api_server.start_server()
-        api_server.wait_until_ready(time.monotonic() + 60)
+        api_server.wait_until_ready(time.monotonic() + 600)
     said = [line for line in giving_up.log if "Deleting the unreachable resource from Pulumi state" in line]
     assert len(said) == 2
 
@@ -106,6 +113,7 @@ k8s.core.v1.ConfigMap("it", metadata={"name": "it", "namespace": "NAMESPACE"}, o
 
 
 def test_the_engine_keeps_or_gives_up_as_told(project: Project, nowhere: str, namespace: str) -> None:
+    project.environment["PULUMI_STANDINS_PATIENCE"] = "2"
     project.write(PROGRAM.replace("NAMESPACE", namespace))
     project.up()
     Path(project.folder / "kubeconfig.yaml").write_text(nowhere)
@@ -114,5 +122,8 @@ def test_the_engine_keeps_or_gives_up_as_told(project: Project, nowhere: str, na
     assert "PULUMI_K8S_DELETE_UNREACHABLE" in refreshed.value.output
     with pytest.raises(CommandError, match="configured Kubernetes cluster is unreachable"):
         project.destroy()
+    assert "waiting for it for" in refreshed.value.output
+    del project.environment["PULUMI_STANDINS_PATIENCE"]
     given_up = project.pulumi("destroy", "--yes", "--skip-preview", PULUMI_K8S_DELETE_UNREACHABLE="true")
+    assert "waiting for it for" not in given_up, "this run says that it is gone"
     assert "Deleting the unreachable resource from Pulumi state" in given_up

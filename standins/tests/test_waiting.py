@@ -6,7 +6,7 @@ import copy
 import time
 
 import pytest
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import Kind
 
@@ -112,12 +112,12 @@ def test_the_status_line_says_what_an_init_container_waits_for(driver: Driver, n
     assert any("Init:0/1, waiting for master" in line for line in driver.log), driver.log
 
 
-def test_a_pod_is_ready_by_its_conditions(driver: Driver, cluster: Cluster, namespace: str) -> None:
+def test_a_pod_is_ready_by_its_conditions(driver: Driver, client: ApiClient, namespace: str) -> None:
     made = driver.create(pod(namespace, "run"))
     assert made.outputs["status"]["phase"] == "Running"
     driver.delete(made)
     with pytest.raises(ApiError, match="not found"):
-        cluster.get(Kind("", "v1", "Pod"), namespace, "it")
+        client.get(Kind("", "v1", "Pod"), namespace, "it")
     with pytest.raises(CallError, match="timed out") as stuck:
         driver.create(pod(namespace, "crash"), timeout=2)
     assert any("[CrashLoopBackOff]" in reason for reason in stuck.value.partial.reasons)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulumi_standins.kubernetes import lifecycle, naming, scopes, types
-from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes import deprecations, naming, scopes, type_tokens
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.engine_log import EngineLog
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import AUTONAMED, assign, name_of, nested
 from pulumi_standins.kubernetes.settings import Settings
@@ -30,23 +30,23 @@ def check(
     settings: Settings,
     namespace: str,
     scope: scopes.Scopes,
-    cluster: Cluster | None,
-    engine: Engine,
+    client: ApiClient | None,
+    engine: EngineLog,
 ) -> Object:
     """The checked inputs, with what was secret still secret.
 
     Parameters:
         olds: the inputs of the last run, empty for a new resource.
         namespace: for namespaced objects that name none.
-        cluster: None while it cannot be reached.
+        client: None while the cluster cannot be reached.
     """
-    if types.is_list(urn):
+    if type_tokens.is_list(urn):
         raise InvalidInputsError(
             "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be "
             "created directly. Use the underlying resource type instead"
         )
     inputs: Object = plain(news)
-    is_patch = types.is_patch(urn, str(inputs.get("kind", "")))
+    is_patch = type_tokens.is_patch(urn, str(inputs.get("kind", "")))
     if is_patch and not settings.server_side_apply:
         raise InvalidInputsError(
             "patch resources require Server-Side Apply mode, which is enabled using the "
@@ -57,19 +57,19 @@ def check(
     if is_patch and not nested(inputs, "metadata", "name"):
         raise InvalidInputsError("patch resources require the `.metadata.name` field to be set")
     _warn_of_annotations(urn, inputs, settings, engine)
-    if cluster is not None:
-        _warn_of_age(urn, settings, cluster.release, engine)
+    if client is not None:
+        _warn_of_age(urn, settings, client.release, engine)
     if olds:
         old = plain(olds)
         naming.adopt_name(inputs, old)
         if nested(old, "metadata", "labels", _MANAGED_BY) == "pulumi":
             assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
     else:
-        naming.assign_name(inputs, resource=types.name_of(urn), seed=seed, options=autonaming)
+        naming.assign_name(inputs, resource=type_tokens.name_of(urn), seed=seed, options=autonaming)
         if not settings.server_side_apply:
             assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
     _refuse_generated_names(inputs, settings)
-    if namespace and not nested(inputs, "metadata", "namespace") and scope.is_namespaced(inputs, cluster):
+    if namespace and not nested(inputs, "metadata", "namespace") and scope.is_namespaced(inputs, client):
         assign(inputs, namespace, "metadata", "namespace")
     scope.remember(inputs)
     mark_secrets(inputs, news)
@@ -78,12 +78,12 @@ def check(
 
 def _set_kind(urn: str, inputs: Object, *, is_patch: bool) -> None:
     """The SDK sends both fields; programs in YAML may leave them to the type."""
-    declared = types.kind_of(urn)
+    declared = type_tokens.kind_of(urn)
     inputs.setdefault("apiVersion", declared.api_version)
     inputs.setdefault("kind", declared.kind.removesuffix("Patch") if is_patch else declared.kind)
 
 
-def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: Engine) -> None:
+def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: EngineLog) -> None:
     annotations = nested(inputs, "metadata", "annotations", default={})
     if not isinstance(annotations, dict):
         return
@@ -99,14 +99,14 @@ def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: E
         )
 
 
-def _warn_of_age(urn: str, settings: Settings, release: lifecycle.Release, engine: Engine) -> None:
-    declared = types.kind_of(urn)
+def _warn_of_age(urn: str, settings: Settings, release: deprecations.Release, engine: EngineLog) -> None:
+    declared = type_tokens.kind_of(urn)
     try:
-        lifecycle.check_served(declared, release)
-    except lifecycle.RemovedKindError as removed:
+        deprecations.check_served(declared, release)
+    except deprecations.RemovedKindError as removed:
         engine.log(urn, str(removed), warning=True)
         return
-    if not settings.suppress_deprecation_warnings and (text := lifecycle.deprecation(declared, release)):
+    if not settings.suppress_deprecation_warnings and (text := deprecations.deprecation(declared, release)):
         engine.log(urn, text, warning=True)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from pulumi_standins import protocol, serving
-from pulumi_standins.kubernetes import manifests, values
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes import values, yaml_manifests
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import (
     SKIP_AWAIT,
     Kind,
@@ -39,7 +39,7 @@ def construct(
     request: provider_pb2.ConstructRequest,
     *,
     scope: Scopes,
-    cluster: Cluster | None,
+    client: ApiClient | None,
     namespace: str,
     version: str,
 ) -> provider_pb2.ConstructResponse:
@@ -57,9 +57,9 @@ def construct(
         arguments = values.plain(values.decode(request.inputs))
         made: list[Any] = []
         if not values.has_unknown(arguments):
-            found = manifests.flat(_objects(request.type, arguments))
-            asked = str(arguments.get("namespace") or namespace)
-            manifests.in_namespace(found, asked, scope, cluster)
+            found = yaml_manifests.flat(_objects(request.type, arguments))
+            wanted = str(arguments.get("namespace") or namespace)
+            yaml_manifests.in_namespace(found, wanted, scope, client)
             prefix = str(arguments.get("resourcePrefix", request.name))
             children = _Children(monitor, request, urn, prefix, version)
             made = children.register(found, skip_await=arguments.get("skipAwait") is True)
@@ -73,13 +73,13 @@ def construct(
 
 def _objects(token: str, arguments: Object) -> list[Object]:
     if token == _DIRECTORY:
-        return manifests.kustomize(manifests.required(arguments, "directory"))
+        return yaml_manifests.kustomize(yaml_manifests.required(arguments, "directory"))
     if token == _CONFIG_FILE:
-        return manifests.read([manifests.required(arguments, "file")])
-    found = manifests.read([str(name) for name in manifests.listed(arguments, "files")])
-    for text in manifests.listed(arguments, "yaml"):
-        found += manifests.decode(str(text))
-    return found + copy.deepcopy(manifests.listed(arguments, "objs"))
+        return yaml_manifests.read([yaml_manifests.required(arguments, "file")])
+    found = yaml_manifests.read([str(name) for name in yaml_manifests.listed(arguments, "files")])
+    for text in yaml_manifests.listed(arguments, "yaml"):
+        found += yaml_manifests.decode(str(text))
+    return found + copy.deepcopy(yaml_manifests.listed(arguments, "objs"))
 
 
 def _register_component(monitor: Any, request: provider_pb2.ConstructRequest) -> str:

@@ -36,7 +36,7 @@ class Connection:
 
     def __init__(self, settings: Settings) -> None:
         config, folder = (
-            kubeconfig.parse(settings.kubeconfig) if settings.kubeconfig else kubeconfig.ambient()
+            kubeconfig.parse(settings.kubeconfig) if settings.kubeconfig else kubeconfig.default_kubeconfig()
         )
         self._lock = threading.Lock()
         if not config.get("contexts") and os.path.exists(_IN_CLUSTER):

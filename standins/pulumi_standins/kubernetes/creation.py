@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Callable
 
-from pulumi_standins.kubernetes import awaiting, lifecycle, ownership, types
+from pulumi_standins.kubernetes import awaiting, deprecations, field_managers, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError
 from pulumi_standins.kubernetes.objects import PATCH_FORCE, Kind, is_annotated, is_crd, kind_of
 from pulumi_standins.kubernetes.posting import post
@@ -27,19 +27,19 @@ def is_forced(inputs: Object, live: Object | None, *, preview: bool) -> bool:
     """Whether to take fields from other managers."""
     if is_annotated(inputs, PATCH_FORCE):
         return True
-    ambient = os.environ.get("PULUMI_K8S_ENABLE_PATCH_FORCE")
-    if ambient is not None:
-        return ambient == "true"
-    return preview and (live is None or ownership.was_created_by_us(live))
+    of_environment = os.environ.get("PULUMI_K8S_ENABLE_PATCH_FORCE")
+    if of_environment is not None:
+        return of_environment == "true"
+    return preview and (live is None or field_managers.was_created_by_us(live))
 
 
 def preview(session: Session, urn: str, inputs: Object) -> Object:
     """The object as a dry run returns it; raises CannotPreviewError where the server cannot tell."""
     kind = kind_of(inputs)
-    if types.is_patch(urn, kind.kind) or not session.cluster.serves(kind):
+    if type_tokens.is_patch(urn, kind.kind) or not session.client.serves(kind):
         raise CannotPreviewError
     try:
-        return session.cluster.create(inputs, dry_run=True)
+        return session.client.create(inputs, dry_run=True)
     except ApiError as error:
         # An existing object of that name is replaced before ours is made, or adopted by an alias.
         if error.already_exists:
@@ -65,14 +65,14 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
     seconds = timeout_of(requested_timeout, inputs)
     live = awaiting.until_ready(session, urn, inputs, live, seconds)
     if is_crd(live):
-        session.cluster.learn(live)
+        session.client.add_kinds_of(live)
     return live
 
 
 def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
-    if types.is_patch(urn, kind_of(inputs).kind):
+    if type_tokens.is_patch(urn, kind_of(inputs).kind):
         force = is_forced(inputs, None, preview=False)
-        return session.cluster.apply(inputs, manager=manager, force=force)
+        return session.client.apply(inputs, manager=manager, force=force)
     return post(session, inputs)
 
 
@@ -87,8 +87,8 @@ def _retrying(session: Session, urn: str, kind: Kind, send: Callable[[], Object]
             if not is_passing or attempt == _RETRIES:
                 raise
             if isinstance(error, NoSuchKindError):
-                lifecycle.check_served(kind, session.cluster.release)
-                session.cluster.forget()
+                deprecations.check_served(kind, session.client.release)
+                session.client.forget()
         if session.cancelled.wait(pause):
             raise CancelledError
         pause *= _PAUSE_FACTOR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pulumi_standins.kubernetes import ownership, posting, types
+from pulumi_standins.kubernetes import field_managers, posting, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import (
@@ -59,11 +59,11 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
     if state.is_unconfirmed and posting.confirm(session, state) is None:
         return
     try:
-        if types.is_patch(urn, kind.kind):
-            _give_back(session, state)
+        if type_tokens.is_patch(urn, kind.kind):
+            _delete_patch(session, state)
             return
         namespace = namespace_of(state.live)
-        answer = session.cluster.delete(
+        answer = session.client.delete(
             kind, namespace, identifier_name, propagation=_propagation(state.inputs)
         )
     except NoSuchKindError:
@@ -82,9 +82,9 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
     session.engine.status(urn, "")
 
 
-def _give_back(session: Session, state: State) -> None:
+def _delete_patch(session: Session, state: State) -> None:
     try:
-        ownership.relinquish(session.cluster, state.live, state.field_manager)
+        field_managers.relinquish(session.client, state.live, state.field_manager)
     except ApiError as error:
         required = [c.get("field") for c in error.causes if c.get("reason") == "FieldValueRequired"]
         if not required:
@@ -93,33 +93,33 @@ def _give_back(session: Session, state: State) -> None:
 
 
 def _propagation(inputs: Object) -> str:
-    asked = annotation(inputs, DELETION_PROPAGATION).lower()
-    if asked in ("orphan", "background", "foreground"):
-        return asked.capitalize()
+    policy = annotation(inputs, DELETION_PROPAGATION).lower()
+    if policy in ("orphan", "background", "foreground"):
+        return policy.capitalize()
     return "Foreground"
 
 
-def _wait(session: Session, urn: str, kind: Kind, going: Object, seconds: float) -> None:
-    name, namespace = name_of(going), namespace_of(going)
-    uid = nested(going, "metadata", "uid")
+def _wait(session: Session, urn: str, kind: Kind, deleting: Object, seconds: float) -> None:
+    name, namespace = name_of(deleting), namespace_of(deleting)
+    uid = nested(deleting, "metadata", "uid")
     why, waited = f"'{name}' timed out waiting to be Ready", "Timed out waiting"
     try:
         for event, obj in follow(
-            session.cluster,
+            session.client,
             kind,
             namespace,
             until=time.monotonic() + seconds,
             cancelled=session.cancelled,
             name=name,
-            since=nested(going, "metadata", "resourceVersion", default=""),
+            since=nested(deleting, "metadata", "resourceVersion", default=""),
         ):
             if event == "DELETED" or nested(obj, "metadata", "uid") != uid:
                 return
-            session.engine.status(urn, _what_is_left(obj))
+            session.engine.status(urn, _deletion_status(obj))
     except CancelledError:
         why, waited = f'Resource operation was cancelled for "{name}"', "Stopped waiting"
     try:
-        last = session.cluster.get(kind, namespace, name)
+        last = session.client.get(kind, namespace, name)
     except ApiError as error:
         if error.is_missing:
             return
@@ -130,7 +130,7 @@ def _wait(session: Session, urn: str, kind: Kind, going: Object, seconds: float)
     raise NotReadyError(why, findings, last)
 
 
-def _what_is_left(obj: Object) -> str:
+def _deletion_status(obj: Object) -> str:
     finalizers = nested(obj, "metadata", "finalizers", default=[]) or []
     conditions = nested(obj, "status", "conditions", default=[]) or []
     remaining = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pulumi_standins.kubernetes import naming, propertypath, replacements, types
+from pulumi_standins.kubernetes import naming, propertypath, replacements, type_tokens
 from pulumi_standins.kubernetes.differences import Change, Difference, compare, touches
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError
 from pulumi_standins.kubernetes.normalise import normalise
@@ -47,7 +47,7 @@ def diff(
     _align(before, old.live, news, is_namespaced=is_namespaced)
     paths = (
         replacements.IDENTITY
-        if types.is_patch(urn, str(news.get("kind", "")))
+        if type_tokens.is_patch(urn, str(news.get("kind", "")))
         else replacements.paths(kind_of(news), news, settings)
     )
     found = Diff()
@@ -56,7 +56,7 @@ def diff(
         if any(propertypath.covers(pattern, difference.path) for pattern in patterns):
             continue
         # Servers answer an empty list of a built-in kind with null, which states do not keep.
-        if difference.change is Change.ADD and difference.value == [] and types.is_known(kind_of(news)):
+        if difference.change is Change.ADD and difference.value == [] and type_tokens.is_known(kind_of(news)):
             continue
         key = difference.property_path
         found.changes[key] = difference.change
@@ -106,7 +106,7 @@ def must_replace_unready(session: Session, urn: str, old: State, news: Object) -
         session.engine.log(urn, "replaceUnready annotation is not supported for this resource", warning=True)
         return False
     try:
-        live = session.cluster.get(kind_of(old.live), namespace_of(old.live), name_of(old.live))
+        live = session.client.get(kind_of(old.live), namespace_of(old.live), name_of(old.live))
     except NoSuchKindError:
         return False
     except ApiError as error:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError
 from pulumi_standins.kubernetes.objects import Kind, nested
 from pulumi_standins.kubernetes.streams import Stream
@@ -23,7 +23,7 @@ Event = tuple[str, Object]
 
 
 def follow(
-    cluster: Cluster,
+    client: ApiClient,
     kind: Kind,
     namespace: str,
     *,
@@ -55,14 +55,14 @@ def follow(
         began, stream, is_idle = time.monotonic(), None, True
         try:
             if not version:
-                listing = cluster.list(kind, namespace, **selection)
+                listing = client.list(kind, namespace, **selection)
                 items = listing.get("items") or []
                 if name and not items:
                     yield "DELETED", {}
                 for item in items:
                     yield "ADDED", {"apiVersion": kind.api_version, "kind": kind.kind, **item}
                 version = nested(listing, "metadata", "resourceVersion", default="")
-            stream = cluster.watch(
+            stream = client.watch(
                 kind,
                 namespace,
                 seconds=min(remaining, _LONGEST_WATCH),

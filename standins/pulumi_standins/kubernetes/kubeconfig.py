@@ -45,7 +45,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return config
 
 
-def ambient() -> tuple[dict[str, Any], str]:
+def default_kubeconfig() -> tuple[dict[str, Any], str]:
     """The kubeconfig that kubectl would use: $KUBECONFIG, whose files are merged, else ~/.kube/config."""
     named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     paths = [Path(part) for part in named] or [Path.home() / ".kube" / "config"]

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any
 
-from pulumi_standins.kubernetes import typed, types
+from pulumi_standins.kubernetes import type_tokens, typed_client
 from pulumi_standins.kubernetes.objects import is_crd, kind_of, nested, remove
 from pulumi_standins.kubernetes.values import Object, has_unknown
 
@@ -24,7 +24,7 @@ _READ_ONLY = (
 
 def normalise(obj: Object) -> Object:
     """Normalise in place, and return the object."""
-    if not has_unknown(obj) and types.is_known(kind_of(obj)):
+    if not has_unknown(obj) and type_tokens.is_known(kind_of(obj)):
         if is_crd(obj):
             if nested(obj, "spec", "preserveUnknownFields") is False:
                 remove(obj, "spec", "preserveUnknownFields")
@@ -32,7 +32,7 @@ def normalise(obj: Object) -> Object:
         else:
             if obj.get("kind") == "Secret" and obj.get("apiVersion") == "v1":
                 _fold_texts(obj)
-            converted = typed.round_trip(obj)
+            converted = typed_client.round_trip(obj)
             if converted is not obj:
                 obj.clear()
                 obj.update(converted)

@@ -13,8 +13,8 @@ import time
 from datetime import datetime
 from typing import Any
 
-from pulumi_standins.kubernetes import ownership
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes import field_managers
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import (
     AmbiguousError,
     ApiError,
@@ -46,14 +46,14 @@ def post(session: Session, inputs: Object) -> Object:
         UnreachableError: it was not sent.
     """
     sent = _named(inputs)
-    cluster, patience = session.cluster, session.cluster.transport.patience
-    started = cluster.transport.server_time()
+    client, patience = session.client, session.client.transport.patience
+    started = client.transport.server_time()
     unclear_since: float | None = None
     for attempt in itertools.count(1):
         try:
-            return cluster.create(sent)
+            return client.create(sent)
         except AmbiguousError as error:
-            found = _look(cluster, sent, error)
+            found = _look(client, sent, error)
             if found is not None and is_ours(found, sent, since=started):
                 return found
             unclear_since = unclear_since or time.monotonic()
@@ -63,7 +63,7 @@ def post(session: Session, inputs: Object) -> Object:
             patience.pause(pause_before(attempt))
         except ApiError as error:
             if error.already_exists and unclear_since is not None:
-                found = _look(cluster, sent, error)
+                found = _look(client, sent, error)
                 if found is not None and is_ours(found, sent, since=started):
                     return found
             raise
@@ -81,10 +81,10 @@ def _is_over(error: AmbiguousError, attempt: int, seconds: float, patience: floa
     return seconds >= patience and attempt >= _UNCLEAR_ATTEMPTS
 
 
-def _look(cluster: Cluster, sent: Object, error: Exception) -> Object | None:
+def _look(client: ApiClient, sent: Object, error: Exception) -> Object | None:
     """The object of this name, if there is one."""
     try:
-        return cluster.get(kind_of(sent), namespace_of(sent), name_of(sent))
+        return client.get(kind_of(sent), namespace_of(sent), name_of(sent))
     except UnreachableError as away:
         raise UnconfirmedError(f"{error}; then {away}", sent) from away
     except ApiError as refusal:
@@ -107,7 +107,7 @@ def _named(inputs: Object) -> Object:
 def confirm(session: Session, state: State) -> Object | None:
     """The object whose creation nobody could confirm, or None when there is none that is ours."""
     try:
-        found = session.cluster.get(kind_of(state.live), namespace_of(state.live), name_of(state.live))
+        found = session.client.get(kind_of(state.live), namespace_of(state.live), name_of(state.live))
     except NoSuchKindError:
         return None
     except ApiError as error:
@@ -124,7 +124,7 @@ def is_ours(found: Object, sent: Object, *, since: float | None = None) -> bool:
         since: seconds since 1970 by the server's clock; an older object is not ours. None for any age.
     """
     # An object that consists of a name has no fields, so nobody owns any.
-    is_by_us = ownership.was_created_by_us(found) or not ownership.managed_fields(found)
+    is_by_us = field_managers.was_created_by_us(found) or not field_managers.managed_fields(found)
     created = datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
     is_new = since is None or created >= since - _CLOCKS_DIFFER_SECONDS
     is_going = bool(nested(found, "metadata", "deletionTimestamp"))

@@ -8,12 +8,12 @@ import grpc
 from google.protobuf import empty_pb2
 
 from pulumi_standins import emulated, protocol
-from pulumi_standins.kubernetes import configuring, values
-from pulumi_standins.kubernetes.answers import answered
+from pulumi_standins.kubernetes import provider_config, values
 from pulumi_standins.kubernetes.calls.planning import PlanCalls
-from pulumi_standins.kubernetes.calls.reading import ReadCalls
+from pulumi_standins.kubernetes.calls.refresh import ReadCalls
 from pulumi_standins.kubernetes.calls.writing import WriteCalls
-from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes.engine_log import EngineLog
+from pulumi_standins.kubernetes.rpc_errors import rpc_method
 from pulumi_standins.kubernetes.settings import from_variables
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     """
 
     def __init__(self, engine: str) -> None:
-        super().__init__(Engine(engine))
+        super().__init__(EngineLog(engine))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -42,92 +42,92 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     def stop(self) -> None:
         """End all waits."""
         self._cancelled.set()
-        if self._cluster is not None:
-            self._cluster.transport.break_off()
+        if self._client is not None:
+            self._client.transport.break_off()
 
-    @answered
+    @rpc_method
     def Attach(self, request: plugin_pb2.PluginAttach) -> empty_pb2.Empty:  # noqa: N802
         """The engine's address, for a provider that runs already."""
         self._engine.attach(request.address)
         return empty_pb2.Empty()
 
-    @answered
+    @rpc_method
     def GetPluginInfo(self, _request: empty_pb2.Empty) -> plugin_pb2.PluginInfo:  # noqa: N802
         """The version whose state we write."""
         return protocol.plugin_pb2.PluginInfo(version=emulated.KUBERNETES_PLUGIN)
 
-    @answered
+    @rpc_method
     def GetSchema(self, _request: Any) -> provider_pb2.GetSchemaResponse:  # noqa: N802
         """Only the name: the schema serves code generation, for which the published SDKs are there."""
         return protocol.provider_pb2.GetSchemaResponse(
             schema=f'{{"name":"kubernetes","version":"{emulated.KUBERNETES_PLUGIN}"}}'
         )
 
-    @answered
+    @rpc_method
     def GetMapping(self, _request: Any) -> provider_pb2.GetMappingResponse:  # noqa: N802
         """No mapping from other tools."""
         return protocol.provider_pb2.GetMappingResponse()
 
-    @answered
+    @rpc_method
     def CheckConfig(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
         """Accept the arguments; combinations that exclude each other are named."""
         failures = [
             protocol.provider_pb2.CheckFailure(property=name, reason=reason)
-            for name, reason in configuring.conflicts(request.urn, values.decode(request.news))
+            for name, reason in provider_config.conflicts(request.urn, values.decode(request.news))
         ]
         return protocol.provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
-    @answered
+    @rpc_method
     def DiffConfig(self, request: provider_pb2.DiffRequest) -> provider_pb2.DiffResponse:  # noqa: N802
         """Whether the arguments mean another cluster."""
-        found = configuring.diff_config(values.decode(request.olds), values.decode(request.news))
+        found = provider_config.diff_config(values.decode(request.olds), values.decode(request.news))
         response = protocol.provider_pb2.DiffResponse
         changes = response.DIFF_SOME if found.changed else response.DIFF_NONE
         return response(changes=changes, diffs=found.changed, replaces=found.replaces)
 
-    @answered
+    @rpc_method
     def Configure(self, request: provider_pb2.ConfigureRequest) -> provider_pb2.ConfigureResponse:  # noqa: N802
         """Connect; an unreachable cluster fails only what needs it."""
         self._settings = from_variables(request.variables)
         if self._settings.render_directory:
             raise ValueError("renderYamlToDirectory needs Pulumi's own plugin")
-        connected = configuring.connect(self._settings, self._cancelled, self._warn)
-        self._cluster, self._namespace = connected.cluster, connected.namespace
+        connected = provider_config.connect(self._settings, self._cancelled, self._warn)
+        self._client, self._namespace = connected.client, connected.namespace
         self._unreachable_reason = connected.reason
         return protocol.provider_pb2.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
         )
 
-    @answered
+    @rpc_method
     def Cancel(self, _request: empty_pb2.Empty) -> empty_pb2.Empty:  # noqa: N802
         """End all waits now; what they waited for stays in the state."""
         self.stop()
         return empty_pb2.Empty()
 
-    @answered
+    @rpc_method
     def Invoke(self, request: provider_pb2.InvokeRequest) -> provider_pb2.InvokeResponse:  # noqa: N802
         """What the SDK's `yaml` and `kustomize` helpers need."""
-        from pulumi_standins.kubernetes import manifests
+        from pulumi_standins.kubernetes import yaml_manifests
 
         arguments = values.plain(values.decode(request.args))
         if values.has_unknown(arguments):
             raise ValueError(f"{request.tok} needs values that are known at preview")
         if request.tok == "kubernetes:yaml:decode":
-            found = manifests.decode(manifests.required(arguments, "text"))
+            found = yaml_manifests.decode(yaml_manifests.required(arguments, "text"))
         elif request.tok == "kubernetes:kustomize:directory":
-            found = manifests.kustomize(manifests.required(arguments, "directory"))
+            found = yaml_manifests.kustomize(yaml_manifests.required(arguments, "directory"))
         elif request.tok == "kubernetes:helm:template":
             raise ValueError("Helm charts need Pulumi's own plugin: render the chart and use yaml.ConfigFile")
         else:
             raise ValueError(f'unknown Invoke type "{request.tok}"')
-        found = manifests.in_namespace(
-            found, str(arguments.get("defaultNamespace") or ""), self._scopes, self._cluster
+        found = yaml_manifests.in_namespace(
+            found, str(arguments.get("defaultNamespace") or ""), self._scopes, self._client
         )
         response = protocol.provider_pb2.InvokeResponse()
         getattr(response, "return").CopyFrom(values.encode({"result": found}))
         return response
 
-    @answered
+    @rpc_method
     def Construct(self, request: provider_pb2.ConstructRequest) -> provider_pb2.ConstructResponse:  # noqa: N802
         """The components of `yaml/v2` and `kustomize/v2`."""
         from pulumi_standins.kubernetes import components
@@ -135,7 +135,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
         return components.construct(
             request,
             scope=self._scopes,
-            cluster=self._cluster,
+            client=self._client,
             namespace=self._namespace,
             version=emulated.KUBERNETES_PLUGIN,
         )

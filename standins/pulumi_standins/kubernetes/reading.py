@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes import awaiting, posting, types
+from pulumi_standins.kubernetes import awaiting, posting, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import LAST_APPLIED, kind_of, nested, remove, split_identifier
@@ -18,15 +18,21 @@ _NOT_INPUTS = {"status"}
 
 
 @dataclass
-class Found:
-    """The object, the inputs as a program would now have to state them, and what keeps it from being ready."""
+class ReadResult:
+    """What a refresh or an import found.
+
+    Parameters:
+        live: the object as the server has it.
+        inputs: the inputs that a program would have to state for it.
+        problem: why the object is not ready, if it is not.
+    """
 
     live: Object
     inputs: Object
     problem: NotReadyError | None = None
 
 
-def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Object) -> Found | None:
+def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Object) -> ReadResult | None:
     """The object as it is now, or None when it or its kind is gone.
 
     Parameters:
@@ -39,9 +45,9 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
     inputs = normalise(copy.deepcopy(old_inputs))
     is_import = not inputs.get("kind") and not old.live.get("kind")
     if not inputs.get("kind"):
-        declared = types.kind_of(urn)
+        declared = type_tokens.kind_of(urn)
         kind = declared.kind
-        if types.is_patch(urn, kind.removesuffix("Patch")):
+        if type_tokens.is_patch(urn, kind.removesuffix("Patch")):
             kind = kind.removesuffix("Patch")
         inputs = {
             **inputs,
@@ -52,7 +58,7 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
     if old.is_unconfirmed and posting.confirm(session, old) is None:
         return None
     try:
-        live = session.cluster.get(kind_of(inputs), namespace, name)
+        live = session.client.get(kind_of(inputs), namespace, name)
     except NoSuchKindError:
         return None
     except ApiError as error:
@@ -60,13 +66,13 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
             return None
         raise
     if is_import:
-        return Found(live, _all_inputs(live))
+        return ReadResult(live, _all_inputs(live))
     problem = None
     try:
         live = awaiting.check_ready(session, urn, inputs, live)
     except NotReadyError as error:
         problem, live = error, error.live
-    return Found(live, prune(live, inputs), problem)
+    return ReadResult(live, prune(live, inputs), problem)
 
 
 def _all_inputs(live: Object) -> Object:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import NoSuchKindError
 from pulumi_standins.kubernetes.objects import Kind, is_crd, kind_of, nested
-from pulumi_standins.kubernetes.types import is_known
+from pulumi_standins.kubernetes.type_tokens import is_known
 from pulumi_standins.kubernetes.values import Object
 
 # All built-in kinds without a namespace; every other one has one.
@@ -72,7 +72,7 @@ class Scopes:
             with self._lock:
                 self._defined[group, kind] = scope == "Namespaced"
 
-    def is_namespaced(self, obj: Object, cluster: Cluster | None) -> bool:
+    def is_namespaced(self, obj: Object, client: ApiClient | None) -> bool:
         """Whether the object has a namespace; taken for granted while nobody knows its kind.
 
         Raises:
@@ -85,12 +85,12 @@ class Scopes:
             defined = self._defined.get((kind.group, kind.kind))
         if defined is not None:
             return defined
-        return self._served(kind, cluster)
+        return self._served(kind, client)
 
-    def _served(self, kind: Kind, cluster: Cluster | None) -> bool:
-        if cluster is None:
+    def _served(self, kind: Kind, client: ApiClient | None) -> bool:
+        if client is None:
             return True
         try:
-            return cluster.endpoint(kind).is_namespaced
+            return client.endpoint(kind).is_namespaced
         except NoSuchKindError:
             return True

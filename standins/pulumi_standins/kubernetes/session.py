@@ -1,12 +1,12 @@
-"""What every operation of a configured provider needs."""
+"""The context of an operation on a cluster that can be reached."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.engine_log import EngineLog
 from pulumi_standins.kubernetes.objects import TIMEOUT_SECONDS, annotation
 from pulumi_standins.kubernetes.settings import Settings
 from pulumi_standins.kubernetes.values import Object
@@ -14,10 +14,16 @@ from pulumi_standins.kubernetes.values import Object
 
 @dataclass(frozen=True)
 class Session:
-    """A reachable cluster and the engine to report to."""
+    """What every operation gets.
 
-    cluster: Cluster
-    engine: Engine
+    Parameters:
+        client: the cluster's API.
+        engine: the log that the user sees.
+        cancelled: set when the user asks to stop.
+    """
+
+    client: ApiClient
+    engine: EngineLog
     settings: Settings
     cancelled: threading.Event
 

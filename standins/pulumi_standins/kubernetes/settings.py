@@ -19,12 +19,12 @@ class Settings:
     """What `kubernetes.Provider(...)` was given; names as in the SDK, in snake case.
 
     Parameters:
-        kubeconfig: path or contents; empty for the ambient one.
+        kubeconfig: path or contents; empty for the default one.
         context: overrides the current context.
         cluster: overrides the context's cluster.
         namespace: for namespaced objects without one.
         server_side_apply: whether updates are applied; otherwise they are merged.
-        client: `kubeClientSettings`, of which `timeout` (seconds) is used.
+        client_settings: `kubeClientSettings`, of which `timeout` (seconds) is used.
         patience: seconds to wait for an API server that is away; the stand-in's own setting.
         known_gone: the environment, which is of this run, says that what cannot be reached is gone.
         render_directory: where to write manifests instead of talking to a cluster.
@@ -42,7 +42,7 @@ class Settings:
     suppress_helm_hook_warnings: bool = False
     suppress_deprecation_warnings: bool = False
     render_directory: str = ""
-    client: Mapping[str, Any] = field(default_factory=dict)
+    client_settings: Mapping[str, Any] = field(default_factory=dict)
     patience: float = PATIENCE_SECONDS
     known_gone: bool = False
 
@@ -70,7 +70,7 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         suppress_helm_hook_warnings=flag("suppressHelmHookWarnings", "SUPPRESS_HELM_HOOK_WARNINGS"),
         suppress_deprecation_warnings=flag("suppressDeprecationWarnings", "SUPPRESS_DEPRECATION_WARNINGS"),
         render_directory=text("renderYamlToDirectory"),
-        client=json.loads(text("kubeClientSettings") or "{}"),
+        client_settings=json.loads(text("kubeClientSettings") or "{}"),
         patience=_patience(os.environ.get(PATIENCE, "")),
         known_gone=os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true",
     )

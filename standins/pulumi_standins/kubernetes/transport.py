@@ -155,7 +155,7 @@ class Transport:
             retry_after = response.headers.get("Retry-After")
             failure = failures.of_answer(response.status, _decoded(response.data), retry_after)
         if failure is None or failure.cause is not Cause.AWAY:
-            self.patience.answered()
+            self.patience.rpc_method()
         if date := response.headers.get("Date"):
             self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
         return failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pulumi_standins.kubernetes import awaiting, creation, ownership, posting, types
+from pulumi_standins.kubernetes import awaiting, creation, field_managers, posting, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.session import Session, timeout_of
@@ -52,14 +52,14 @@ def update(
     if old.is_unconfirmed and posting.confirm(session, old) is None:
         return creation.create(session, urn, inputs, manager, requested_timeout)
     kind = kind_of(inputs)
-    live = session.cluster.get(kind, namespace_of(old.live), name_of(old.live))
+    live = session.client.get(kind, namespace_of(old.live), name_of(old.live))
     changed = _send(session, urn, live, old, inputs, manager=manager, ignored=ignored, preview=preview)
     if preview:
         return changed
     seconds = timeout_of(requested_timeout, inputs)
     changed = awaiting.until_ready(session, urn, inputs, changed, seconds)
     if is_crd(changed):
-        session.cluster.learn(changed)
+        session.client.add_kinds_of(changed)
     return changed
 
 
@@ -77,14 +77,14 @@ def _send(
     if is_crd(inputs):
         return _replace(session, live, inputs, manager=manager, preview=preview)
     if not session.settings.server_side_apply:
-        return session.cluster.merge(live, _merge_patch(old.inputs, inputs), manager=manager, dry_run=preview)
-    if not preview and not types.is_patch(urn, kind_of(inputs).kind):
-        live = ownership.take_over(session.cluster, live, manager)
-    ownership.keep_ignored(inputs, live, manager, ignored)
+        return session.client.merge(live, _merge_patch(old.inputs, inputs), manager=manager, dry_run=preview)
+    if not preview and not type_tokens.is_patch(urn, kind_of(inputs).kind):
+        live = field_managers.take_over(session.client, live, manager)
+    field_managers.keep_ignored(inputs, live, manager, ignored)
     force = creation.is_forced(inputs, live, preview=preview)
     try:
-        applied = session.cluster.apply(inputs, manager=manager, force=force, dry_run=preview)
-        if preview and ownership.was_created_by_us(live):
+        applied = session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
+        if preview and field_managers.was_created_by_us(live):
             # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
             _drop(applied, old.inputs, inputs)
         return applied
@@ -99,11 +99,11 @@ def _replace(session: Session, live: Object, inputs: Object, *, manager: str, pr
     for attempt in range(_CONFLICTS + 1):
         assign(inputs, nested(live, "metadata", "resourceVersion"), "metadata", "resourceVersion")
         try:
-            return session.cluster.replace(inputs, manager=manager, dry_run=preview)
+            return session.client.replace(inputs, manager=manager, dry_run=preview)
         except ApiError as error:
             if not error.is_conflict or attempt == _CONFLICTS:
                 raise
-        live = session.cluster.get(kind_of(live), "", name_of(live))
+        live = session.client.get(kind_of(live), "", name_of(live))
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -137,4 +137,4 @@ def _merge_patch(old: Object, new: Object) -> Object:
 
 def hand_over(session: Session, live: Object, manager: str) -> None:
     """Remove a manager's claims after the annotation gave the object to another."""
-    ownership.relinquish(session.cluster, live, manager)
+    field_managers.relinquish(session.client, live, manager)

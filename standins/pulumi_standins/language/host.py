@@ -12,21 +12,21 @@ import grpc
 from google.protobuf import empty_pb2, json_format
 
 from pulumi_standins import emulated, protocol
-from pulumi_standins.language import environments
-from pulumi_standins.language.environments import BrokenEnvironmentError, Environment
-from pulumi_standins.language.program import RunningPrograms
+from pulumi_standins.language import python_environments
+from pulumi_standins.language.python_environments import BrokenEnvironmentError, Environment
+from pulumi_standins.language.running_programs import RunningPrograms
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import language_pb2, plugin_pb2
 
-LISTING = Path(__file__).with_name("packages.py")
+LISTING = Path(__file__).with_name("installed_packages.py")
 
 
 def _environment(info: language_pb2.ProgramInfo, context: grpc.ServicerContext) -> Environment:
     options = json_format.MessageToDict(info.options)
     root = Path(info.root_directory or ".")
     try:
-        return environments.find(options, root=root, program=Path(info.program_directory or root))
+        return python_environments.find(options, root=root, program=Path(info.program_directory or root))
     except BrokenEnvironmentError as problem:
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulumi_standins.kubernetes.awaiting.scene import Scene, Verdict, condition, qualified_name
+from pulumi_standins.kubernetes.awaiting.snapshot import Snapshot, Verdict, condition, qualified_name
 from pulumi_standins.kubernetes.objects import nested
 from pulumi_standins.kubernetes.values import Object
 
@@ -11,15 +11,15 @@ _NORMAL = {"ContainerCreating", "PodInitializing"}
 _PULL_PREFIX = "rpc error: code = Unknown desc = Error response from daemon: "
 
 
-def judge(scene: Scene) -> Verdict:
+def judge(snapshot: Snapshot) -> Verdict:
     """A pod is ready when scheduled, initialised and ready, or when it has succeeded."""
-    pod = scene.obj
+    pod = snapshot.obj
     if nested(pod, "status", "phase") == "Succeeded":
         return Verdict(is_ready=True)
     for name, verb in (("PodScheduled", "scheduled"), ("Initialized", "initialized"), ("Ready", "ready")):
         if condition(pod, name).get("status") != "True":
             found = problems(pod)
-            status = f'Waiting for Pod "{scene.qualified_name}" to be {verb}'
+            status = f'Waiting for Pod "{snapshot.qualified_name}" to be {verb}'
             return Verdict(status=f"{status} ({describe(pod)})", warnings=found, findings=found)
     return Verdict(is_ready=True)
 

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes.awaiting.scene import Rule, Scene, Verdict
+from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Snapshot, Verdict
 from pulumi_standins.kubernetes.errors import CancelledError, NotReadyError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of, nested
@@ -41,7 +41,7 @@ class _Watcher:
         def run() -> None:
             try:
                 for event, obj in follow(
-                    session.cluster,
+                    session.client,
                     kind,
                     namespace,
                     until=until,
@@ -100,10 +100,10 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
     """
     began = time.monotonic()
     until = began + seconds
-    scene = Scene(obj=live, cluster=session.cluster)
+    snapshot = Snapshot(obj=live, client=session.client)
     reporter = _Reporter(session, urn)
     # Often the answer to our own request already shows an object that needs nothing more.
-    verdict = rule.judge(scene)
+    verdict = rule.judge(snapshot)
     if not rule.related or verdict.is_ready:
         reporter.report(verdict)
     if verdict.is_ready:
@@ -115,36 +115,36 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
         while True:
             now = time.monotonic()
             if session.cancelled.is_set() or now >= until:
-                return _last_look(rule, scene, is_cancelled=session.cancelled.is_set())
+                return _last_look(rule, snapshot, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
-            if not _take(scene, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
+            if not _take(snapshot, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
                 # Nothing happens: so it is as it looked before anything related was seen.
                 reporter.report(verdict)
                 continue
-            verdict = rule.judge(scene)
+            verdict = rule.judge(snapshot)
             reporter.report(verdict)
             if verdict.is_ready:
-                return scene.obj
+                return snapshot.obj
             if verdict.is_hopeless:
-                raise NotReadyError(_failed(scene.name), verdict.findings, scene.obj)
+                raise NotReadyError(_failed(snapshot.name), verdict.findings, snapshot.obj)
             look_at = None if verdict.look_again is None else time.monotonic() + verdict.look_again
     finally:
         for watcher in watchers:
             watcher.stop()
 
 
-def _last_look(rule: Rule, scene: Scene, *, is_cancelled: bool) -> Object:
-    """What is ready but for a pause that nobody has the time for is ready."""
-    scene.is_last_look = True
-    verdict = rule.judge(scene)
+def _last_look(rule: Rule, snapshot: Snapshot, *, is_cancelled: bool) -> Object:
+    """The verdict at the end of the wait: objects that only wait out a stability pause count as ready."""
+    snapshot.is_last_look = True
+    verdict = rule.judge(snapshot)
     if verdict.is_ready:
-        return scene.obj
+        return snapshot.obj
     why = (
-        f'Resource operation was cancelled for "{scene.name}"'
+        f'Resource operation was cancelled for "{snapshot.name}"'
         if is_cancelled
-        else f"'{scene.name}' timed out waiting to be Ready"
+        else f"'{snapshot.name}' timed out waiting to be Ready"
     )
-    raise NotReadyError(why, verdict.findings, scene.obj)
+    raise NotReadyError(why, verdict.findings, snapshot.obj)
 
 
 def _failed(name: str) -> str:
@@ -168,51 +168,53 @@ def _watch(
     return watchers
 
 
-def _take(scene: Scene, changes: queue.Queue[_Change | BaseException], pause: float, began: float) -> bool:
+def _take(
+    snapshot: Snapshot, changes: queue.Queue[_Change | BaseException], pause: float, began: float
+) -> bool:
     """Take in all changes there are, waiting for the first; whether there were any."""
     try:
         change = changes.get(timeout=pause)
     except queue.Empty:
-        scene.now = time.monotonic() - began
+        snapshot.now = time.monotonic() - began
         return False
     while True:
         if isinstance(change, BaseException):
-            raise NotReadyError(f"cannot watch '{scene.name}': {change}", [], scene.obj)
-        scene.now = time.monotonic() - began
-        _apply(scene, change)
+            raise NotReadyError(f"cannot watch '{snapshot.name}': {change}", [], snapshot.obj)
+        snapshot.now = time.monotonic() - began
+        _apply(snapshot, change)
         try:
             change = changes.get_nowait()
         except queue.Empty:
             return True
 
 
-def _apply(scene: Scene, change: _Change) -> None:
+def _apply(snapshot: Snapshot, change: _Change) -> None:
     if change.kind is None:
         if change.event == "DELETED":
             raise NotReadyError(
-                f"'{scene.name}' was deleted while waiting for it", ["Somebody deleted it"], scene.obj
+                f"'{snapshot.name}' was deleted while waiting for it", ["Somebody deleted it"], snapshot.obj
             )
-        scene.obj = change.obj
+        snapshot.obj = change.obj
         return
-    known = scene.related.setdefault(change.kind, {})
+    known = snapshot.related.setdefault(change.kind, {})
     uid = nested(change.obj, "metadata", "uid", default="")
     if change.event == "DELETED":
         known.pop(uid, None)
     else:
         known[uid] = change.obj
-    scene.changed_at[change.kind] = scene.now
+    snapshot.changed_at[change.kind] = snapshot.now
 
 
 def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
     """Judge once; raises NotReadyError when the rule is not satisfied."""
-    scene = Scene(obj=live, cluster=session.cluster, is_single_look=True)
+    snapshot = Snapshot(obj=live, client=session.client, is_single_look=True)
     for kind in rule.related:
-        listing = session.cluster.list(kind, namespace_of(live))
-        scene.related[kind] = {
+        listing = session.client.list(kind, namespace_of(live))
+        snapshot.related[kind] = {
             nested(item, "metadata", "uid", default=""): item for item in listing.get("items") or []
         }
-    verdict = rule.judge(scene)
+    verdict = rule.judge(snapshot)
     _Reporter(session, urn).report(verdict)
     if not verdict.is_ready:
-        raise NotReadyError(_failed(scene.name), verdict.findings, live)
+        raise NotReadyError(_failed(snapshot.name), verdict.findings, live)
     return live

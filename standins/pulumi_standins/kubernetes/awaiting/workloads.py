@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pulumi_standins.kubernetes.awaiting import pods
-from pulumi_standins.kubernetes.awaiting.scene import (
+from pulumi_standins.kubernetes.awaiting.snapshot import (
     CLAIM,
     POD,
     REPLICA_SET,
-    Scene,
+    Snapshot,
     Verdict,
     condition,
     is_observed,
@@ -32,9 +32,9 @@ def _pod_status(owned: list[Object]) -> str:
     return f"; {waiting[0]}" if waiting else ""
 
 
-def deployment(scene: Scene) -> Verdict:
+def deployment(snapshot: Snapshot) -> Verdict:
     """Its newest ReplicaSet is complete, it is available, and the claims it mounts are bound."""
-    obj = scene.obj
+    obj = snapshot.obj
     revision = annotation(obj, _REVISION)
     warnings = [
         f"[{entry['reason']}] {entry['message']}"
@@ -46,12 +46,12 @@ def deployment(scene: Scene) -> Verdict:
     is_rolled_out = (
         progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
     )
-    current = [rs for rs in scene.owned(REPLICA_SET) if revision and annotation(rs, _REVISION) == revision]
+    current = [rs for rs in snapshot.owned(REPLICA_SET) if revision and annotation(rs, _REVISION) == revision]
     wanted = number(current[0], "spec", "replicas", default=1) if current else 0
     ready = number(current[0], "status", "readyReplicas") if current else 0
     is_complete = bool(current) and ready >= wanted
-    owned = scene.owned(POD, current[0]) if current else []
-    unbound = _unbound_claims(scene)
+    owned = snapshot.owned(POD, current[0]) if current else []
+    unbound = _unbound_claims(snapshot)
     if (
         is_observed(obj)
         and is_available
@@ -80,19 +80,19 @@ def deployment(scene: Scene) -> Verdict:
     )
 
 
-def _unbound_claims(scene: Scene) -> list[str]:
-    volumes = nested(scene.obj, "spec", "template", "spec", "volumes", default=[]) or []
+def _unbound_claims(snapshot: Snapshot) -> list[str]:
+    volumes = nested(snapshot.obj, "spec", "template", "spec", "volumes", default=[]) or []
     mounted = {nested(volume, "persistentVolumeClaim", "claimName") for volume in volumes}
     return [
         str(claim["metadata"]["name"])
-        for claim in scene.all(CLAIM)
+        for claim in snapshot.all(CLAIM)
         if claim["metadata"]["name"] in mounted and nested(claim, "status", "phase") != "Bound"
     ]
 
 
-def stateful_set(scene: Scene) -> Verdict:
+def stateful_set(snapshot: Snapshot) -> Verdict:
     """All replicas are ready and of the newest revision; with OnDelete, replacing them is the user's task."""
-    obj = scene.obj
+    obj = snapshot.obj
     wanted = number(obj, "spec", "replicas", default=1)
     ready = number(obj, "status", "readyReplicas")
     current, updated = number(obj, "status", "currentReplicas"), number(obj, "status", "updatedReplicas")
@@ -108,7 +108,7 @@ def stateful_set(scene: Scene) -> Verdict:
         is_current = revision == target or (partition > 0 and updated >= wanted - partition)
     if is_observed(obj) and are_ready and is_current:
         return Verdict(is_ready=True, status="StatefulSet initialization complete")
-    owned = scene.owned(POD)
+    owned = snapshot.owned(POD)
     if is_first:
         status = f"[1/2] Waiting for StatefulSet to create Pods ({ready}/{wanted} Pods ready)"
     elif not are_ready:
@@ -126,11 +126,11 @@ def stateful_set(scene: Scene) -> Verdict:
     return Verdict(status=status + _pod_status(owned), warnings=warnings, findings=findings + warnings)
 
 
-def daemon_set(scene: Scene) -> Verdict:
+def daemon_set(snapshot: Snapshot) -> Verdict:
     """Every node that should run a pod runs one of the newest template, and it is ready."""
-    obj = scene.obj
+    obj = snapshot.obj
     desired = nested(obj, "status", "desiredNumberScheduled")
-    owned = scene.owned(POD)
+    owned = snapshot.owned(POD)
     warnings = _pod_warnings(owned)
     status = ""
     if not is_observed(obj) or desired is None:
@@ -150,18 +150,18 @@ def daemon_set(scene: Scene) -> Verdict:
     return Verdict(status=status + _pod_status(owned), warnings=warnings, findings=[status, *warnings])
 
 
-def replication_controller(scene: Scene) -> Verdict:
+def replication_controller(snapshot: Snapshot) -> Verdict:
     """As many replicas are available as asked for."""
-    wanted = number(scene.obj, "spec", "replicas", default=1)
-    available = number(scene.obj, "status", "availableReplicas")
+    wanted = number(snapshot.obj, "spec", "replicas", default=1)
+    available = number(snapshot.obj, "status", "availableReplicas")
     text = f"{available}/{wanted} replicas available"
-    return Verdict(is_ready=is_observed(scene.obj) and available == wanted, status=text, findings=[text])
+    return Verdict(is_ready=is_observed(snapshot.obj) and available == wanted, status=text, findings=[text])
 
 
-def job(scene: Scene) -> Verdict:
+def job(snapshot: Snapshot) -> Verdict:
     """It is complete; one that failed for good ends the wait."""
-    obj = scene.obj
-    owned = scene.owned(POD)
+    obj = snapshot.obj
+    owned = snapshot.owned(POD)
     failed = condition(obj, "Failed")
     warnings = _pod_warnings(owned)
     if failed.get("status") == "True":
@@ -170,11 +170,11 @@ def job(scene: Scene) -> Verdict:
     if condition(obj, "Complete").get("status") == "True":
         return Verdict(is_ready=True)
     if not nested(obj, "status", "startTime"):
-        status = f'Waiting for Job "{scene.qualified_name}" to start'
+        status = f'Waiting for Job "{snapshot.qualified_name}" to start'
     else:
         active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
         counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
-        status = f'Waiting for Job "{scene.qualified_name}" to succeed {counts}'
+        status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
     # Every pod of a job is unready before its end: that alone is no news.
     news = [line for line in warnings if not line.endswith("]") or "unready status" not in line]
     return Verdict(status=status + _pod_status(owned), warnings=news, findings=warnings)

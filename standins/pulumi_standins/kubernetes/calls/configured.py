@@ -1,4 +1,4 @@
-"""What all calls share: the cluster, if it can be reached, the settings, and how outputs are made."""
+"""What all methods of the service share: client, settings, session, and the outputs for the state."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import threading
 from dataclasses import dataclass
 
 from pulumi_standins.kubernetes import scopes, state
-from pulumi_standins.kubernetes.answers import ProviderError
-from pulumi_standins.kubernetes.cluster import Cluster
-from pulumi_standins.kubernetes.engine import Engine
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.engine_log import EngineLog
+from pulumi_standins.kubernetes.rpc_errors import ProviderError
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.settings import Settings
 from pulumi_standins.kubernetes.values import Object
@@ -20,11 +20,13 @@ DELETE_ANYWAY = (
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """What outputs consist of besides inputs and live object.
+class StateOutputs:
+    """Makes the outputs that the state keeps for one resource.
 
     Parameters:
-        source: the property values that the inputs came from; what is secret there is secret in the outputs.
+        source: the property values that the inputs came from; secrets there are secrets in the outputs.
+        initial_api_version: the apiVersion that the object was created with.
+        field_manager: the name under which the object's fields are ours.
     """
 
     source: Object
@@ -32,7 +34,7 @@ class Keeping:
     field_manager: str
 
     def outputs(self, inputs: Object, live: Object) -> Object:
-        """What the state keeps."""
+        """The outputs for the state, from the plain inputs and the object as the server returned it."""
         return state.outputs(
             inputs=inputs,
             live=live,
@@ -43,21 +45,21 @@ class Keeping:
 
 
 class Configured:
-    """A provider after Configure; without a cluster until then, and where none can be reached."""
+    """A provider after Configure. It has no client before that, nor while the cluster cannot be reached."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineLog) -> None:
         self._engine = engine
         self._cancelled = threading.Event()
         self._settings = Settings()
-        self._cluster: Cluster | None = None
+        self._client: ApiClient | None = None
         self._unreachable_reason = "the provider is not configured"
         self._namespace = ""
         self._scopes = scopes.Scopes()
 
     def _session(self) -> Session:
-        if self._cluster is None:
+        if self._client is None:
             raise ProviderError(f"configured Kubernetes cluster is unreachable: {self._unreachable_reason}")
-        return Session(self._cluster, self._engine, self._settings, self._cancelled)
+        return Session(self._client, self._engine, self._settings, self._cancelled)
 
     def _manager(self, inputs: Object, previous: str = "") -> str:
         """The name under which the object's fields are ours."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import checking, diffing, state, values
-from pulumi_standins.kubernetes.answers import answered
 from pulumi_standins.kubernetes.calls.configured import Configured
 from pulumi_standins.kubernetes.objects import REPLACE_UNREADY, is_annotated
+from pulumi_standins.kubernetes.rpc_errors import rpc_method
 from pulumi_standins.kubernetes.values import Object
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class PlanCalls(Configured):
     """Check and Diff."""
 
-    @answered
+    @rpc_method
     def Check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
         """Normalise, name and place the inputs."""
-        if self._cluster is None and self._settings.skip_update_unreachable:
+        if self._client is None and self._settings.skip_update_unreachable:
             message = "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping..."
             self._engine.log(request.urn, message, warning=True)
             return protocol.provider_pb2.CheckResponse(inputs=request.olds)
@@ -34,12 +34,12 @@ class PlanCalls(Configured):
             settings=self._settings,
             namespace=self._namespace,
             scope=self._scopes,
-            cluster=self._cluster,
+            client=self._client,
             engine=self._engine,
         )
         return protocol.provider_pb2.CheckResponse(inputs=values.encode(checked))
 
-    @answered
+    @rpc_method
     def Diff(self, request: provider_pb2.DiffRequest) -> provider_pb2.DiffResponse:  # noqa: N802
         """Compare with the last live object."""
         old = state.read(values.decode(request.olds))
@@ -50,7 +50,7 @@ class PlanCalls(Configured):
             news,
             ignored=list(request.ignoreChanges),
             settings=self._settings,
-            is_namespaced=self._scopes.is_namespaced(news, self._cluster),
+            is_namespaced=self._scopes.is_namespaced(news, self._client),
         )
         if self._must_replace_unready(request.urn, old, news):
             found.replaces.append('.metadata.annotations["pulumi.com/replaceUnready"]')
@@ -71,7 +71,7 @@ class PlanCalls(Configured):
     def _must_replace_unready(self, urn: str, old: state.State, news: Object) -> bool:
         if not is_annotated(news, REPLACE_UNREADY):
             return False
-        if self._cluster is None:
+        if self._client is None:
             message = "Cluster is unreachable, skipping replaceUnready check"
             self._engine.log(urn, message, warning=True)
             return False

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from google.protobuf import empty_pb2
 
 from pulumi_standins import protocol
-from pulumi_standins.kubernetes import creation, deletion, lifecycle, objects, state, updating, values
-from pulumi_standins.kubernetes.answers import ProviderError, answered, partial
-from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
+from pulumi_standins.kubernetes import creation, deletion, deprecations, objects, state, updating, values
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, StateOutputs
 from pulumi_standins.kubernetes.errors import (
     ApiError,
     NoSuchKindError,
@@ -18,6 +17,7 @@ from pulumi_standins.kubernetes.errors import (
     UnreachableError,
 )
 from pulumi_standins.kubernetes.normalise import normalise
+from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.values import Object
 
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
 class WriteCalls(Configured):
     """Create, Update and Delete."""
 
-    @answered
+    @rpc_method
     def Create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:  # noqa: N802
         """Create, or try to in a preview."""
         source = values.decode(request.properties)
         inputs: Object = values.plain(source)
         response = protocol.provider_pb2.CreateResponse
         is_foreseeable = self._settings.server_side_apply and not values.has_unknown(inputs)
-        if request.preview and (self._cluster is None or not is_foreseeable):
+        if request.preview and (self._client is None or not is_foreseeable):
             return response(properties=request.properties)
         session = self._session()
         manager = self._manager(inputs)
-        keeping = Keeping(source, str(inputs.get("apiVersion", "")), manager)
+        state_outputs = StateOutputs(source, str(inputs.get("apiVersion", "")), manager)
         try:
             if request.preview:
                 live = creation.preview(session, request.urn, inputs)
                 # Programs that read a status in a preview must see an unknown, not an empty one.
                 live.pop("status", None)
-                return response(properties=values.encode(keeping.outputs(inputs, live)))
+                return response(properties=values.encode(state_outputs.outputs(inputs, live)))
             live = creation.create(session, request.urn, inputs, manager, request.timeout)
         except creation.CannotPreviewError:
             return response(properties=request.properties)
         except NotReadyError as problem:
-            raise partial(
+            raise init_failed(
                 f'resource "{request.urn}" was successfully created, but the Kubernetes API server reported '
                 f"that it failed to fully initialize or become live: {problem}",
                 problem,
                 objects.identifier(problem.live),
-                keeping.outputs(inputs, problem.live),
+                state_outputs.outputs(inputs, problem.live),
             ) from problem
         except UnconfirmedError as problem:
-            raise partial(
+            raise init_failed(
                 f'resource "{request.urn}" was sent to the Kubernetes API server, which went away before it could '
                 f"be seen whether the resource was created; the next update or refresh finds out: {problem}",
                 problem,
                 objects.identifier(problem.sent),
-                keeping.outputs(inputs, problem.sent),
+                state_outputs.outputs(inputs, problem.sent),
             ) from problem
         except NoSuchKindError as error:
             raise ProviderError(
@@ -71,22 +71,24 @@ class WriteCalls(Configured):
                 "Kubernetes API server reported that the apiVersion for this resource does not exist. Verify "
                 f"that any required CRDs have been created: {error}"
             ) from error
-        except (ApiError, lifecycle.RemovedKindError) as error:
+        except (ApiError, deprecations.RemovedKindError) as error:
             raise ProviderError(
                 f'resource "{request.urn}" was not successfully created by the Kubernetes API server: {error}'
             ) from error
-        return response(id=objects.identifier(live), properties=values.encode(keeping.outputs(inputs, live)))
+        return response(
+            id=objects.identifier(live), properties=values.encode(state_outputs.outputs(inputs, live))
+        )
 
-    @answered
+    @rpc_method
     def Update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:  # noqa: N802
         """Change in place, or try to in a preview."""
         response = protocol.provider_pb2.UpdateResponse
         source = values.decode(request.news)
         inputs = normalise(values.plain(source))
         if request.preview and (
-            self._cluster is None
+            self._client is None
             or values.has_unknown(inputs)
-            or not self._cluster.serves(objects.kind_of(inputs))
+            or not self._client.serves(objects.kind_of(inputs))
         ):
             return response(properties=request.news)
         session = self._session()
@@ -95,7 +97,7 @@ class WriteCalls(Configured):
             return response(properties=request.news)
         manager = self._manager(inputs, old.field_manager)
         initial = old.initial_api_version or str(old.inputs.get("apiVersion", ""))
-        keeping = Keeping(source, initial, manager)
+        state_outputs = StateOutputs(source, initial, manager)
         try:
             live = updating.update(
                 session,
@@ -110,7 +112,7 @@ class WriteCalls(Configured):
         except (NotReadyError, updating.FieldConflictError, ApiError) as error:
             if isinstance(error, ApiError) and request.preview and error.is_forbidden:
                 return response(properties=request.news)
-            raise _failed_update(session, request.urn, old, inputs, error, keeping) from error
+            raise _failed_update(session, request.urn, old, inputs, error, state_outputs) from error
         except NoSuchKindError as error:
             raise ProviderError(
                 f'update of resource "{request.urn}" failed because the Kubernetes API server reported that the '
@@ -120,13 +122,13 @@ class WriteCalls(Configured):
         has_moved = bool(old.field_manager) and manager != old.field_manager
         if has_moved and self._settings.server_side_apply and not request.preview:
             updating.hand_over(session, live, old.field_manager)
-        return response(properties=values.encode(keeping.outputs(inputs, live)))
+        return response(properties=values.encode(state_outputs.outputs(inputs, live)))
 
-    @answered
+    @rpc_method
     def Delete(self, request: provider_pb2.DeleteRequest) -> empty_pb2.Empty:  # noqa: N802
         """Delete, and wait until it is gone."""
-        if self._cluster is None:
-            return self._give_up(request.urn)
+        if self._client is None:
+            return self._drop_from_state(request.urn)
         session = self._session()
         source = values.decode(request.properties)
         old = state.read(source)
@@ -134,18 +136,18 @@ class WriteCalls(Configured):
         try:
             deletion.delete(session, request.urn, old, name, request.timeout)
         except NotReadyError as problem:
-            keeping = Keeping(source, old.initial_api_version, old.field_manager)
-            outputs = keeping.outputs(old.inputs, problem.live)
-            raise partial(str(problem), problem, objects.identifier(problem.live), outputs) from problem
+            state_outputs = StateOutputs(source, old.initial_api_version, old.field_manager)
+            outputs = state_outputs.outputs(old.inputs, problem.live)
+            raise init_failed(str(problem), problem, objects.identifier(problem.live), outputs) from problem
         except UnreachableError as problem:
             if not self._settings.delete_unreachable:
                 raise
             # It answered when we were configured: this very update may have replaced the cluster since.
-            self._cluster, self._unreachable_reason = None, str(problem)
-            return self._give_up(request.urn)
+            self._client, self._unreachable_reason = None, str(problem)
+            return self._drop_from_state(request.urn)
         return empty_pb2.Empty()
 
-    def _give_up(self, urn: str) -> empty_pb2.Empty:
+    def _drop_from_state(self, urn: str) -> empty_pb2.Empty:
         self._warn_unreachable(urn)
         if not self._settings.delete_unreachable:
             raise ProviderError(f"configured Kubernetes cluster is unreachable. {DELETE_ANYWAY}")
@@ -154,12 +156,17 @@ class WriteCalls(Configured):
 
 
 def _failed_update(
-    session: Session, urn: str, old: state.State, inputs: Object, error: Exception, keeping: Keeping
+    session: Session,
+    urn: str,
+    old: state.State,
+    inputs: Object,
+    error: Exception,
+    state_outputs: StateOutputs,
 ) -> ProviderError:
     """The new inputs go into the state, with the object as it is now: the next update starts from there."""
     try:
         kind, live = objects.kind_of(old.live), old.live
-        live = session.cluster.get(kind, objects.namespace_of(live), objects.name_of(live))
+        live = session.client.get(kind, objects.namespace_of(live), objects.name_of(live))
     except (ApiError, NoSuchKindError) as reading_error:
         return ProviderError(
             f'update of resource "{urn}" failed: {error}\nunable to get cluster state: {reading_error}'
@@ -169,4 +176,4 @@ def _failed_update(
         f'the Kubernetes API server reported that "{identifier}" failed to fully initialize or become '
         f"live: {error}"
     )
-    return partial(message, error, identifier, keeping.outputs(inputs, live))
+    return init_failed(message, error, identifier, state_outputs.outputs(inputs, live))

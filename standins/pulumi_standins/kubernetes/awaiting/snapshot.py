@@ -1,4 +1,4 @@
-"""What a rule of readiness looks at, and what it says."""
+"""What a readiness rule judges, and its verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import Kind, nested
 from pulumi_standins.kubernetes.values import Object
 
@@ -18,18 +18,21 @@ REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
 
 
 @dataclass
-class Scene:
-    """The object that is waited for and the related ones, as last seen.
+class Snapshot:
+    """The object that is waited for and its related objects, as last seen.
 
     Parameters:
-        cluster: for the rare rule that needs one more look.
+        obj: the object that is waited for.
+        client: for the rare rule that needs one more look.
+        related: objects of the rule's related kinds, by kind and uid.
+        changed_at: when an object of a kind changed last, in seconds since the wait began.
         now: seconds since the wait began; zero for a single look.
         is_single_look: a refresh looks, which does not wait.
         is_last_look: the wait ends whatever the verdict.
     """
 
     obj: Object
-    cluster: Cluster
+    client: ApiClient
     related: dict[Kind, dict[str, Object]] = field(default_factory=dict)
     changed_at: dict[Kind, float] = field(default_factory=dict)
     now: float = 0.0
@@ -63,11 +66,11 @@ class Verdict:
     """Whether the object is ready.
 
     Parameters:
-        is_ready: it is.
-        is_hopeless: it will not become so; waiting on makes no sense.
-        status: what is missing, in one line.
-        warnings: what is wrong, one line each; reported as they come.
-        findings: what to say when the wait ends without success.
+        is_ready: the wait ends with success.
+        is_hopeless: the object cannot become ready any more: the wait ends with an error.
+        status: one line about what is missing.
+        warnings: problems, one line each; each is reported when it appears first.
+        findings: lines for the error when the wait ends without success.
         look_again: seconds after which to judge again without any event.
     """
 
@@ -84,13 +87,13 @@ class Rule:
     """When objects of a kind are ready.
 
     Parameters:
-        judge: decides from what is seen.
-        related: kinds to watch in the object's namespace too.
-        seconds: how long to wait.
-        on_refresh: whether a refresh looks too.
+        judge: gives the verdict on a snapshot.
+        related: further kinds to watch in the object's namespace.
+        seconds: the longest wait, where neither the program nor an annotation says.
+        on_refresh: whether a refresh reports objects that are not ready.
     """
 
-    judge: Callable[[Scene], Verdict]
+    judge: Callable[[Snapshot], Verdict]
     related: tuple[Kind, ...] = ()
     seconds: float = 600.0
     on_refresh: bool = False

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 
 import pytest
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.objects import Kind, nested
 
 from standins.tests.driver import CallError, Driver, Object, Resource
@@ -23,12 +23,12 @@ def service_account(namespace: str, *, tokens: bool, edited: str = "yes") -> Obj
     return {**made, "metadata": {**made["metadata"], "annotations": {"edited": edited}}}
 
 
-def taken_over(driver: Driver, cluster: Cluster, namespace: str) -> Resource:
+def taken_over(driver: Driver, client: ApiClient, namespace: str) -> Resource:
     """Our service account, after an update of ours, whose field somebody else has set to false."""
     made = driver.create(service_account(namespace, tokens=True, edited="no"))
     made = driver.update(made, service_account(namespace, tokens=True))
     foreign = obj("v1", "ServiceAccount", namespace, automountServiceAccountToken=False)
-    cluster.apply(foreign, manager="somebody", force=True)
+    client.apply(foreign, manager="somebody", force=True)
     return made
 
 
@@ -38,9 +38,9 @@ def managers(resource: Resource) -> set[tuple[str, str]]:
 
 
 def test_a_field_of_another_manager_is_a_conflict_that_names_it(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
-    refreshed = driver.read(taken_over(driver, cluster, namespace))
+    refreshed = driver.read(taken_over(driver, client, namespace))
     assert refreshed is not None
     assert refreshed.inputs["automountServiceAccountToken"] is False, "the change shows in a refresh"
     wanted = service_account(namespace, tokens=True)
@@ -53,8 +53,8 @@ def test_a_field_of_another_manager_is_a_conflict_that_names_it(
         assert failed.value.partial.id == f"{namespace}/it", "the resource stays in the state"
 
 
-def test_force_takes_a_field_over(driver: Driver, cluster: Cluster, namespace: str) -> None:
-    made = taken_over(driver, cluster, namespace)
+def test_force_takes_a_field_over(driver: Driver, client: ApiClient, namespace: str) -> None:
+    made = taken_over(driver, client, namespace)
     forced = annotated(service_account(namespace, tokens=True), patchForce="true")
     assert driver.update(made, forced, preview=True).outputs["automountServiceAccountToken"] is True
     changed = driver.update(made, forced)
@@ -63,18 +63,18 @@ def test_force_takes_a_field_over(driver: Driver, cluster: Cluster, namespace: s
 
 
 def test_force_can_be_had_for_all_resources(
-    driver: Driver, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = taken_over(driver, cluster, namespace)
+    made = taken_over(driver, client, namespace)
     monkeypatch.setenv("PULUMI_K8S_ENABLE_PATCH_FORCE", "true")
     wanted = service_account(namespace, tokens=True)
     assert driver.update(made, wanted).outputs["automountServiceAccountToken"] is True
 
 
 def test_ignored_fields_of_another_manager_are_left_alone(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
-    made = taken_over(driver, cluster, namespace)
+    made = taken_over(driver, client, namespace)
     wanted = service_account(namespace, tokens=True, edited="again")
     changed = driver.update(made, wanted, ignored=["automountServiceAccountToken"])
     assert changed.outputs["automountServiceAccountToken"] is False
@@ -82,12 +82,12 @@ def test_ignored_fields_of_another_manager_are_left_alone(
 
 
 def test_a_change_behind_our_back_to_what_we_do_not_set_is_ignored(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
     made = driver.create(service_account(namespace, tokens=True))
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/it"
     body = {"metadata": {"labels": {"added": "by-hand"}}}
-    cluster.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+    client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
     refreshed = driver.read(made)
     assert refreshed is not None
     assert refreshed.inputs == made.inputs
@@ -106,9 +106,9 @@ def test_a_manager_may_be_named_and_gets_everything(driver: Driver, namespace: s
 
 
 def test_a_patch_changes_its_fields_and_gives_them_back(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
-    cluster.create(config_map(namespace, theirs="1"))
+    client.create(config_map(namespace, theirs="1"))
     patch = config_map(namespace, ours="2")
     made = driver.create(patch, token=PATCH)
     assert made.outputs["data"] == {"theirs": "1", "ours": "2"}
@@ -120,7 +120,7 @@ def test_a_patch_changes_its_fields_and_gives_them_back(
     assert refreshed is not None
     assert refreshed.inputs == made.inputs, "what others have set is no drift"
     driver.delete(made)
-    assert cluster.get(CONFIG_MAP, namespace, "it")["data"] == {"theirs": "1"}
+    assert client.get(CONFIG_MAP, namespace, "it")["data"] == {"theirs": "1"}
 
 
 def test_a_patch_needs_a_name(driver: Driver) -> None:
@@ -129,10 +129,10 @@ def test_a_patch_needs_a_name(driver: Driver) -> None:
 
 
 def test_a_patch_that_owns_a_required_field_says_why_it_stays(
-    driver: Driver, cluster: Cluster, namespace: str
+    driver: Driver, client: ApiClient, namespace: str
 ) -> None:
     theirs = workload("Deployment", namespace, replicas=0)
-    cluster.apply(theirs, manager="somebody", force=False)
+    client.apply(theirs, manager="somebody", force=False)
     ours = copy.deepcopy(theirs)
     ours["spec"] = {"template": {"spec": {"containers": [{"name": "c", "image": "example/app:2"}]}}}
     ours = annotated(ours, patchForce="true", skipAwait="true")
@@ -143,7 +143,7 @@ def test_a_patch_that_owns_a_required_field_says_why_it_stays(
 
 
 def test_without_server_side_apply_changes_are_merged(
-    cluster: Cluster, namespace: str, driver_with: Callable[..., Driver]
+    client: ApiClient, namespace: str, driver_with: Callable[..., Driver]
 ) -> None:
     driver = driver_with(enableServerSideApply="false")
     foreseen = driver.create(config_map(namespace, a="1"), preview=True)
@@ -160,4 +160,4 @@ def test_without_server_side_apply_changes_are_merged(
     with pytest.raises(CallError, match="patch resources require Server-Side Apply mode"):
         driver.check(config_map(namespace), token=PATCH)
     driver.delete(made)
-    assert "it" not in [item["metadata"]["name"] for item in cluster.list(CONFIG_MAP, namespace)["items"]]
+    assert "it" not in [item["metadata"]["name"] for item in client.list(CONFIG_MAP, namespace)["items"]]

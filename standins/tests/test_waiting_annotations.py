@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.apiserver
 CONFIG_MAP = Kind("", "v1", "ConfigMap")
 
 
-def later(seconds: float, cluster: Cluster, path: str, body: object) -> None:
+def later(seconds: float, client: ApiClient, path: str, body: object) -> None:
     """Merge into an object a while after it was made, which for a new kind may take some attempts."""
 
     def merge() -> None:
@@ -29,7 +29,7 @@ def later(seconds: float, cluster: Cluster, path: str, body: object) -> None:
         while time.monotonic() < until:
             time.sleep(seconds)
             with contextlib.suppress(ApiError):
-                cluster.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+                client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
                 return
 
     threading.Thread(target=merge, daemon=True).start()
@@ -40,57 +40,57 @@ def later(seconds: float, cluster: Cluster, path: str, body: object) -> None:
     ["jsonpath={.data.state}=done", '["jsonpath={.data.state}=done", "jsonpath={.data.a}"]'],
 )
 def test_wait_for_waits_for_what_it_names(
-    driver: Driver, cluster: Cluster, namespace: str, wait_for: str
+    driver: Driver, client: ApiClient, namespace: str, wait_for: str
 ) -> None:
-    later(1, cluster, f"/api/v1/namespaces/{namespace}/configmaps/it", {"data": {"state": "done"}})
+    later(1, client, f"/api/v1/namespaces/{namespace}/configmaps/it", {"data": {"state": "done"}})
     made = driver.create(annotated(config_map(namespace, a="1"), waitFor=wait_for), timeout=20)
     assert made.outputs["data"]["state"] == "done"
     driver.delete(made)
 
 
-def test_wait_for_understands_conditions(driver: Driver, cluster: Cluster, namespace: str) -> None:
+def test_wait_for_understands_conditions(driver: Driver, client: ApiClient, namespace: str) -> None:
     group = f"{namespace}.example.com"
     with driver.made(definition(group), name="definition"):
         waited = annotated(obj(f"{group}/v1", "Thing", namespace), waitFor="condition=Done=False")
         status = {"status": {"conditions": [{"type": "Done", "status": "False"}]}}
-        later(2, cluster, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
+        later(2, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
         made = driver.create(waited, timeout=20)
         assert made.outputs["status"] == status["status"]
         assert "Waiting for condition=Done=False" in driver.log
 
 
 def test_everything_can_be_waited_for_by_its_conditions(
-    driver: Driver, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PULUMI_K8S_AWAIT_ALL", "true")
     group = f"{namespace}.example.com"
     with driver.made(definition(group), name="definition"):
         unready = {"conditions": [{"type": "Ready", "status": "False", "message": "not quite"}]}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        later(1, cluster, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
+        later(1, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
         made = driver.create(obj(f"{group}/v1", "Thing", namespace, status=unready), timeout=20)
         assert made.outputs["status"] == ready
         assert "not quite" in driver.log
 
 
-def test_an_unreadable_wait_for_makes_nothing(driver: Driver, cluster: Cluster, namespace: str) -> None:
+def test_an_unreadable_wait_for_makes_nothing(driver: Driver, client: ApiClient, namespace: str) -> None:
     with pytest.raises(CallError, match="expected a"):
         driver.create(annotated(config_map(namespace), waitFor="whenever"))
-    listing = cluster.list(CONFIG_MAP, namespace)
+    listing = client.list(CONFIG_MAP, namespace)
     assert "it" not in [item["metadata"]["name"] for item in listing["items"]]
 
 
 def test_waiting_watches_and_does_not_poll(driver: Driver, namespace: str) -> None:
-    cluster = driver.provider._cluster
-    assert cluster is not None
+    client = driver.provider._client
+    assert client is not None
     requests: list[str] = []
-    original = cluster.transport.request
+    original = client.transport.request
 
     def counted(method: str, path: str, **options: object) -> object:
         requests.append(f"{method} {path}")
         return original(method, path, **options)  # type: ignore[arg-type]
 
-    cluster.transport.request = counted  # type: ignore[method-assign, assignment]
+    client.transport.request = counted  # type: ignore[method-assign, assignment]
     with pytest.raises(CallError, match="timed out"):
         driver.create(workload("Deployment", namespace, "unschedulable"), timeout=4)
     listed = [request for request in requests if request.startswith("GET") and "/namespaces/" in request]
@@ -130,7 +130,7 @@ def test_cancelling_ends_a_wait_at_once_and_keeps_the_object(driver: Driver, nam
 
 
 def test_a_deletion_that_is_held_names_the_finalizer_and_can_be_cancelled(
-    driver_with: Callable[[], Driver], cluster: Cluster, namespace: str
+    driver_with: Callable[[], Driver], client: ApiClient, namespace: str
 ) -> None:
     driver, cancelled = driver_with(), driver_with()
     held = config_map(namespace)
@@ -145,12 +145,12 @@ def test_a_deletion_that_is_held_names_the_finalizer_and_can_be_cancelled(
     assert stopped.value.partial.id == made.id, "it is still there, so it stays in the state"
     path = f"/api/v1/namespaces/{namespace}/configmaps/it"
     release = {"metadata": {"finalizers": None}}
-    cluster.transport.request("PATCH", path, body=release, content_type=MERGE_PATCH)
+    client.transport.request("PATCH", path, body=release, content_type=MERGE_PATCH)
     driver.delete(made)
 
 
-def test_what_is_gone_before_anybody_watches_is_seen_to_be_gone(cluster: Cluster, namespace: str) -> None:
+def test_what_is_gone_before_anybody_watches_is_seen_to_be_gone(client: ApiClient, namespace: str) -> None:
     """So it is when a server no longer knows the version from which a watch has to go on."""
     until = time.monotonic() + 10
-    events = follow(cluster, CONFIG_MAP, namespace, until=until, cancelled=threading.Event(), name="nobody")
+    events = follow(client, CONFIG_MAP, namespace, until=until, cancelled=threading.Event(), name="nobody")
     assert next(events) == ("DELETED", {})

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulumi_standins.kubernetes import propertypath, types, values
+from pulumi_standins.kubernetes import propertypath, type_tokens, values
 from pulumi_standins.kubernetes.awaiting import jsonpath
-from pulumi_standins.kubernetes.configuring import conflicts, diff_config
 from pulumi_standins.kubernetes.differences import Difference, compare, touches
 from pulumi_standins.kubernetes.normalise import normalise
+from pulumi_standins.kubernetes.provider_config import conflicts, diff_config
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.quantities import canonical
 
@@ -195,4 +195,4 @@ def test_only_built_in_kinds_are_lists_and_patches_by_their_names(
     token: str, kind: str, is_list: bool, is_patch: bool
 ) -> None:
     urn = f"urn:pulumi:s::p::{token}::it"
-    assert (types.is_list(urn), types.is_patch(urn, kind)) == (is_list, is_patch)
+    assert (type_tokens.is_list(urn), type_tokens.is_patch(urn, kind)) == (is_list, is_patch)

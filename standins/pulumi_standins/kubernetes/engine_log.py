@@ -1,4 +1,4 @@
-"""What we say to the user while a resource is worked on."""
+"""Messages for the user while a resource is worked on."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import grpc
 from pulumi_standins import protocol, serving
 
 
-class Engine:
-    """The engine's log."""
+class EngineLog:
+    """The log of the Pulumi engine that started us.
+
+    Parameters:
+        address: host and port of the engine; without one, nothing is said until `attach`.
+    """
 
     def __init__(self, address: str) -> None:
         self._stub: Any = None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import objects, reading, state, values
-from pulumi_standins.kubernetes.answers import ProviderError, answered, partial
-from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, Keeping
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, StateOutputs
+from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import provider_pb2
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class ReadCalls(Configured):
     """Read."""
 
-    @answered
+    @rpc_method
     def Read(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:  # noqa: N802
         """Refresh or import; an empty answer means that it is gone."""
         response = protocol.provider_pb2.ReadResponse
-        if self._cluster is None:
+        if self._client is None:
             return self._read_unreachable(request)
         source = values.decode(request.inputs)
         old = state.read(values.decode(request.properties))
@@ -28,17 +28,17 @@ class ReadCalls(Configured):
         found = reading.read(self._session(), request.urn, request.id, old, plain_inputs)
         if found is None:
             return response()
-        keeping = Keeping(
+        state_outputs = StateOutputs(
             source,
             old.initial_api_version or str(found.live.get("apiVersion", "")),
             self._manager(plain_inputs, old.field_manager),
         )
-        outputs = keeping.outputs(found.inputs, found.live)
+        outputs = state_outputs.outputs(found.inputs, found.live)
         inputs = found.inputs
         values.mark_secrets(inputs, source)
         identifier = request.id or objects.identifier(found.live)
         if found.problem is not None:
-            raise partial(str(found.problem), found.problem, identifier, outputs, inputs)
+            raise init_failed(str(found.problem), found.problem, identifier, outputs, inputs)
         return response(id=identifier, properties=values.encode(outputs), inputs=values.encode(inputs))
 
     def _read_unreachable(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import assign, nested, remove
 from pulumi_standins.kubernetes.propertypath import parse
@@ -38,19 +38,19 @@ def was_created_by_us(live: Object) -> bool:
     )
 
 
-def take_over(cluster: Cluster, live: Object, manager: str) -> Object:
+def take_over(client: ApiClient, live: Object, manager: str) -> Object:
     """Give the predecessors' fields to our manager, so that applying does not share or miss any of them."""
     for attempt in range(_RACES + 1):
         entries = _taken_over(managed_fields(live), manager)
         if entries is None:
             return live
         try:
-            return _write(cluster, live, entries)
+            return _write(client, live, entries)
         except ApiError as error:
             # 422: somebody wrote in between, or our own write succeeded and its answer was lost.
             if error.code != 422 or attempt == _RACES:
                 raise
-        live = cluster.get(*_address(live))
+        live = client.get(*_address(live))
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
@@ -76,7 +76,7 @@ def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
     return [*kept, ours] if is_changed and ours is not None else None
 
 
-def relinquish(cluster: Cluster, live: Object, manager: str) -> None:
+def relinquish(client: ApiClient, live: Object, manager: str) -> None:
     """Give up all fields of a manager; fields that nobody else owns go with it."""
     bare = {
         "apiVersion": live["apiVersion"],
@@ -84,8 +84,8 @@ def relinquish(cluster: Cluster, live: Object, manager: str) -> None:
         "metadata": {key: value for key, value in live["metadata"].items() if key in ("name", "namespace")},
     }
     # Applying nothing to what is gone would create it.
-    cluster.get(*_address(live))
-    cluster.apply(bare, manager=manager, force=False)
+    client.get(*_address(live))
+    client.apply(bare, manager=manager, force=False)
 
 
 def _address(obj: Object) -> tuple[Any, str, str]:
@@ -108,9 +108,9 @@ def _union(left: Object, right: Object) -> Object:
     return merged
 
 
-def _write(cluster: Cluster, live: Object, entries: list[Object]) -> Object:
+def _write(client: ApiClient, live: Object, entries: list[Object]) -> Object:
     version = nested(live, "metadata", "resourceVersion")
-    return cluster.json_patch(
+    return client.json_patch(
         live,
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": version},

@@ -24,7 +24,7 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def lives() -> dict[str, list[str]]:
+def api_lifecycles() -> dict[str, list[str]]:
     """By kind: the releases that brought and dropped it, and the kind to use instead; empty where there is none."""
     found: dict[str, list[str]] = _table()["lives"]
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import assign, namespace_of
 from pulumi_standins.kubernetes.scopes import Scopes
 from pulumi_standins.kubernetes.values import Object
@@ -56,12 +56,14 @@ def flat(found: list[Object]) -> list[Object]:
     return flattened
 
 
-def in_namespace(found: list[Object], namespace: str, scope: Scopes, cluster: Cluster | None) -> list[Object]:
+def in_namespace(
+    found: list[Object], namespace: str, scope: Scopes, client: ApiClient | None
+) -> list[Object]:
     """Put namespaced objects that name none into a namespace, in place."""
     for obj in found:
         scope.remember(obj)
     for obj in found:
-        if namespace and not namespace_of(obj) and scope.is_namespaced(obj, cluster):
+        if namespace and not namespace_of(obj) and scope.is_namespaced(obj, client):
             assign(obj, namespace, "metadata", "namespace")
     return found
 

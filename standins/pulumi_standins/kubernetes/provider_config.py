@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_standins.kubernetes import kubeconfig
-from pulumi_standins.kubernetes.cluster import Cluster
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.connection import Connection
 from pulumi_standins.kubernetes.errors import ApiError, UnreachableError
 from pulumi_standins.kubernetes.kubeconfig import KubeconfigError
@@ -25,7 +25,7 @@ _IDENTIFIER = "clusterIdentifier"
 class Connected:
     """The cluster, or why there is none; `namespace` is the default one either way."""
 
-    cluster: Cluster | None
+    client: ApiClient | None
     namespace: str
     reason: str = ""
 
@@ -45,15 +45,15 @@ def connect(settings: Settings, cancelled: threading.Event, say: Callable[[str],
     except KubeconfigError as problem:
         reason = f"unable to load Kubernetes client configuration from kubeconfig file: {problem}"
         return Connected(None, settings.namespace, reason)
-    timeout = settings.client.get("timeout")
+    timeout = settings.client_settings.get("timeout")
     patience = Patience(settings.patience, cancelled, say)
-    cluster = Cluster(Transport(connection, patience, cancelled, float(timeout) if timeout else None))
+    client = ApiClient(Transport(connection, patience, cancelled, float(timeout) if timeout else None))
     try:
-        cluster.meet(hurried=settings.known_gone)
+        client.probe(hurried=settings.known_gone)
     except (UnreachableError, ApiError, OSError, ValueError) as error:
         reason = f"unable to load schema information from the API server: {error}"
         return Connected(None, connection.namespace, reason)
-    return Connected(cluster, connection.namespace)
+    return Connected(client, connection.namespace)
 
 
 @dataclass

@@ -29,7 +29,7 @@ class Environment:
 
     Parameters:
         tool: what installs the dependencies.
-        directory: the virtual environment, or None for the ambient Python (pip without `virtualenv`).
+        directory: the virtual environment, or None for the Python on PATH (pip without `virtualenv`).
         program: the folder of the program, where requirements.txt or pyproject.toml lies.
     """
 
@@ -41,7 +41,7 @@ class Environment:
     def python(self) -> Path:
         """The interpreter; raises BrokenEnvironmentError when there is none."""
         if self.directory is None:
-            return _ambient_python()
+            return _python_on_path()
         python = self.directory / "bin" / "python"
         if not python.exists():
             raise BrokenEnvironmentError(
@@ -82,7 +82,7 @@ class Environment:
         if self.tool is Tool.POETRY:
             yield "Installing dependencies with poetry...", ["poetry", "install", "--no-ansi"]
             return
-        python = str(_ambient_python())
+        python = str(_python_on_path())
         if self.directory is not None:
             if not (self.directory / "bin" / "python").exists():
                 yield "Creating virtual environment...", [python, "-m", "venv", str(self.directory)]
@@ -133,7 +133,7 @@ def _poetry_directory(program: Path) -> Path:
     return Path(found.stdout.strip())
 
 
-def _ambient_python() -> Path:
+def _python_on_path() -> Path:
     wanted = os.environ.get("PULUMI_PYTHON_CMD")
     for name in [wanted] if wanted else ["python3", "python"]:
         found = shutil.which(name)

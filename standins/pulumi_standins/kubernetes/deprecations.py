@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulumi_standins.kubernetes.objects import Kind
-from pulumi_standins.kubernetes.typed import lives
+from pulumi_standins.kubernetes.typed_client import api_lifecycles
 
 Release = tuple[int, int]
 
@@ -35,7 +35,7 @@ def release_of(version: dict[str, str]) -> Release:
 
 def check_served(kind: Kind, server: Release) -> None:
     """Raise RemovedKindError for a kind that this release has dropped."""
-    _, dropped, instead = _life(kind)
+    _, dropped, instead = _lifecycle(kind)
     if dropped and server >= _release(dropped):
         raise RemovedKindError(
             f'apiVersion "{kind}" was removed in Kubernetes {dropped}. Use "{instead or kind}" instead.\n'
@@ -44,20 +44,20 @@ def check_served(kind: Kind, server: Release) -> None:
 
 
 def deprecation(kind: Kind, server: Release) -> str:
-    """What to say about a kind that has a successor in this release, or the empty string."""
-    _, dropped, instead = _life(kind)
+    """The warning about a kind that has a successor in this release, or the empty string."""
+    _, dropped, instead = _lifecycle(kind)
     if not instead or server < _release(_known(instead)[0]):
         return ""
     until = f" and not supported by Kubernetes v{dropped}+ clusters." if dropped else "."
     return f"{kind} is deprecated by {instead}{until}"
 
 
-def _life(kind: Kind) -> tuple[str, str, str]:
+def _lifecycle(kind: Kind) -> tuple[str, str, str]:
     return _known(str(kind))
 
 
 def _known(name: str) -> tuple[str, str, str]:
-    brought, dropped, instead = lives().get(name) or _OTHERS.get(name, ("", "", ""))
+    brought, dropped, instead = api_lifecycles().get(name) or _OTHERS.get(name, ("", "", ""))
     return brought, dropped, instead
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pulumi_standins.kubernetes.awaiting.scene import ENDPOINTS, SERVICE, Scene, Verdict
+from pulumi_standins.kubernetes.awaiting.snapshot import ENDPOINTS, SERVICE, Snapshot, Verdict
 from pulumi_standins.kubernetes.objects import name_of, nested
 from pulumi_standins.kubernetes.values import Object
 
@@ -17,21 +17,21 @@ _NO_PODS = (
 )
 
 
-def service(scene: Scene) -> Verdict:
+def service(snapshot: Snapshot) -> Verdict:
     """It has endpoints, and an address where it is a load balancer."""
-    obj = scene.obj
+    obj = snapshot.obj
     kind = nested(obj, "spec", "type", default="ClusterIP")
     has_address = kind != "LoadBalancer" or bool(nested(obj, "status", "loadBalancer", "ingress"))
     if kind == "ExternalName" or nested(obj, "spec", "clusterIP") == "None":
         return Verdict(is_ready=has_address)
-    endpoints = next((e for e in scene.all(ENDPOINTS) if name_of(e) == scene.name), {})
+    endpoints = next((e for e in snapshot.all(ENDPOINTS) if name_of(e) == snapshot.name), {})
     has_endpoints = bool(endpoints.get("subsets"))
     findings = [] if has_endpoints else [_NO_PODS]
     if not has_address:
         findings.append("Service was not allocated an IP address; does your cloud provider support this?")
-    quiet = scene.now - scene.changed_at.get(ENDPOINTS, 0.0)
+    quiet = snapshot.now - snapshot.changed_at.get(ENDPOINTS, 0.0)
     settle = _SETTLE if _has_pending(endpoints) else _SETTLE_COMPLETE
-    is_settled = scene.is_single_look or scene.is_last_look or quiet >= settle
+    is_settled = snapshot.is_single_look or snapshot.is_last_look or quiet >= settle
     if has_endpoints and has_address and is_settled:
         return Verdict(is_ready=True, status="Service initialization complete")
     if has_endpoints and is_settled:
@@ -47,16 +47,16 @@ def _has_pending(endpoints: Object) -> bool:
     return any(subset.get("notReadyAddresses") for subset in endpoints.get("subsets") or [])
 
 
-def ingress(scene: Scene) -> Verdict:
+def ingress(snapshot: Snapshot) -> Verdict:
     """It has an address; services that its rules name get a while to appear, and are warned of if they do not."""
-    missing = _rules_without_service(scene)
-    left = 0.0 if scene.is_single_look else _until_settled(scene)
+    missing = _rules_without_service(snapshot)
+    left = 0.0 if snapshot.is_single_look else _until_settled(snapshot)
     status = "[2/3] Waiting for update of .status.loadBalancer with hostname/IP"
     findings = []
     if missing and left > 0:
         status = "[1/3] Finding a matching service for each Ingress path"
         findings.append("Ingress has at least one rule with an unavailable target endpoint.")
-    has_address = bool(nested(scene.obj, "status", "loadBalancer", "ingress"))
+    has_address = bool(nested(snapshot.obj, "status", "loadBalancer", "ingress"))
     if not has_address:
         findings.append(
             "Ingress .status.loadBalancer field was not updated with a hostname/IP address. "
@@ -70,19 +70,19 @@ def ingress(scene: Scene) -> Verdict:
     return Verdict(is_ready=True, status="Ingress initialization complete", warnings=warnings)
 
 
-def _until_settled(scene: Scene) -> float:
+def _until_settled(snapshot: Snapshot) -> float:
     """Seconds until endpoints that nobody has seen yet are taken for missing."""
-    if ENDPOINTS in scene.changed_at:
-        return _SETTLE - (scene.now - scene.changed_at[ENDPOINTS])
-    return _NO_ENDPOINTS - scene.now
+    if ENDPOINTS in snapshot.changed_at:
+        return _SETTLE - (snapshot.now - snapshot.changed_at[ENDPOINTS])
+    return _NO_ENDPOINTS - snapshot.now
 
 
-def _rules_without_service(scene: Scene) -> list[str]:
+def _rules_without_service(snapshot: Snapshot) -> list[str]:
     """The rules, as `"host/path" -> "service"`, whose service has no endpoints object and is not external."""
-    known = {name_of(endpoints) for endpoints in scene.all(ENDPOINTS)}
-    known |= {name_of(s) for s in scene.all(SERVICE) if nested(s, "spec", "type") == "ExternalName"}
+    known = {name_of(endpoints) for endpoints in snapshot.all(ENDPOINTS)}
+    known |= {name_of(s) for s in snapshot.all(SERVICE) if nested(s, "spec", "type") == "ExternalName"}
     found = []
-    for rule in nested(scene.obj, "spec", "rules", default=[]) or []:
+    for rule in nested(snapshot.obj, "spec", "rules", default=[]) or []:
         for path in nested(rule, "http", "paths", default=[]) or []:
             name = nested(path, "backend", "service", "name")
             if name and name not in known:

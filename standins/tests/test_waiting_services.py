@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from pulumi_standins.kubernetes.awaiting import network
-from pulumi_standins.kubernetes.cluster import MERGE_PATCH, Cluster
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.awaiting import services
 
 from standins.tests.driver import CallError, Driver, Object
 from standins.tests.samples import obj, pod, service
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.apiserver
 ADDRESS = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
 
 
-def give_address(cluster: Cluster, path: str, *, after: float) -> None:
+def give_address(client: ApiClient, path: str, *, after: float) -> None:
     """What a cloud's controller or an ingress controller does, some seconds later."""
 
     def give() -> None:
-        cluster.transport.request("PATCH", f"{path}/status", body=ADDRESS, content_type=MERGE_PATCH)
+        client.transport.request("PATCH", f"{path}/status", body=ADDRESS, content_type=MERGE_PATCH)
 
     threading.Timer(after, give).start()
 
@@ -48,7 +48,7 @@ def test_a_service_without_pods_says_so(driver: Driver, namespace: str) -> None:
     assert any("Service does not target any Pods" in reason for reason in failed.value.partial.reasons)
 
 
-def test_a_load_balancer_needs_an_address(driver: Driver, cluster: Cluster, namespace: str) -> None:
+def test_a_load_balancer_needs_an_address(driver: Driver, client: ApiClient, namespace: str) -> None:
     running = driver.create(pod(namespace, "run"), name="pod")
     balanced = service(namespace, type="LoadBalancer")
     with pytest.raises(CallError) as failed:
@@ -56,7 +56,7 @@ def test_a_load_balancer_needs_an_address(driver: Driver, cluster: Cluster, name
     assert "[2/3] Attempting to allocate IP address to Service" in driver.log
     assert any("was not allocated an IP address" in reason for reason in failed.value.partial.reasons)
     other = {**balanced, "metadata": {"name": "other", "namespace": namespace}}
-    give_address(cluster, f"/api/v1/namespaces/{namespace}/services/other", after=1)
+    give_address(client, f"/api/v1/namespaces/{namespace}/services/other", after=1)
     made = driver.create(other)
     assert made.outputs["status"]["loadBalancer"]["ingress"][0]["ip"] == "192.0.2.1"
     driver.delete(made)
@@ -72,10 +72,10 @@ def ingress(namespace: str, backend: str) -> Object:
 
 @pytest.mark.parametrize("spec", [{}, {"type": "ExternalName", "externalName": "example.com"}])
 def test_an_ingress_is_ready_with_an_address_and_a_service(
-    driver: Driver, cluster: Cluster, namespace: str, spec: dict[str, str]
+    driver: Driver, client: ApiClient, namespace: str, spec: dict[str, str]
 ) -> None:
-    cluster.create(service(namespace, "nobody", **spec))
-    give_address(cluster, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=1)
+    client.create(service(namespace, "nobody", **spec))
+    give_address(client, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=1)
     made = driver.create(ingress(namespace, "it"))
     assert made.outputs["status"] == ADDRESS["status"]
     assert "Ingress initialization complete" in driver.log
@@ -95,11 +95,11 @@ def test_an_ingress_says_what_it_lacks(driver: Driver, namespace: str) -> None:
 
 
 def test_an_ingress_whose_service_does_not_come_is_warned_of_and_goes_on(
-    driver: Driver, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the real plugin after 60 seconds, or 10 after the last change of any endpoints; here after 2."""
-    monkeypatch.setattr(network, "_NO_ENDPOINTS", 2.0)
-    give_address(cluster, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=0.5)
+    monkeypatch.setattr(services, "_NO_ENDPOINTS", 2.0)
+    give_address(client, f"/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/it", after=0.5)
     made = driver.create(ingress(namespace, "nobody"))
     warning = 'warning: No matching service found for ingress rule: "example.com/x" -> "nobody"'
     assert warning in driver.log

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_standins.kubernetes import lifecycle
+from pulumi_standins.kubernetes import deprecations
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, UnreachableError
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
 from pulumi_standins.kubernetes.streams import Stream
@@ -27,16 +27,16 @@ class Endpoint:
     is_namespaced: bool
 
 
-class Cluster:
+class ApiClient:
     """One API server; what kinds it serves is asked once per group and version."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self._lock = threading.Lock()
-        self.release: lifecycle.Release = (0, 0)
+        self.release: deprecations.Release = (0, 0)
         self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
 
-    def meet(self, *, hurried: bool) -> None:
+    def probe(self, *, hurried: bool) -> None:
         """Ask for the server's release: the first request, so it also tells whether it can be reached.
 
         Parameters:
@@ -51,7 +51,7 @@ class Cluster:
             raise UnreachableError(
                 f"no Kubernetes API server answers, but something else: {str(version)[:100]}"
             )
-        self.release = lifecycle.release_of(version)
+        self.release = deprecations.release_of(version)
 
     def endpoint(self, kind: Kind) -> Endpoint:
         """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""
@@ -152,7 +152,7 @@ class Cluster:
         options = {"watch": "true", "timeoutSeconds": str(max(1, int(seconds))), **query}
         return self.transport.stream(self.path(kind, namespace), options, seconds=seconds + 5)
 
-    def learn(self, crd: Object) -> None:
+    def add_kinds_of(self, crd: Object) -> None:
         """Serve the kinds of an established CRD at once: discovery tells of them a second or two later."""
         spec = crd["spec"]
         for version in spec["versions"]:

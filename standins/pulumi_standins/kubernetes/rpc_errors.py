@@ -1,4 +1,4 @@
-"""How the service's methods answer: their errors, and what they want kept of what went only half well."""
+"""Errors of the service's methods, and the partial results that the engine keeps with an error."""
 
 from __future__ import annotations
 
@@ -15,15 +15,19 @@ from pulumi_standins.kubernetes.values import Object
 
 
 class ProviderError(Exception):
-    """An error for the engine; with `details`, what to keep in the state nevertheless."""
+    """An error for the engine.
+
+    Parameters:
+        details: the ErrorResourceInitFailed message of a resource that the state has to keep; None for none.
+    """
 
     def __init__(self, message: str, details: Any = None) -> None:
         super().__init__(message)
         self.details = details
 
 
-def answered(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what a method raises into a gRPC error with the details of a partial result."""
+def rpc_method(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a service method: exceptions become gRPC errors, with the details of a partial result."""
 
     def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
@@ -43,10 +47,16 @@ def answered(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def partial(
+def init_failed(
     message: str, problem: Exception, identifier: str, outputs: Object, inputs: Object | None = None
 ) -> ProviderError:
-    """The error of a resource that is there, but not as it should be: the engine keeps it in the state."""
+    """The error of a resource that exists and is not as it should be; the engine keeps it in the state.
+
+    Parameters:
+        problem: its findings become the resource's `initErrors`, after the message.
+        identifier: the resource's id.
+        inputs: for a refresh, the inputs as they are now.
+    """
     findings = problem.findings if isinstance(problem, NotReadyError) else []
     details = protocol.provider_pb2.ErrorResourceInitFailed(
         id=identifier,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pulumi_standins import protocol
-from pulumi_standins.language.environments import Environment
+from pulumi_standins.language.python_environments import Environment
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto.language_pb2 import RunRequest, RunResponse

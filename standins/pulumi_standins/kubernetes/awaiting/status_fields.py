@@ -1,0 +1,32 @@
+"""Kinds whose readiness is one field: ResourceQuota, Secret, CustomResourceDefinition."""
+
+from __future__ import annotations
+
+from pulumi_standins.kubernetes.awaiting.snapshot import Snapshot, Verdict, condition
+from pulumi_standins.kubernetes.objects import nested
+
+
+def quota(snapshot: Snapshot) -> Verdict:
+    """The controller has taken over the limits."""
+    is_ready = nested(snapshot.obj, "spec", "hard") == nested(snapshot.obj, "status", "hard")
+    text = "The quota's limits are not in its status yet"
+    return Verdict(is_ready=is_ready, status=text, findings=[text])
+
+
+def secret(snapshot: Snapshot) -> Verdict:
+    """A service account's token has been filled in."""
+    is_token = snapshot.obj.get("type") == "kubernetes.io/service-account-token"
+    text = "The token controller has not filled in the secret"
+    return Verdict(is_ready=not is_token or bool(snapshot.obj.get("data")), status=text, findings=[text])
+
+
+def definition(snapshot: Snapshot) -> Verdict:
+    """The server serves the kind that the CRD defines."""
+    established, accepted = condition(snapshot.obj, "Established"), condition(snapshot.obj, "NamesAccepted")
+    if established.get("status") == "True":
+        return Verdict(is_ready=True)
+    if accepted.get("status") == "False":
+        finding = f"[{accepted.get('reason')}] {accepted.get('message')}"
+        return Verdict(is_hopeless=True, findings=[finding])
+    text = "Waiting for the CustomResourceDefinition to be established"
+    return Verdict(status=text, findings=[text])

@@ -1,0 +1,276 @@
+"""Servers that are busy, flaky or restarting."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.follow import follow
+from pulumi_standins.kubernetes.objects import Kind
+
+from standins.tests.apiserver import ApiServer
+from standins.tests.conftest import client_of
+from standins.tests.driver import CallError, Driver, Object, Resource
+from standins.tests.flaky import FlakyProxy, changed_config
+from standins.tests.samples import annotated, config_map, definition
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def proxy(api_server: ApiServer) -> Iterator[FlakyProxy]:
+    running = FlakyProxy(api_server)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def flaky(api_server: ApiServer, proxy: FlakyProxy) -> Iterator[Driver]:
+    """A provider behind the proxy."""
+    with Driver(kubeconfig=changed_config(api_server, cluster={"server": proxy.url})) as running:
+        yield running
+
+
+@pytest.fixture
+def flaky_with(
+    api_server: ApiServer, proxy: FlakyProxy, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[float], Driver]]:
+    """Makes providers behind the proxy whose patience is so many seconds, and whose pauses are short."""
+    monkeypatch.setattr("pulumi_standins.kubernetes.patience._LONGEST_PAUSE", 0.1)
+    with contextlib.ExitStack() as stack:
+
+        def make(patience: float) -> Driver:
+            monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", str(patience))
+            config = changed_config(api_server, cluster={"server": proxy.url})
+            return stack.enter_context(Driver(kubeconfig=config))
+
+        yield make
+
+
+@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+def test_passing_faults_are_tried_again(
+    flaky: Driver, proxy: FlakyProxy, namespace: str, fault: int | str
+) -> None:
+    proxy.faults = {method: [fault] for method in ("GET", "POST", "DELETE")}
+    made = flaky.create(config_map(namespace))
+    assert flaky.read(made) is not None
+    flaky.delete(made)
+    assert flaky.read(made) is None
+    assert proxy.requests.count("POST") == (1 if fault == "lose" else 2), "what is there is not made again"
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["taking over", "applying"])
+@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+def test_updates_are_tried_again(
+    flaky: Driver, proxy: FlakyProxy, client: ApiClient, namespace: str, fault: int | str, before: int
+) -> None:
+    """The first update of an object sends two patches: who owns its fields, then the change."""
+    made = flaky.create(config_map(namespace, a="1"))
+    wanted = config_map(namespace, a="1")
+    wanted["metadata"]["labels"] = {"edited": "yes"}
+    proxy.faults = {"PATCH": [*["pass"] * before, fault]}
+    flaky.update(made, wanted)
+    live = client.get(Kind("", "v1", "ConfigMap"), namespace, "it")
+    assert live["metadata"]["labels"] == {"edited": "yes"}
+    (entry,) = live["metadata"]["managedFields"]
+    assert entry["manager"] == made.outputs["__fieldManager"], "and it has become the field's only owner"
+    assert proxy.requests.count("PATCH") >= 3
+
+
+@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+def test_replaced_definitions_are_tried_again(
+    flaky: Driver, proxy: FlakyProxy, namespace: str, fault: int | str
+) -> None:
+    wanted = definition(f"{namespace}.example.com")
+    made = flaky.create(wanted)
+    wanted["metadata"]["labels"] = {"edited": "yes"}
+    proxy.faults = {"PUT": [fault]}
+    assert flaky.update(made, wanted).outputs["metadata"]["labels"] == {"edited": "yes"}
+    flaky.delete(made)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_server_that_stays_busy_is_given_up_with_its_own_words(
+    flaky_with: Callable[[float], Driver], proxy: FlakyProxy, client: ApiClient, namespace: str, status: int
+) -> None:
+    flaky = flaky_with(0.5)
+    proxy.faults = {"POST": [status] * 1000}
+    with pytest.raises(CallError, match=f"the server answered {status}") as refused:
+        flaky.create(config_map(namespace))
+    assert refused.value.partial is None
+    assert not [item for item in config_maps(client, namespace) if item == "it"]
+    assert proxy.requests.count("POST") > 1
+
+
+def config_maps(client: ApiClient, namespace: str) -> list[str]:
+    listing = client.list(Kind("", "v1", "ConfigMap"), namespace)
+    return [item["metadata"]["name"] for item in listing["items"]]
+
+
+@pytest.mark.parametrize("fault", [502, 504, "lose"])
+def test_a_generated_name_is_made_once(
+    proxy: FlakyProxy, api_server: ApiServer, client: ApiClient, namespace: str, fault: int | str
+) -> None:
+    """Client-side apply lets the server make names up: what it answers may be lost, too."""
+    config = changed_config(api_server, cluster={"server": proxy.url})
+    generated = config_map(namespace, a="1")
+    generated["metadata"] = {"generateName": "generated-", "namespace": namespace}
+    with Driver(kubeconfig=config, enableServerSideApply="false") as driver:
+        proxy.faults = {"POST": [fault]}
+        made = driver.create(generated)
+        names = [name for name in config_maps(client, namespace) if name.startswith("generated-")]
+        assert [f"{namespace}/{name}" for name in names] == [made.id]
+        driver.delete(made)
+
+
+def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
+    """So does a proxy whose server is away, or a server that ends every watch."""
+
+    class Ended:
+        watches = 0
+
+        def list(self, *_: object, **__: object) -> dict[str, Any]:
+            return {"items": [], "metadata": {"resourceVersion": "1"}}
+
+        def watch(self, *_: object, **__: object) -> Ended:
+            self.watches += 1
+            return self
+
+        def __iter__(self) -> Iterator[dict[str, Any]]:
+            return iter([])
+
+        def close(self) -> None:
+            pass
+
+    ended = Ended()
+    kind, until = Kind("", "v1", "ConfigMap"), time.monotonic() + 2
+    assert not list(follow(ended, kind, "default", until=until, cancelled=threading.Event()))  # type: ignore[arg-type]
+    assert 1 < ended.watches < 10
+
+
+OPERATIONS: dict[str, Callable[[Driver, Resource, Object], object]] = {
+    "check": lambda driver, made, wanted: driver.check(wanted, old=made),
+    "diff": lambda driver, made, wanted: driver.plan(made, annotated(wanted, replaceUnready="true")),
+    "create": lambda driver, made, wanted: driver.create(renamed(wanted), name="other"),
+    "preview": lambda driver, made, wanted: driver.create(renamed(wanted), name="other", preview=True),
+    "read": lambda driver, made, wanted: driver.read(made),
+    "update": lambda driver, made, wanted: driver.update(made, annotated(wanted, other="x")),
+    "delete": lambda driver, made, wanted: driver.delete(made),
+}
+
+
+def renamed(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "name": obj["metadata"]["name"] + "-other"}}
+
+
+def made_for(operations: Iterable[str], driver: Driver, namespace: str) -> dict[str, tuple[Resource, Object]]:
+    made = {}
+    for operation in operations:
+        wanted = config_map(namespace, a="1")
+        wanted["metadata"]["name"] = operation
+        made[operation] = driver.create(wanted, name=operation), wanted
+    return made
+
+
+def test_every_operation_waits_for_a_server_that_is_away_and_says_so_once(
+    api_server: ApiServer, driver: Driver, namespace: str
+) -> None:
+    made = made_for(OPERATIONS, driver, namespace)
+    waited = annotated(config_map(namespace), waitFor="jsonpath={.data.late}=yes")
+    api_server.stop_server()
+    try:
+        with ThreadPoolExecutor(max_workers=10) as pool:
+            running = {name: pool.submit(act, driver, *made[name]) for name, act in OPERATIONS.items()}
+            connected = pool.submit(Driver, kubeconfig=str(api_server.kubeconfig))
+            running["wait"] = pool.submit(driver.create, waited, name="wait", timeout=600)
+            time.sleep(3)
+            unfinished = {name for name, future in running.items() if not future.done()}
+            api_server.start_server()
+            api_server.wait_until_ready(time.monotonic() + 600)
+            path = f"/api/v1/namespaces/{namespace}/configmaps/it"
+            put_late(api_server, path)
+            for future in running.values():
+                future.result(timeout=600)
+            connected.result(timeout=600).provider.stop()
+    finally:
+        if api_server._server.poll() is not None:
+            api_server.start_server()
+            api_server.wait_until_ready(time.monotonic() + 600)
+    assert unfinished >= running.keys() - {"check", "diff"}, (
+        "these have no question that is not answered already"
+    )
+    away = [line for line in driver.log if "does not answer, waiting for it" in line]
+    back = [line for line in driver.log if "answers again after" in line]
+    assert (len(away), len(back)) == (1, 1), driver.log
+
+
+def put_late(api_server: ApiServer, path: str) -> None:
+    """What the wait is for, as soon as its object is there."""
+    until = time.monotonic() + 600
+    while True:
+        try:
+            body = {"data": {"late": "yes"}}
+            client_of(api_server).transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+            return
+        except ApiError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.2)
+
+
+def test_a_server_that_stays_away_ends_every_operation_and_changes_nothing(
+    api_server: ApiServer, driver: Driver, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PULUMI_STANDINS_PATIENCE", "1")
+    made = made_for(OPERATIONS, driver, namespace)
+    asking = [name for name in OPERATIONS if name not in ("check", "diff")]
+    with Driver(kubeconfig=str(api_server.kubeconfig)) as impatient:
+        api_server.stop_server()
+        try:
+            for name in asking:
+                with pytest.raises(CallError, match="refused") as failed:
+                    OPERATIONS[name](impatient, *made[name])
+                assert failed.value.partial is None, "nothing was sent, so the state stays as it is"
+        finally:
+            api_server.start_server()
+            api_server.wait_until_ready(time.monotonic() + 600)
+    for resource, _ in made.values():
+        assert driver.read(resource) == resource
+
+
+def test_an_object_of_somebody_else_is_not_adopted_after_a_lost_answer(
+    flaky: Driver, proxy: FlakyProxy, driver: Driver, namespace: str
+) -> None:
+    """Both create the same name; the second's first request is lost before the server sees it."""
+    driver.create(config_map(namespace))
+    time.sleep(7)
+    proxy.faults = {"POST": ["drop"]}
+    with pytest.raises(CallError, match="already exists"):
+        flaky.create(config_map(namespace))
+
+
+def test_a_wait_survives_a_restart_of_the_server(
+    api_server: ApiServer, driver: Driver, namespace: str
+) -> None:
+    waited = annotated(config_map(namespace), waitFor="jsonpath={.data.late}=yes")
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(driver.create(waited, timeout=600)))
+    thread.start()
+    time.sleep(2)
+    api_server.stop_server()
+    api_server.start_server()
+    api_server.wait_until_ready(time.monotonic() + 600)
+    path = f"/api/v1/namespaces/{namespace}/configmaps/it"
+    client_of(api_server).transport.request(
+        "PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH
+    )
+    thread.join(timeout=600)
+    assert result, "the wait ended with the restart"
+    assert result[0].outputs["data"]["late"] == "yes"
