@@ -71,7 +71,8 @@ class Operator(pulumi.ComponentResource):
         wanted = pulumi.Output.all(image, init_image).apply(
             lambda images: _with_images(upstream, images[0], images[1])
         )
-        opts = self.cluster.options(self, [*first, *self.cluster.pull_ready])
+        # Without its rights it would ask again after ever longer pauses, up to minutes after they are there.
+        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
         deployment = Object(title(upstream), wanted, api_version="apps/v1", kind="Deployment", opts=opts)
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
