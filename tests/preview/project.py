@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.e2e.waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 # The component that every program's resources hang on; Pulumi registers it before the program runs.
@@ -23,16 +23,13 @@ ROOT_RESOURCE = "pulumi:pulumi:Stack"
 class Preview:
     """How a preview ended.
 
-    `errors` are the engine's error messages, `registered` the types of what it was about to make, `seconds` wall time,
-    `cpu` the seconds of CPU that the engine, its plugins and the program took together.
+    `errors` are the engine's error messages, `registered` the types of what it was about to make.
     """
 
     status: int
     shown: str
     errors: list[str]
     registered: list[str]
-    seconds: float
-    cpu: float
 
 
 class Project:
@@ -71,7 +68,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=HANG_S,
         )
 
     def configure(self, sections: dict[str, Any]) -> None:
@@ -82,21 +79,14 @@ class Project:
     def preview(self) -> Preview:
         log = self.folder / "events.json"
         log.unlink(missing_ok=True)
-        started, used = time.monotonic(), _children_cpu()
         done = self.pulumi("preview", "--stack", self.stack, "--event-log", str(log))
-        seconds, cpu = time.monotonic() - started, _children_cpu() - used
         events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        return Preview(done.returncode, done.stdout, _errors(events), _registered(events), seconds, cpu)
+        return Preview(done.returncode, done.stdout, _errors(events), _registered(events))
 
     def state(self) -> list[str]:
         """Types of the resources in the stack's state."""
         exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
         return [resource["type"] for resource in exported["deployment"].get("resources") or []]
-
-
-def _children_cpu() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
 
 
 def _errors(events: list[dict[str, Any]]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ OPERATOR = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
 
 
-@pytest.mark.skipif(shutil.which("pulumi") is None, reason="not on PATH: pulumi")
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem.removeprefix("Pulumi."))
 def test_previews_without_its_cluster(tmp_path: Path, file: Path) -> None:
     project = Project(tmp_path, file.stem.removeprefix("Pulumi."))
