@@ -1,14 +1,20 @@
-"""What the suites on a real engine share, and options that every suite has to know."""
+"""What the suites on a real engine share: one clone with one cluster, in one order, beside what needs neither."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.project import Project
+from tests import order
+from tests.e2e import clones
+from tests.e2e.project import ROOT, Project
+from toolchain.machine import engine as engines
+from toolchain.machine.engine import Engine
 
-ON_ENGINE = {"e2e", "faults", "runbooks", "trainer"}
+MNIST = Path(os.environ.get("TRAINSTACK_MNIST", ROOT / ".." / "shared" / "data" / "mnist"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,26 +23,79 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-rehearsal", action="store_true", help=text)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name in ON_ENGINE:
+        if group := order.group(item.path):
             item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: order.place(item.path))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show the state of a failed test's cluster."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the state of a failed test's clusters."""
     report = yield
-    project = getattr(item, "funcargs", {}).get("project")
-    if report.failed and report.when == "call" and isinstance(project, Project):
-        report.sections.append(("cluster", project.dump()))
+    projects = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, Project)]
+    for project in projects if report.failed else []:
+        report.sections.append((f"cluster {project.cluster}", project.dump()))
     return report
+
+
+def pytest_report_to_serializable(report: pytest.TestReport) -> None:
+    """The times of `make up` travel from the process that ran it to the one that prints the summary."""
+    if isinstance(report, pytest.TestReport) and report.when == "teardown":
+        report.user_properties += [("make up", line) for line in Project.phase_times]
+        Project.phase_times.clear()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for each in terminalreporter.stats.values() for report in each]
+    told = [
+        value
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "make up"
+    ]
+    if told:
+        terminalreporter.section("times of make up")
+        terminalreporter.write_line("\n".join(told))
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The container engine, kept running: else a `make down` would stop it under another test's hands."""
+    answering = engines.ensure()
+    clones.sweep(answering)
+    image = os.environ.get("TRAINSTACK_INIT_IMAGE", "busybox:1.37")
+    with clones.owned("engine") as folder:
+        label = f"{clones.PROJECT_LABEL}={folder}"
+        keep = ("--network", "none", "--label", label, "--entrypoint", "sleep", image, "infinity")
+        answering.output("run", "--detach", "--rm", "--name", folder.name, *keep)
+        yield answering
 
 
 @pytest.fixture(scope="module", autouse=True)
 def engine_answers(request: pytest.FixtureRequest) -> None:
-    """Start our engine again where the module before has stopped it with its last `make down`."""
-    if request.path.parent.name in ON_ENGINE:
-        from toolchain.machine import engine
+    if order.group(request.path):
+        request.getfixturevalue("engine")
 
-        engine.ensure()
+
+@pytest.fixture(scope="session")
+def mnist() -> Path | None:
+    """The folder of the real MNIST; None where there is none."""
+    return MNIST.resolve() if (MNIST / "train-images-idx3-ubyte.gz").exists() else None
+
+
+@pytest.fixture(scope="session")
+def project(engine: Engine, mnist: Path | None) -> Iterator[Project]:
+    """The clone that faults, e2e and runbooks share. Its stack `dev` is not up when the first of them begins."""
+    with clones.temporary("test") as clone:
+        clone.data = (f"DATA_DIR={mnist}",) if mnist else ()
+        yield clone
+
+
+@pytest.fixture(scope="module")
+def up(project: Project) -> dict[str, str]:
+    """The closing lines of a `make up` of the stack as it is committed; made anew where it does not stand so."""
+    return project.stand_up()

@@ -18,7 +18,7 @@ import pytest
 
 from standins.tests.project import Project
 from tests.bench.conftest import show, table
-from tests.e2e.project import temporary
+from tests.e2e.clones import temporary
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 
@@ -62,9 +62,9 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def kubeconfig() -> Iterator[Path]:
     """The cluster that `make up` makes. An API server alone answers kubectl sooner than any that people have."""
-    with temporary(tmp_path_factory.mktemp("clone"), "bench") as clone:
+    with temporary("bench") as clone:
         clone.up()
         yield Path(clone.environment()["KUBECONFIG"])
 

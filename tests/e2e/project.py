@@ -7,64 +7,31 @@ import os
 import re
 import shutil
 import subprocess
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-
-phase_times: list[str] = []
-"""The phases' times that each `make up` of this session printed; the summary shows them."""
-
-
-def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
-    """Clone the working tree as it is, uncommitted changes included, with a cluster name of its own."""
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
-    subprocess.run([*git, "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)], check=True)
-    listed = subprocess.run(
-        [*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        source, copy = ROOT / name, target / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        if source.exists():
-            shutil.copy2(source, copy)
-        else:
-            copy.unlink(missing_ok=True)
-    project = Project(target, cluster, stack)
-    project.configure({"trainstack:cluster": {"name": cluster}})
-    subprocess.run([*git, "add", "--all"], cwd=target, check=True)
-    subprocess.run([*git, "commit", "--quiet", "--message", "as tested"], cwd=target, check=True)
-    return project
-
-
-@contextmanager
-def temporary(folder: Path, name: str) -> Iterator[Project]:
-    """A clone below `folder` whose cluster is `<name>-<random>`, taken down at the end."""
-    project = clone(folder / "trainstack", f"{name}-{uuid.uuid4().hex[:6]}")
-    try:
-        yield project
-    finally:
-        project.make("down")
 
 
 @dataclass
 class Project:
     """One clone with one stack; every command runs in its folder."""
 
+    phase_times: ClassVar[list[str]] = []
+    """The phases' times that each `make up` printed; the session's summary shows them."""
+
     root: Path
     cluster: str
     stack: str = "dev"
+    data: tuple[str, ...] = ()
+    """`DATA_DIR=…` for `make up` where a real data set is at hand."""
     _environment: dict[str, str] = field(default_factory=dict)
+    _closing: dict[str, str] = field(default_factory=dict)
+    _standing: Any = None
+    """The configuration of the last `make up`."""
 
     @property
     def stack_file(self) -> Path:
@@ -81,6 +48,12 @@ class Project:
         for section, values in sections.items():
             settings.setdefault("config", {}).setdefault(section, {}).update(values)
         self.stack_file.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    def commit(self, message: str) -> None:
+        """Commit everything that git sees."""
+        git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
+        for words in (["add", "--all"], ["commit", "--quiet", "--allow-empty", "--message", message]):
+            subprocess.run([*git, *words], cwd=self.root, check=True)
 
     def make(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         """`make <arguments>`; both outputs in `stdout`, also shown as they come (pytest -s)."""
@@ -100,25 +73,51 @@ class Project:
         """`make up`, which must succeed; returns its closing lines and keeps all output under `output`."""
         done = self.make("up", *arguments, timeout=timeout)
         assert done.returncode == 0, f"make up failed:\n{done.stdout}"
-        phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
-        phase_times.extend(re.findall(r"^ +\d+\.\d s  .*$", done.stdout, re.MULTILINE))
-        return {**closing_lines(done.stdout), "output": done.stdout}
+        self.phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
+        self.phase_times.extend(re.findall(r"^ +\d+\.\d s  .*$", done.stdout, re.MULTILINE))
+        self._standing = self._config()
+        self._closing = {**closing_lines(done.stdout), "output": done.stdout}
+        return self._closing
+
+    def stand_up(self) -> dict[str, str]:
+        """The stack as it is committed, up, with its job done; returns the closing lines of its last `make up`.
+
+        Brings it up where a test has left it otherwise, whatever that test was about.
+        """
+        locks = self.root / ".trainstack" / "state" / ".pulumi" / "locks"
+        as_committed = self.changed_files() == "" and self._standing == self._config()
+        if self._closing and as_committed and not any(locks.rglob("*.json")) and self._has_succeeded():
+            return self._closing
+        for command in (["checkout", "--quiet", "--", "."], ["clean", "--quiet", "--force", "-d", "stacks"]):
+            subprocess.run(["git", *command], cwd=self.root, check=True)
+        return self.up(*self.data)
+
+    def _config(self) -> Any:
+        return (yaml.safe_load(self.stack_file.read_text()) or {}).get("config")
+
+    def _has_succeeded(self) -> bool:
+        asked = ["kubectl", "get", "pytorchjobs", "--namespace", "kubeflow", "--no-headers"]
+        done = self.run(*asked, check=False)
+        return [line.split()[:2] for line in done.stdout.splitlines()] == [["pytorch-simple", "Succeeded"]]
 
     def environment(self) -> dict[str, str]:
         """The variables of a shell after `eval "$(make -s env)"`."""
-        if not self._environment:
-            script = f'eval "$(make -s env STACK={self.stack})" && env -0'
-            done = subprocess.run(
-                ["bash", "-c", script],
-                cwd=self.root,
-                env=clean_environment(),
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            pairs = (line.partition("=") for line in done.stdout.split("\0") if line)
-            self._environment = {name: value for name, _, value in pairs}
-        return self._environment
+        if self._environment:
+            return self._environment
+        script = f'eval "$(make -s env STACK={self.stack})" && env -0'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.root,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        pairs = (line.partition("=") for line in done.stdout.split("\0") if line)
+        found = {name: value for name, _, value in pairs}
+        if (self.root / ".trainstack" / "env.json").exists():  # else set-up has more to tell later
+            self._environment = found
+        return found
 
     def run(
         self, *command: str, check: bool = True, timeout: float = 600

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,38 +14,27 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import project as projects
 from tests.e2e.project import Project
+from tests.e2e.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.slow
 MANIFESTS = Path(__file__).parent / "published"
-TRAIN_S = 420
-SAY_S = 120
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    clone = projects.clone(tmp_path_factory.mktemp("published") / "trainstack", f"e2e-{uuid.uuid4().hex[:6]}")
-    try:
-        clone.up()
-        yield clone
-    finally:
-        clone.make("down")
-
-
-@pytest.fixture(scope="module")
-def gpus(project: Project) -> None:
+def gpus(project: Project, up: dict[str, str]) -> None:
     """Three GPUs that only the scheduler believes in: what is published asks for one a replica."""
     patch = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": "3"}]
     node = f"{project.cluster}-control-plane"
     project.run(
         "kubectl", "patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(patch)
     )
-    for _ in range(60):
-        if project.get("node", node)["status"]["allocatable"].get("nvidia.com/gpu") == "3":
-            return
-        time.sleep(1)
-    raise AssertionError("the kubelet did not take up the capacity")
+
+    def allocatable() -> bool:
+        offered = project.get("node", node)["status"]["allocatable"]
+        return bool(offered.get("nvidia.com/gpu") == "3")
+
+    wait_until("the kubelet takes up the capacity", allocatable)
 
 
 def built(project: Project, preset: str) -> str:
@@ -89,8 +76,8 @@ def applied(project: Project, folder: Path, manifest: str, preset: str) -> Itera
 @pytest.mark.usefixtures("gpus")
 def test_succeeds_by_hand(project: Project, tmp_path: Path, manifest: str, preset: str, job: str) -> None:
     with applied(project, tmp_path, manifest, preset):
-        wait = [f"pytorchjob/{job}", "--namespace", "kubeflow", f"--timeout={TRAIN_S}s"]
-        project.run("kubectl", "wait", "--for=condition=Succeeded", *wait)
+        wait = [f"pytorchjob/{job}", "--namespace", "kubeflow", f"--timeout={HANG_S:.0f}s"]
+        project.run("kubectl", "wait", "--for=condition=Succeeded", *wait, timeout=2 * HANG_S)
         log = project.run("kubectl", "logs", f"{job}-master-0", "--namespace", "kubeflow").stdout
         assert re.search(r"^accuracy=0\.\d+$", log, re.MULTILINE), log
         assert re.search(r"^loss=\d+\.\d+$", log, re.MULTILINE), log
@@ -108,14 +95,16 @@ def test_the_nccl_one_schedules_and_says_that_cuda_is_missing(project: Project, 
 
 
 def said(project: Project, pod: str, word: str) -> str:
-    """The log of `pod` once `word` is in it; its last one after SAY_S seconds."""
-    log = ""
-    deadline = time.monotonic() + SAY_S
-    while word not in log and time.monotonic() < deadline:
-        time.sleep(1)
+    """The log of `pod` once `word` is in it."""
+    logs: list[str] = []
+
+    def has_said() -> bool:
         asked = project.run("kubectl", "logs", pod, "--namespace", "kubeflow", check=False)
-        log = asked.stdout + asked.stderr
-    return log
+        logs.append(asked.stdout + asked.stderr)
+        return word in logs[-1]
+
+    wait_until(f"pod {pod} says {word!r}", has_said)
+    return logs[-1]
 
 
 def scheduled(pod: dict[str, Any]) -> str:

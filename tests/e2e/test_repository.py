@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -17,6 +16,7 @@ import pytest
 
 from infra.image.providers import RepositoryImageProvider
 from infra.image.push import CredentialsError
+from tests.e2e.waiting import wait_until
 
 IMAGE = os.environ.get("TRAINSTACK_REGISTRY_IMAGE", "registry:3")
 # bcrypt of "secret": the registry takes no other hash.
@@ -27,17 +27,15 @@ def docker(*command: str) -> str:
     return subprocess.run(["docker", *command], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def wait_until_it_answers(address: str) -> None:
+def answers(address: str) -> bool:
     """Docker forwards the port before the registry listens on it."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            urllib.request.urlopen(f"http://{address}/v2/", timeout=5)
-        except urllib.error.HTTPError:
-            return  # it asks for a password
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError(f"the registry at {address} does not answer")
+    try:
+        urllib.request.urlopen(f"http://{address}/v2/", timeout=30)
+    except urllib.error.HTTPError:
+        return True  # it asks for a password
+    except OSError:
+        return False
+    raise AssertionError(f"the registry at {address} asks for no password")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             IMAGE,
         )
         address = docker("port", name, "5000/tcp").split()[0]
-        wait_until_it_answers(address)
+        wait_until(f"the registry at {address} answers", lambda: answers(address))
         yield address
     finally:
         docker("rm", "--force", "--volumes", name)

@@ -6,8 +6,6 @@ Replicas on several nodes, a cluster that is there, GPUs that are made up, manif
 from __future__ import annotations
 
 import json
-import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e import project as projects
+from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.e2e.waiting import HANG_S, wait_until
+from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow
 OPERATOR = "training-operator"
@@ -24,13 +24,10 @@ GPU_PATCH = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": 
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    clone = projects.clone(tmp_path_factory.mktemp("stacks") / "trainstack", f"e2e-{uuid.uuid4().hex[:6]}")
-    clone.configure({"trainstack:cluster": {"workers": 2}})
-    try:
+def project(engine: Engine) -> Iterator[Project]:
+    with clones.temporary("e2e") as clone:
+        clone.configure({"trainstack:cluster": {"workers": 2}})
         yield clone
-    finally:
-        clone.make("down")
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +106,12 @@ def made_up_gpus(project: Project, up: dict[str, str]) -> None:
     for node in nodes:
         patch = ["--subresource=status", "--type=json", "--patch", json.dumps(GPU_PATCH)]
         project.run("kubectl", "patch", "node", node, *patch)
-    for _ in range(60):
-        offered = [project.get("node", node)["status"]["allocatable"].get("nvidia.com/gpu") for node in nodes]
-        if offered == ["1", "1"]:
-            return
-        time.sleep(1)
-    raise AssertionError(f"the kubelet did not take up the capacity: {offered}")
+
+    def allocatable() -> bool:
+        found = [project.get("node", node)["status"]["allocatable"] for node in nodes]
+        return all(each.get("nvidia.com/gpu") == "1" for each in found)
+
+    wait_until("the kubelets take up the capacity", allocatable)
 
 
 @pytest.mark.usefixtures("made_up_gpus")
@@ -162,8 +159,8 @@ def test_rendered_manifests_run_without_pulumi(project: Project, image: str) -> 
             "pytorchjob/applied",
             "--namespace",
             "kubeflow",
-            "--timeout=240s",
+            f"--timeout={HANG_S:.0f}s",
         ]
-        project.run("kubectl", "wait", *wait)
+        project.run("kubectl", "wait", *wait, timeout=2 * HANG_S)
     finally:
         project.run("kubectl", "delete", "--ignore-not-found", "--filename", folder)

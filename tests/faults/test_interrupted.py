@@ -1,89 +1,109 @@
-"""kill -9 at any moment of `make up`, then `make up` again: it finishes, and nothing has to be repaired by hand."""
+"""Interrupted at any moment, `make up` finishes when it is called again: nothing has to be repaired by hand."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import project as projects
+from tests.e2e import processes
 from tests.e2e.project import Project, clean_environment
+from tests.e2e.waiting import HANG_S, wait_until
+
+JOB = "pytorch-simple"
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    with projects.temporary(tmp_path_factory.mktemp("killed"), "kill") as clone:
-        yield clone
+def set_up(project: Project) -> bool:
+    """It works in the folder."""
+    lock = project.root / ".trainstack" / "lock"
+    return lock.exists() and bool(lock.read_text())
 
 
-def start(project: Project) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["make", "up", f"STACK={project.stack}"],
-        cwd=project.root,
-        env=clean_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def node(project: Project) -> bool:
+    """kind has made the node's container, and Kubernetes is not up in it."""
+    running = ("docker", "ps", "--quiet", "--filter", f"name=^{project.cluster}-control-plane$")
+    return set_up(project) and bool(project.run(*running).stdout)
 
 
-def descendants(root: int) -> list[int]:
-    """Process ids of `root` and everything it has started, the newest first; dockerd is its own session and stays."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+def there(project: Project, kind: str, name: str) -> bool:
+    kubeconfig = Path(project.environment()["KUBECONFIG"])
+    words = ("kubectl", "get", kind, name, "--namespace", "kubeflow", "--ignore-not-found", "--output=name")
+    return kubeconfig.exists() and bool(project.run(*words, check=False).stdout)
+
+
+def operator(project: Project) -> bool:
+    """The operator is not ready yet."""
+    return there(project, "deployment", "training-operator")
+
+
+def job(project: Project) -> bool:
+    """The job has not run yet."""
+    return there(project, "pytorchjob", JOB)
+
+
+Moment = Callable[[Project], bool]
+MOMENTS: list[Moment] = [set_up, node, operator, job]
+
+
+def interrupt(project: Project, moment: Moment, end: Callable[[subprocess.Popen[bytes]], object]) -> None:
+    """Start `make up`, and `end` it once `moment` has come. An AssertionError where it has ended by itself before."""
+    log = project.root / ".trainstack" / "interrupted.log"
+    log.parent.mkdir(exist_ok=True)
+    (project.root / ".trainstack" / "lock").unlink(missing_ok=True)
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            ["make", "up", f"STACK={project.stack}", *project.data],
+            cwd=project.root,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+        def has_come() -> bool:
+            assert running.poll() is None, f"ended before {moment.__name__}:\n{log.read_text()}"
+            return moment(project)
+
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, waiting = [], [root]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += parents.get(found[-1], [])
-    return found[::-1]
+            wait_until(moment.__name__, has_come)
+            end(running)
+        finally:
+            processes.kill(running)
 
 
-def kill_after(project: Project, seconds: float) -> bool:
-    """Start `make up` and kill all its processes after `seconds`; False when it had ended by itself before."""
-    running = start(project)
-    time.sleep(seconds)
-    alive = running.poll() is None
-    for process in descendants(running.pid) if alive else []:
-        try:
-            os.kill(process, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    running.wait()
-    return alive
+def ctrl_c(running: subprocess.Popen[bytes]) -> None:
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.wait(HANG_S) != 0
 
 
-# Seconds after the start: set-up, kind, the operator, the job.
-MOMENTS = [14.0, *(pytest.param(seconds, marks=pytest.mark.slow) for seconds in (3.0, 7.0, 22.0, 35.0, 50.0))]
+# One after the other on what the one before has left, as on a bad day; `up` is the run that finishes.
+@pytest.mark.parametrize(
+    ("moment", "end"),
+    [(node, processes.kill), (operator, ctrl_c), (job, processes.kill)],
+    ids=["kill-9 while the node starts", "Ctrl-C while the operator starts", "kill-9 while the job starts"],
+)
+def test_make_up_is_interrupted(project: Project, moment: Moment, end: Callable[..., object]) -> None:
+    interrupt(project, moment, end)
+    wait_until("nothing of it runs any more", lambda: not processes.working_in(project.root))
 
 
-@pytest.mark.parametrize("seconds", MOMENTS)
-def test_make_up_finishes_what_a_killed_run_left(project: Project, seconds: float) -> None:
-    assert kill_after(project, seconds), f"`make up` was done within {seconds} s: choose an earlier moment"
-
-    finished = project.up()
-
+def test_make_up_finishes_what_interrupted_runs_left(project: Project) -> None:
+    finished = project.up(*project.data)
     assert float(finished["accuracy"]) >= 0.95
     project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
-    project.make("down")
 
 
-def test_ctrl_c_ends_at_once_and_up_again_finishes(project: Project) -> None:
-    running = start(project)
-    time.sleep(12)
-    os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(timeout=60) != 0
-
-    finished = project.up()
-
-    assert float(finished["accuracy"]) >= 0.95
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
+@pytest.mark.parametrize("end", [processes.kill, ctrl_c], ids=lambda end: end.__name__)
+def test_make_up_finishes_what_one_interrupted_run_left(
+    project: Project, moment: Moment, end: Callable[..., object]
+) -> None:
+    assert project.make("down").returncode == 0
+    interrupt(project, moment, end)
+    test_make_up_finishes_what_interrupted_runs_left(project)

@@ -8,14 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import project as projects
 from tests.e2e.project import Project
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    with projects.temporary(tmp_path_factory.mktemp("refused"), "no") as clone:
-        yield clone
 
 
 @pytest.fixture

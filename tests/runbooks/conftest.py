@@ -1,4 +1,4 @@
-"""One cluster for the runbooks, one more for a small disk; results go into docs/runbooks/rehearsed.md when asked."""
+"""A cluster for a small disk; results go into docs/runbooks/rehearsed.md when asked."""
 
 from __future__ import annotations
 
@@ -8,25 +8,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import project as projects
+from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.runbooks import recording, transcript
 from tests.runbooks.rehearsal import Result
+from toolchain.machine.engine import Engine
 
 DISK_MIB = 48
 
 
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A clone whose stack `dev` is not up yet."""
-    with projects.temporary(tmp_path_factory.mktemp("runbooks"), "run") as clone:
-        yield clone
-
-
 @pytest.fixture
-def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+def small_disk(engine: Engine) -> Iterator[Project]:
     """A clone whose models lie on a disk of DISK_MIB."""
-    with projects.temporary(tmp_path_factory.mktemp("disk"), "disk") as clone:
+    with clones.temporary("disk") as clone:
         clone.models.mkdir(parents=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "runbooks", str(clone.models)]
         subprocess.run(mount, check=True)

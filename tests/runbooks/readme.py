@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 from tests.e2e.project import Project
+from tests.e2e.waiting import HANG_S
 from tests.runbooks.shell import Shell
 from tests.runbooks.transcript import Command, parse
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 HEADING = "A first change"
-COMMAND_S = 120
 
 
 def first_change() -> list[Command]:
@@ -23,22 +23,22 @@ def first_change() -> list[Command]:
 
 
 def replay(project: Project) -> None:
-    """Type the commands in the shell of `make env`; goes back to the branch it came from, which keeps the rest."""
+    """Type the commands in the shell of `make env`; leaves branch and files as they were last committed."""
     for name, value in (("user.name", "test"), ("user.email", "test@localhost")):
         git(project, "config", name, value)
-    git(project, "add", "--all")
-    git(project, "commit", "--quiet", "--allow-empty", "--message", "before the change")
+    project.commit("before the change")
     before = git(project, "branch", "--show-current").strip()
     shell = Shell(project.root, project.environment())
     try:
         for command in first_change():
-            status, said = shell.run(command.text, COMMAND_S)
+            status, said = shell.run(command.text, HANG_S)
             assert command.accepts(status, said), f"README.md: $ {command.text} [{status}]\n{said}"
         assert project.changed_files() == "", "the branch holds the whole change"
         assert "+      epochs: 2\n" in git(project, "diff", before, "--", "stacks/Pulumi.dev.yaml")
     finally:
         shell.close()
         git(project, "switch", "--quiet", "--force", before)
+        git(project, "reset", "--quiet", "--hard", "HEAD~1")
 
 
 def git(project: Project, *arguments: str) -> str:

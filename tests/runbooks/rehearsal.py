@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tests.e2e.project import Project, clean_environment
+from tests.e2e.waiting import HANG_S
 from tests.runbooks import situations
 from tests.runbooks.shell import Shell
 from tests.runbooks.situations import Scene
 from tests.runbooks.transcript import Block, Command, Runbook, trimmed
 
-COMMAND_S = 1200.0
 # A cluster's name, alone or as kind names its containers; the stacks' volumes begin with the same words.
 _DEFAULT_NAME = re.compile(r"\btrainstack-(dev|next)\b(?!-models|-data)")
 ENVIRONMENT = 'eval "$(make -s env STACK=dev)"'
@@ -35,7 +35,7 @@ def rehearse(runbook: Runbook, project: Project, sets_up: bool = False) -> Resul
         shell = Shell(project.root, clean_environment())
         cleanup.callback(shell.close)
         if not sets_up:
-            status, said = shell.run(ENVIRONMENT, COMMAND_S)
+            status, said = shell.run(ENVIRONMENT, HANG_S)
             assert status == 0, said
         scene = Scene(project, cleanup)
         for block in runbook.carried:
@@ -58,7 +58,7 @@ def _here(command: Command, cluster: str) -> Command:
 
 
 def _check(runbook: Runbook, block: Block, command: Command, shell: Shell) -> None:
-    status, said = shell.run(command.text, COMMAND_S)
+    status, said = shell.run(command.text, HANG_S)
     assert command.accepts(status, said), "\n".join(
         [
             f"docs/runbooks/{runbook.name}.md:{command.line}, section {block.section}:",

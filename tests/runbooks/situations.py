@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from tests.e2e.processes import kill
 from tests.e2e.project import Project, clean_environment
-from tests.faults.test_interrupted import descendants
+from tests.e2e.waiting import wait_until
 
 JOB = "pytorch-simple"
 TRAINING = {"dataset": "auto", "epochs": 1}
@@ -26,13 +27,6 @@ class Scene:
 
     project: Project
     cleanup: ExitStack
-
-
-def wait_until(what: str, holds: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.3)
 
 
 def start_up(scene: Scene) -> subprocess.Popen[bytes]:
@@ -51,14 +45,6 @@ def start_up(scene: Scene) -> subprocess.Popen[bytes]:
     )
     scene.cleanup.callback(kill, started)
     return started
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """kill -9 of a process and all that it has started."""
-    for each in descendants(process.pid) if process.poll() is None else []:
-        with suppress(ProcessLookupError):
-            os.kill(each, signal.SIGKILL)
-    process.wait()
 
 
 def running(scene: Scene) -> subprocess.Popen[bytes]:
@@ -147,7 +133,7 @@ def disk_full(scene: Scene) -> None:
 
 def older_operator(scene: Scene) -> None:
     """The operator's version before this one is pinned, committed and up."""
-    folder = scene.project.root / "toolchain" / "tools" / "training-operator"
+    folder = scene.project.root / "toolchain" / "tools" / "go" / "training-operator"
     overlay = scene.project.root / "infra" / "training_operator" / "overlay.py"
     with committed(scene):
         overlay.write_text(overlay.read_text().replace('VERSION = "v1.9.3"', 'VERSION = "v1.9.2"'))
@@ -157,7 +143,7 @@ def older_operator(scene: Scene) -> None:
 
 def older_kubernetes(scene: Scene) -> None:
     """The Kubernetes before this one is pinned, committed and up."""
-    folder = scene.project.root / "toolchain" / "tools" / "kubernetes"
+    folder = scene.project.root / "toolchain" / "tools" / "go" / "kubernetes"
     with committed(scene):
         pins = folder / "go.mod"
         pins.write_text(re.sub(r"v([01])\.34\.4\b", r"v\1.34.3", pins.read_text()))

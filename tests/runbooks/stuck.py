@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from tests.runbooks.situations import GIVEN, JOB, Scene, wait_until
+from tests.e2e.waiting import wait_until
+from tests.runbooks.situations import GIVEN, JOB, Scene
 
 NAME = "stuck"
 WORKING = ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]

@@ -6,8 +6,6 @@ a failure has left otherwise is repaired first.
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from tests.e2e.project import Project
@@ -16,7 +14,7 @@ from tests.runbooks.rehearsal import Result, rehearse
 
 assert stuck  # it adds its situations
 
-# In `make test`: what needs neither another cluster nor another build, within 8 minutes.
+# In `make test`: what needs neither another cluster nor another build.
 QUICK = ["change-the-training", "select-pods", "stuck-job", "models", "rotate-passphrase"]
 # The last ones end with the stack down, or are long.
 SLOW = [
@@ -39,12 +37,13 @@ Results = dict[str, Result | None]
 
 @pytest.mark.slow
 def test_first_deployment_does_what_it_says(project: Project, results: Results) -> None:
+    assert project.make("down").returncode == 0
     rehearsed(FIRST, project, results)
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_does_what_it_says(project: Project, results: Results, name: str) -> None:
-    stand_up(project)
+    project.stand_up()
     rehearsed(name, project, results)
 
 
@@ -61,21 +60,3 @@ def test_every_runbook_is_rehearsed() -> None:
 def rehearsed(name: str, project: Project, results: Results) -> None:
     results[name] = None
     results[name] = rehearse(transcript.load(name), project, sets_up=name == FIRST)
-
-
-def stand_up(project: Project) -> None:
-    """The stack as it is committed, up, with its job done."""
-    locks = project.root / ".trainstack" / "state" / ".pulumi" / "locks"
-    if project.changed_files() == "" and not any(locks.rglob("*.json")) and _has_succeeded(project):
-        return
-    for command in (["checkout", "--quiet", "--", "."], ["clean", "--quiet", "--force", "-d", "stacks"]):
-        subprocess.run(["git", *command], cwd=project.root, check=True)
-    project.up()
-
-
-def _has_succeeded(project: Project) -> bool:
-    if not (project.root / ".trainstack" / "env.json").exists():
-        return False
-    asked = ["kubectl", "get", "pytorchjobs", "--namespace", "kubeflow", "--no-headers"]
-    done = project.run(*asked, check=False)
-    return [line.split()[:2] for line in done.stdout.splitlines()] == [["pytorch-simple", "Succeeded"]]

@@ -1,0 +1,135 @@
+"""Clones of this project for tests: made, taken down, and removed with their clusters when a session was interrupted.
+
+Each clone lies in a folder of its own below `HOME`, beside a file `owner` that the session which made it keeps locked.
+The kernel gives the lock back when that process ends, however it ends: a clone whose lock is free is a leftover.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tests.e2e import processes
+from tests.e2e.project import ROOT, Project
+from toolchain.machine import engine as engines
+from toolchain.machine.engine import Engine
+
+HOME = Path(tempfile.gettempdir()) / f"trainstack-tests-{os.getuid()}"
+PROJECT_LABEL = "trainstack.project"
+KIND_LABEL = "io.x-k8s.kind.cluster"
+_GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
+
+
+@contextmanager
+def owned(name: str) -> Iterator[Path]:
+    """A folder of this session, `<name>-<random>`; at the end it goes, with all containers that belong to it."""
+    folder = HOME / f"{name}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
+    with (folder / "owner").open("w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            _remove(engines.ensure(), folder)
+
+
+@contextmanager
+def temporary(name: str) -> Iterator[Project]:
+    """A clone whose cluster is `<name>-<random>`, taken down and removed at the end."""
+    with owned(name) as folder:
+        project = clone(folder / "trainstack", cluster=folder.name)
+        try:
+            yield project
+        finally:
+            project.make("down")
+
+
+def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
+    """Clone the working tree as it is, uncommitted changes included, with a cluster name of its own."""
+    subprocess.run([*_GIT, "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)], check=True)
+    listed = subprocess.run(
+        [*_GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        source, copy = ROOT / name, target / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.exists():
+            shutil.copy2(source, copy)
+        else:
+            copy.unlink(missing_ok=True)
+    project = Project(target, cluster, stack)
+    project.configure({"trainstack:cluster": {"name": cluster}})
+    project.commit("as tested")
+    return project
+
+
+def sweep(engine: Engine) -> list[str]:
+    """Remove the clones that interrupted sessions left, with their containers; returns the clusters' names."""
+    removed = []
+    for file in sorted(HOME.glob("*/owner")):
+        with file.open("r+") as owner:
+            if _locks(owner):
+                _remove(engine, file.parent)
+                removed.append(file.parent.name)
+    return removed
+
+
+def _locks(owner: IO[str]) -> bool:
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove(engine: Engine, folder: Path) -> None:
+    for process in processes.working_in(folder):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    if containers := _containers(engine, folder):
+        engine.output("rm", "--force", "--volumes", *containers)
+    for line in Path("/proc/mounts").read_text().splitlines():
+        place = line.split()[1].replace("\\040", " ")
+        if Path(place).is_relative_to(folder):
+            subprocess.run(["umount", "--lazy", place], check=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _containers(engine: Engine, folder: Path) -> list[str]:
+    """The nodes that mount a marker of a clone below `folder`, and the registries labelled with such a clone."""
+    listed: set[str] = set()
+    for label in (KIND_LABEL, PROJECT_LABEL):
+        listed |= set(engine.output("ps", "--all", "--quiet", "--filter", f"label={label}").split())
+    described = json.loads(engine.output("inspect", *sorted(listed))) if listed else []
+    return [each["Id"] for each in described if _is_below(each, folder)]
+
+
+def _is_below(container: dict[str, Any], folder: Path) -> bool:
+    places = [mount.get("Source", "") for mount in container.get("Mounts") or []]
+    places.append((container["Config"].get("Labels") or {}).get(PROJECT_LABEL, ""))
+    return any(Path(place).is_relative_to(folder) for place in places if place)
+
+
+def main() -> None:
+    """Remove what an interrupted session has left; for the one that has interrupted it."""
+    if engine := engines.find():
+        for name in sweep(engine):
+            print(f"removed {name}, which interrupted tests had left")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Which tests share what, and in which order: everything else may run beside them, in any order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+
+# One process of pytest runs a group, one test after the other: those of `cluster` share a clone with its cluster,
+# those of `image` the trainer image and the cores that its trainings take.
+GROUPS = {
+    "faults": "cluster",
+    "e2e": "cluster",
+    "runbooks": "cluster",
+    "trainer": "image",
+    "e2e/test_repository.py": "image",
+    "faults/test_bad_input.py": "",
+}
+
+FIRST = [
+    "faults/test_refusals.py",  # nothing is up yet
+    "faults/test_interrupted.py",  # brings the stack up
+    "e2e/test_main_job.py",  # real data, where there are any
+    "e2e/test_digits.py",  # takes them away
+]
+LAST = [
+    "runbooks/test_runbooks.py",
+    "e2e/test_repair.py",  # deletes the cluster
+    "e2e/test_down.py",
+]
+
+
+def group(path: Path) -> str:
+    """The group of the tests in the file `path`; empty where they are in none."""
+    name = _name(path)
+    return GROUPS.get(name, GROUPS.get(name.partition("/")[0], ""))
+
+
+def place(path: Path) -> int:
+    """Key to sort by: tests outside groups first, as they are quick; within `cluster` as the stack's life goes."""
+    name = _name(path)
+    if group(path) != "cluster":
+        return -1 if group(path) else -2
+    if name in FIRST:
+        return FIRST.index(name)
+    return len(FIRST) + (1 + LAST.index(name) if name in LAST else 0)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix() if path.is_relative_to(TESTS) else ""
