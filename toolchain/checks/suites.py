@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import setup
+from toolchain.checks import journal, pytest_run
+from toolchain.machine import engine
 from toolchain.operating import environment
-from toolchain.paths import ROOT, VENV
 from toolchain.steps import phase_times
 from toolchain.tools import build, go_modules, venv
+
+SHOWN = ("-v", "--durations=25", "--durations-min=5")
+CORES = len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One call of pytest: which tests, by marker, and whether they need more than the virtual environment."""
+    """One call of pytest.
+
+    Parameters:
+        folders: where the tests are.
+        marks: which of them, by marker.
+        needs_machine: whether they need more than the virtual environment.
+        processes: how many of them run at once.
+    """
 
     folders: Sequence[str]
     marks: str
     needs_machine: bool = True
+    processes: int = CORES + 1  # one of them waits for a cluster most of the time
 
 
-UNIT = Stage(["tests/unit"], "not slow", needs_machine=False)
-# From the quick to the slow, so that a mistake shows early. The first waits for a real pulumi.
+# From the quick to the slow, so that a mistake shows early.
+UNIT = Stage(["tests/unit"], "not slow and not apiserver", needs_machine=False, processes=CORES)
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/preview",
@@ -40,8 +51,10 @@ SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
     "full": [UNIT, Stage(MACHINE, "not bench and not gpu")],
-    "bench": [Stage(["tests/bench"], "bench")],
+    "bench": [Stage(["tests/bench"], "bench", processes=0)],
 }
+TAKEN_UP = {"full"}
+"""Suites that, once interrupted, go on after the tests that have passed."""
 
 
 def api_server() -> list[Path]:
@@ -51,17 +64,34 @@ def api_server() -> list[Path]:
 
 def test(name: str, extra: Sequence[str]) -> int:
     """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails."""
-    for stage in SUITES[name]:
+    passed = journal.file(name) if name in TAKEN_UP else None
+    try:
+        status = _stages(SUITES[name], passed, extra)
+    finally:
         with setup.alone():
-            if stage.needs_machine:
-                variables = environment.complete(setup.prepare(), "dev")
-                variables["PATH"] = os.pathsep.join([variables["PATH"], *map(str, api_server())])
-            else:
-                venv.ensure()
-                variables = {"PATH": environment.path()}
+            engine.stop()
+    if passed and status == 0:
+        passed.unlink(missing_ok=True)
+    return status
+
+
+def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) -> int:
+    for stage in stages:
+        with setup.alone():
+            variables = _prepare(stage)
         for phase, seconds in phase_times():
             print(f"{seconds:7.1f} s  {phase}", flush=True)
-        pytest = [str(VENV / "bin" / "python"), "-m", "pytest", *stage.folders, "-m", stage.marks, *extra]
-        if status := subprocess.run(pytest, cwd=ROOT, env=environment.full(variables)).returncode:
+        plugins = ["-p", "tests.skips", *(["-p", "tests.journal", f"--passed={passed}"] if passed else [])]
+        spread = ["--numprocesses", str(stage.processes), "--dist", "loadgroup"] if stage.processes else []
+        chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
+        if status := pytest_run.run(chosen, environment.full(variables)):
             return status
     return 0
+
+
+def _prepare(stage: Stage) -> dict[str, str]:
+    if not stage.needs_machine:
+        venv.ensure()
+        return {"PATH": environment.path()}
+    variables = environment.complete(setup.prepare(), "dev")
+    return {**variables, "PATH": os.pathsep.join([variables["PATH"], *map(str, api_server())])}
