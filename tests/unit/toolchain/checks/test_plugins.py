@@ -1,0 +1,91 @@
+"""The plugins of `make test`: skips that are not listed, failures shown early, an interrupted run taken up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import skips
+from toolchain.paths import ROOT
+
+MIXED = """
+import pytest
+def test_good(): pass
+def test_bad(): assert False, "this is wrong"
+@pytest.mark.skip(reason="no scales here")
+def test_skipped(): pass
+@pytest.mark.xfail
+def test_expected(): assert False
+def test_last(): pass
+"""
+
+
+def run(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(tests)
+    own = ["-p", "no:cacheprovider", f"--rootdir={folder}", "-c", "/dev/null", str(folder / "test_it.py")]
+    command = [sys.executable, "-m", "pytest", "-v", *own, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_a_skip_that_is_not_listed_fails_the_run(tmp_path: Path, spread: tuple[str, ...]) -> None:
+    done = run(tmp_path, MIXED, "-p", "tests.skips", "-k", "not bad", *spread)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "skips that fail the run" in done.stdout
+    assert "test_skipped: Skipped: no scales here" in done.stdout
+
+
+def test_without_it_the_run_passes(tmp_path: Path) -> None:
+    done = run(tmp_path, MIXED, "-p", "tests.skips", "-k", "not bad and not skipped")
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+
+
+def test_a_listed_skip_is_told_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skips, "ALLOWED", {"tests/test_scales.py::test_weight": "nobody needs it"})
+    found = skips.Skips()
+    for name in ("test_weight[kg]", "test_other"):
+        told = ("test_scales.py", 1, "Skipped: no scales")
+        where = ("tests/test_scales.py", 1, name)
+        report = pytest.TestReport(f"tests/test_scales.py::{name}", where, {}, "skipped", told, "call")
+        found.pytest_runtest_logreport(report)
+    assert [line.split(": ")[-1] for line in found.listed] == ["nobody needs it"]
+    assert [line.split(": ")[0] for line in found.unlisted] == ["tests/test_scales.py::test_other"]
+
+
+def test_every_listed_skip_names_a_test_and_a_reason() -> None:
+    for test, reason in skips.ALLOWED.items():
+        file, _, name = test.partition("::")
+        assert f"def {name}" in (ROOT / file).read_text()
+        assert reason
+
+
+def test_a_failure_is_shown_when_it_happens(tmp_path: Path) -> None:
+    done = run(tmp_path, MIXED, "-p", "tests.skips")
+    assert done.stdout.index("this is wrong") < done.stdout.index("test_last PASSED")
+
+
+STOPPED = """
+from pathlib import Path
+def test_first(): Path("{seen}/first").open("a").write("x")
+def test_second():
+    with Path("{seen}/second").open("a") as file: file.write("x")
+    if Path("{seen}/second").read_text() == "x": raise KeyboardInterrupt
+def test_bad(): assert Path("{seen}/good").exists()
+"""
+
+
+def test_a_run_is_taken_up_after_the_tests_that_have_passed(tmp_path: Path) -> None:
+    journal = ("-p", "tests.journal", f"--passed={tmp_path / 'passed'}")
+    tests = STOPPED.format(seen=tmp_path)
+    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.INTERRUPTED
+    again = run(tmp_path, tests, *journal)
+    assert again.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 tests have passed in the interrupted run" in again.stdout
+    (tmp_path / "good").touch()
+    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.OK, "what failed is run again"
+    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.OK, "nothing is left to run"
+    assert (tmp_path / "first").read_text() == "x"
+    assert (tmp_path / "second").read_text() == "xx"

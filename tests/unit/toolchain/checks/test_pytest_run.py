@@ -1,0 +1,84 @@
+"""An interrupted suite takes down what it has started, and a journal belongs to the files that were tested."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from toolchain.checks import journal, pytest_run, suites
+from toolchain.paths import ROOT
+
+SLOW = """
+import time, pytest
+from pathlib import Path
+
+@pytest.fixture(scope="session")
+def cluster():
+    yield
+    time.sleep(0.5)
+    Path("{folder}/down").touch()
+
+def test_slow(cluster):
+    Path("{folder}/up").touch()
+    time.sleep(600)
+"""
+RUN = """
+import os, signal, sys
+from toolchain.checks import pytest_run
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+try:
+    pytest_run.run(["-q", "-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], os.environ)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name
+)
+def test_what_an_interrupted_run_has_started_is_taken_down(tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "test_slow.py"
+    file.write_text(SLOW.format(folder=tmp_path))
+    running = subprocess.Popen([sys.executable, "-c", RUN, str(file)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    _wait_for(tmp_path / "up", running)
+    running.send_signal(number)
+    assert running.wait(300) == (-number if number == signal.SIGKILL else 130)
+    _wait_for(tmp_path / "down")
+
+
+def _wait_for(file: Path, running: subprocess.Popen[bytes] | None = None) -> None:
+    deadline = time.monotonic() + 300
+    while not file.exists():
+        assert running is None or running.poll() is None
+        assert time.monotonic() < deadline, f"there is no {file.name}"
+        time.sleep(0.05)
+
+
+def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "ROOT", tmp_path)
+    monkeypatch.setattr(journal, "FOLDER", tmp_path / ".local" / "passed")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    (tmp_path / ".gitignore").write_text(".local\n")
+    (tmp_path / "program.py").write_text("1")
+    first = journal.file("full")
+    first.write_text("a\n")
+    assert journal.file("full") == first
+    (tmp_path / "program.py").write_text("2")
+    assert journal.file("full") != first
+    assert not first.exists()
+
+
+def test_every_stage_runs_folders_that_there_are() -> None:
+    for stages in suites.SUITES.values():
+        for stage in stages:
+            for folder in stage.folders:
+                assert (ROOT / folder).exists(), folder
+
+
+def test_pytest_is_that_of_the_clone() -> None:
+    assert pytest_run.PYTHON.is_relative_to(ROOT)
