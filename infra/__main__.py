@@ -19,7 +19,7 @@ def main() -> None:
         stack = program.stack_config()
         planned = plan(stack, selection.examine(stack))
         rendering.preview(stack, planned)
-        datasets = dataset.of_jobs(stack)
+        datasets = program.datasets(stack)
     except (ConfigError, dataset.DataError) as error:
         program.refuse(error)
 

@@ -6,12 +6,14 @@ from typing import NoReturn
 
 import pulumi
 
-from infra import paths
+from infra import dataset, paths
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, sections
+from infra.config.training import Dataset
+from infra.review import rendering
 from infra.run.component import JobRun
 
 
@@ -36,6 +38,21 @@ def refuse_ttl(stack: Stack) -> None:
             key = f"{PREFIX}{job_key(stack, job.name)}.runPolicy.ttlSecondsAfterFinished"
             fix = "remove it; `make review` renders it for jobs that Pulumi does not apply"
             raise ConfigError(paragraph(stack.file, key, seconds, "nothing under Pulumi", fix))
+
+
+def datasets(stack: Stack) -> dict[str, Dataset | None]:
+    """Job's name -> what it trains on from this machine; says where that is not what a review shows.
+
+    Raises dataset.DataError.
+    """
+    chosen, reviewed = dataset.of_jobs(stack), rendering.rendered_datasets(stack)
+    for name, found in chosen.items():
+        if found is not reviewed[name]:
+            pulumi.log.info(
+                f"{name}: dataset auto is {found} on this machine, by the files in {paths.DATA}; "
+                f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
+            )
+    return chosen
 
 
 def refuse(error: Exception) -> NoReturn:

@@ -130,7 +130,9 @@ def now(
 def test_no_resource_of_an_old_state_has_another_name_now(now: tuple[str, Registered]) -> None:
     """Another type, name or parent would delete it and make it anew."""
     state, registered = now
-    assert sorted(set(STATES[state]["urns"]) - set(registered.names)) == []
+    # The stack itself is Pulumi's to make; it is registered once in a process, so another test may have done it.
+    made = {urn for urn in STATES[state]["urns"] if not urn.startswith("pulumi:pulumi:Stack::")}
+    assert sorted(made - set(registered.names)) == []
 
 
 def test_an_update_replaces_nothing_that_the_old_release_made(now: tuple[str, Registered]) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, paths
+from infra import dataset, paths, program
+from infra.config.training import Dataset
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY
+from tests.unit.infra.samples import JOB, OVERLAY, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
@@ -181,3 +182,18 @@ def test_the_models_path_follows_the_jobs_file(
         for name, file in paths_of.items()
     }
     assert seen == wanted
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found", "said"),
+    [("auto", Dataset.DIGITS, True), ("auto", Dataset.MNIST, False), ("digits", Dataset.DIGITS, False)],
+)
+def test_a_data_set_that_no_review_has_shown_is_said(
+    monkeypatch: pytest.MonkeyPatch, chosen: str, found: Dataset, said: bool
+) -> None:
+    messages: list[str] = []
+    monkeypatch.setattr(dataset, "resolve", lambda *_: found)
+    monkeypatch.setattr(pulumi.log, "info", messages.append)
+    job = {**JOB, "training": {"dataset": chosen}}
+    assert program.datasets(stack(job=job)) == {"pytorch-simple": found}
+    assert [("auto is digits" in each, "shows mnist" in each) for each in messages] == [(True, True)] * said
