@@ -21,6 +21,7 @@ FIRST = [
     "faults/test_refusals.py",  # nothing is up yet
     "faults/test_interrupted.py",  # brings the stack up
     "e2e/test_main_job.py",  # real data, where there are any
+    "e2e/test_rendering.py",  # the same, as it stands
     "e2e/test_digits.py",  # takes them away
 ]
 LAST = [
