@@ -15,6 +15,7 @@ from infra.training_operator.plan import plan
 
 
 def main() -> None:
+    """Register everything in the order of dependence."""
     try:
         stack = program.stack_config()
         planned = plan(stack, selection.examine(stack))

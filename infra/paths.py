@@ -10,6 +10,7 @@ DATA = ROOT / "data"
 
 
 def kubeconfig(cluster: str) -> Path:
+    """The file that reaches the cluster of this name, which a stack of this clone has made."""
     return STATE / "kubeconfig" / f"{cluster}.yaml"
 
 
@@ -19,4 +20,5 @@ def marker(cluster: str) -> Path:
 
 
 def models(stack: str) -> Path:
+    """The folder for the models of a stack."""
     return ROOT / "models" / stack

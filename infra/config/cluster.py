@@ -11,6 +11,8 @@ from infra.config.section import Natural, Section, Whole, refusal, setting
 
 
 class ClusterKind(StrEnum):
+    """Who makes the cluster: the stack with kind, the stack with MicroK8s, or somebody else."""
+
     KIND = "kind"
     MICROK8S = "microk8s"
     EXISTING = "existing"
@@ -25,6 +27,8 @@ class PodSecurity(StrEnum):
 
 
 class Addon(StrEnum):
+    """Add-ons of MicroK8s that a stack may ask for."""
+
     DNS = "dns"
     HOSTPATH_STORAGE = "hostpath-storage"
     GPU = "gpu"
@@ -43,6 +47,8 @@ ONLY_FOR: dict[str, ClusterKind] = {
 
 
 class ClusterConfig(Section):
+    """The cluster. Some keys are for one kind only; beside another they are refused."""
+
     kind: ClusterKind = setting(
         about="Which cluster the stack trains on: one that it makes with kind or MicroK8s, or one that is there.",
         default=ClusterKind.KIND,

@@ -114,6 +114,7 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The section that a key's value is, or whose list it is; None for plain values."""
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
             return member
@@ -140,6 +141,7 @@ def allowed(field: FieldInfo | None) -> str:
 
 
 def example(field: FieldInfo | None) -> str:
+    """The value that an error suggests, as text for a stack file."""
     if field is not None and field.examples:
         return str(field.examples[0])
     vocabulary = _vocabulary(field)

@@ -27,6 +27,8 @@ class Preset(StrEnum):
 
 
 class ImageConfig(Section):
+    """Either `reference`, or what is built: `target`, `preset` and where it is pushed to."""
+
     target: Target = setting(about="Target of Dockerfile_training that is built.", default=Target.CPU)
     preset: Preset | None = setting(
         about="Published system whose recipe and defaults the image's trainer has; without it pytorch-simple.",

@@ -2,110 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
-
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
+from infra.config.nccl import Nccl
+from infra.config.pods import Replicas, Toleration
 from infra.config.policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.resources import ResourcesConfig
-from infra.config.section import Count, Section, Whole, refusal, setting
+from infra.config.section import Count, Section, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
-
-
-class NcclDebug(StrEnum):
-    VERSION = "VERSION"
-    WARN = "WARN"
-    INFO = "INFO"
-    TRACE = "TRACE"
-
-
-class Replicas(Section):
-    master: Annotated[Whole, Field(ge=1, le=1)] | None = setting(
-        about="Pods of type Master; rank 0 is in it.",
-        default=1,
-        allowed="1, or null for an elastic job",
-        examples=[1],
-    )
-    worker: Count | None = setting(
-        about="Pods of type Worker.",
-        default=1,
-        allowed="a whole number of at least 1, or null for none",
-        examples=[1],
-    )
-
-    @property
-    def total(self) -> int:
-        return (self.master or 0) + (self.worker or 0)
-
-
-class Nccl(Section):
-    """NCCL's own settings, by its environment variables."""
-
-    socket_interface: str | None = setting(
-        about="Network interface between the pods, NCCL_SOCKET_IFNAME.",
-        default=None,
-        min_length=1,
-        allowed="an interface's name",
-        examples=["eth0"],
-    )
-    debug: NcclDebug | None = setting(about="Log level of NCCL, NCCL_DEBUG.", default=None)
-    disable_infiniband: bool = setting(
-        about="Do without InfiniBand, NCCL_IB_DISABLE.",
-        default=False,
-        allowed="true or false",
-        examples=["true"],
-    )
-    disable_peer_to_peer: bool = setting(
-        about="Do without copies from GPU to GPU, NCCL_P2P_DISABLE.",
-        default=False,
-        allowed="true or false",
-        examples=["true"],
-    )
-
-    def environment(self) -> dict[str, str]:
-        chosen = {
-            "NCCL_SOCKET_IFNAME": self.socket_interface,
-            "NCCL_DEBUG": self.debug.value if self.debug else None,
-            "NCCL_IB_DISABLE": "1" if self.disable_infiniband else None,
-            "NCCL_P2P_DISABLE": "1" if self.disable_peer_to_peer else None,
-        }
-        return {name: value for name, value in chosen.items() if value is not None}
-
-
-class Toleration(Section):
-    key: str | None = setting(
-        about="Key of the taints that are tolerated; without it every key.",
-        default=None,
-        allowed="a taint's key",
-        examples=["nvidia.com/gpu"],
-    )
-    operator: str = setting(
-        about="How the key is compared: that it exists, or that it has the value.",
-        default="Exists",
-        pattern="^(Exists|Equal)$",
-        allowed="Exists or Equal",
-    )
-    value: str | None = setting(
-        about="Value of the taint, with operator Equal.",
-        default=None,
-        allowed="a taint's value",
-        examples=["present"],
-    )
-    effect: str | None = setting(
-        about="Effect of the taints that are tolerated; without it every effect.",
-        default=None,
-        pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$",
-        allowed="NoSchedule, PreferNoSchedule or NoExecute",
-        examples=["NoSchedule"],
-    )
-
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
 
 
 class JobConfig(Section):
+    """One PyTorchJob. Its options of the trainer stand in `training`, not among the words of `command` and `args`."""
+
     name: JobName = setting(
         about="Name of the PyTorchJob, and the first part of its runs' ids.",
         allowed="the PyTorchJob's name",
@@ -251,6 +163,7 @@ class JobConfig(Section):
 
     @property
     def words(self) -> tuple[str, ...]:
+        """The words of command and args, as they stand in the stack file."""
         return (*self.command, *self.args)
 
 

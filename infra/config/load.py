@@ -24,6 +24,8 @@ PREFIX = "trainstack:"
 
 
 class Sections(Section):
+    """The sections of a stack file; exactly one of `job` and `jobs` is given."""
+
     cluster: ClusterConfig = setting(
         about="Where the training runs.", default=ClusterConfig(), allowed="a mapping"
     )
@@ -64,14 +66,17 @@ class Stack:
 
     @property
     def cluster_name(self) -> str:
+        """The name of the cluster that the stack makes."""
         return self.cluster.name_for(self.name)
 
     @property
     def volume(self) -> str:
+        """The name of the models' PersistentVolume."""
         return self.storage.volume or f"trainstack-{self.name}-models"
 
     @property
     def claim(self) -> str:
+        """The name of its claim."""
         return self.storage.claim or self.volume
 
 

@@ -9,6 +9,8 @@ from infra.config.section import Section, setting
 
 
 class Install(StrEnum):
+    """When the stack installs the training-operator."""
+
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"

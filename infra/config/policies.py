@@ -21,18 +21,24 @@ class RestartPolicy(StrEnum):
 
 
 class CleanPodPolicy(StrEnum):
+    """Which pods the operator deletes when a job ends."""
+
     NONE = "None"
     RUNNING = "Running"
     ALL = "All"
 
 
 class RendezvousBackend(StrEnum):
+    """torchrun's rendezvous backends, by the operator's names."""
+
     C10D = "c10d"
     ETCD = "etcd"
     ETCD_V2 = "etcd-v2"
 
 
 class SchedulingPolicy(Section):
+    """For a gang scheduler, which the cluster has to have."""
+
     min_available: Count | None = setting(
         about="Replicas that a gang scheduler starts together or not at all.",
         default=None,
@@ -67,6 +73,8 @@ class SchedulingPolicy(Section):
 
 
 class RunPolicy(Section):
+    """As the PyTorchJob's `runPolicy`."""
+
     backoff_limit: Natural = setting(
         about="Restarts before the job counts as failed.",
         default=3,
@@ -102,6 +110,8 @@ class RunPolicy(Section):
 
 
 class ElasticPolicy(Section):
+    """As the PyTorchJob's `elasticPolicy`."""
+
     min_replicas: Count | None = setting(
         about="Fewest workers that the training goes on with.",
         default=None,

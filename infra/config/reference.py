@@ -116,6 +116,7 @@ def _yaml(value: Any) -> str:
 
 
 def allowed_cell(path: str, field: FieldInfo) -> str:
+    """Which values are allowed."""
     return allowed(field)
 
 
@@ -127,6 +128,7 @@ def example_cell(path: str, field: FieldInfo) -> str:
 
 
 def about_cell(path: str, field: FieldInfo) -> str:
+    """What the key is for."""
     return field.description or ""
 
 
@@ -141,6 +143,7 @@ COLUMNS: dict[str, Column] = {
 
 
 def main(target: Path = PAGE) -> None:
+    """Write the page to `target`."""
     target.write_text(page())
 
 

@@ -11,6 +11,8 @@ GPU = "nvidia.com/gpu"
 
 
 class Requests(Section):
+    """What the scheduler sets aside for one replica."""
+
     cpu: Quantity = setting(
         about="CPU that the scheduler sets aside for a replica.",
         default="250m",
@@ -63,5 +65,6 @@ class ResourcesConfig(Section):
         return self
 
     def limits(self) -> dict[str, str]:
+        """Resource name -> quantity, as in a container's `limits`."""
         gpu = {GPU: str(self.gpu)} if self.gpu else {}
         return {"cpu": self.cpu, "memory": self.memory, **gpu}

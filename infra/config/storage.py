@@ -11,16 +11,22 @@ from infra.config.section import Natural, Section, refusal, setting
 
 
 class AccessMode(StrEnum):
+    """Access modes of a PersistentVolume."""
+
     READ_WRITE_MANY = "ReadWriteMany"
     READ_WRITE_ONCE = "ReadWriteOnce"
 
 
 class ReclaimPolicy(StrEnum):
+    """Reclaim policies of a PersistentVolume."""
+
     RETAIN = "Retain"
     DELETE = "Delete"
 
 
 class StorageConfig(Section):
+    """A folder on the node, as a PersistentVolume and its claim."""
+
     volume: DnsName | None = setting(
         about="Name of the PersistentVolume; without it trainstack-<stack>-models.",
         default=None,

@@ -8,6 +8,8 @@ from infra.config.section import Count, Natural, Section, setting
 
 
 class Backend(StrEnum):
+    """Back ends of torch.distributed."""
+
     GLOO = "gloo"
     NCCL = "nccl"
     MPI = "mpi"

@@ -60,6 +60,7 @@ def content_hash(root: Path, target: Target, chosen: Mapping[str, str]) -> str:
 
 
 def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> Build:
+    """The build that `config` asks for, with the bases that `environment` names. `root`: the Dockerfile's folder."""
     chosen = arguments(config, environment)
     return Build(config.target, chosen, content_hash(root, config.target, chosen))
 

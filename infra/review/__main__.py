@@ -15,6 +15,7 @@ from infra.review import folder
 
 
 def parser() -> argparse.ArgumentParser:
+    """The command line."""
     top = argparse.ArgumentParser(prog="python -m infra.review", description=__doc__)
     top.add_argument("stack")
     top.add_argument("--check", action="store_true", help="compare with what is committed, write nothing")
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
+    """Render the stack named in `arguments`; the exit status."""
     given = parser().parse_args(arguments)
     path = paths.ROOT / "stacks" / f"Pulumi.{given.stack}.yaml"
     if not path.exists():

@@ -13,6 +13,8 @@ from infra.objects.pod_security import POD_SECURITY
 
 @dataclass(frozen=True)
 class Violation:
+    """An object that breaks a policy: what is wrong with it, and the way out."""
+
     object: str
     problem: str
     fix: str
@@ -51,6 +53,7 @@ def containers(manifest: Manifest) -> Iterator[tuple[dict[str, Any], dict[str, A
 
 
 def images_by_digest(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """What runs changes with a review only."""
     for _, container in containers(manifest):
         image = container["image"]
         if "@sha256:" not in image and image not in rules.unpinned:
@@ -61,6 +64,7 @@ def images_by_digest(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
 
 
 def limits_set(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """A replica cannot starve its neighbours."""
     for _, container in containers(manifest):
         limits = container.get("resources", {}).get("limits", {})
         for name in ("cpu", "memory"):
@@ -101,6 +105,7 @@ def ends(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
 
 
 def models_kept(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """Deleting a claim deletes no model."""
     if manifest["kind"] == "PersistentVolume":
         policy = manifest["spec"].get("persistentVolumeReclaimPolicy")
         if policy != "Retain":
@@ -111,6 +116,7 @@ def models_kept(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
 
 
 def host_paths_allowed(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """Pods see no folder of a node but those that are set aside for them."""
     sources = [manifest.get("spec", {})] if manifest["kind"] == "PersistentVolume" else []
     sources += [volume for pod in pod_specs(manifest) for volume in pod.get("volumes", [])]
     for source in sources:
@@ -128,6 +134,7 @@ def _below(path: str, root: str) -> bool:
 
 
 def no_wildcard_rights(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """Roles name what they grant."""
     if manifest["kind"] not in ("Role", "ClusterRole"):
         return
     for rule in manifest.get("rules") or []:
@@ -137,6 +144,7 @@ def no_wildcard_rights(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
 
 
 def pod_security_labelled(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
+    """Each namespace enforces a Pod Security level."""
     if manifest["kind"] == "Namespace" and f"{POD_SECURITY}/enforce" not in manifest["metadata"].get(
         "labels", {}
     ):

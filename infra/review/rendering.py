@@ -32,6 +32,7 @@ def rendered_plan(stack: Stack) -> Plan:
 
 
 def operator(stack: Stack, planned: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+    """The operator's objects that `planned` registers; empty where it registers none."""
     if not (planned.crd or planned.operator):
         return []
     where = overlay.location(environment)

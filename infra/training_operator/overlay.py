@@ -22,6 +22,7 @@ PINNED = re.compile(r"\?ref=v\d")
 
 
 def location(environment: Mapping[str, str] = os.environ) -> str:
+    """The folder or URL of the overlay: what `environment` names, else upstream's own of VERSION."""
     return environment.get(OVERLAY) or URL
 
 

@@ -61,6 +61,7 @@ def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:
 
 
 def init_template() -> Manifest:
+    """The ConfigMap with the template of the workers' init container."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -96,6 +97,7 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
 
 
 def labelled(manifest: Manifest, stack: str) -> Manifest:
+    """`manifest` with the labels of what `stack` owns."""
     metadata = manifest["metadata"]
     return {**manifest, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **owned(stack)}}}
 
