@@ -17,6 +17,7 @@ from toolchain.tools import venv
 from toolchain.tools.installed import user_path
 
 SAVED = LOCAL / "env.json"
+DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
@@ -54,8 +55,11 @@ def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
 
 
 def full(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with `variables` over it, for a child."""
-    unwanted = user_backend.unwanted()
+    """This process's environment with `variables` over it, for a child.
+
+    Whether objects of an unreachable cluster are dropped is ours to say, never left from some earlier shell.
+    """
+    unwanted = [*user_backend.unwanted(), DELETE_UNREACHABLE]
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     return {**kept, **variables}
 

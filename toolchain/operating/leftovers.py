@@ -19,10 +19,16 @@ def markers() -> bool:
     return any(CLUSTERS.glob("*.json"))
 
 
+def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
+    """Ids of the cluster's nodes with `labels`, stopped ones too, that mount our marker: those are ours."""
+    wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
+    found = engine.output("ps", "--all", "--quiet", *wanted)
+    return [node for node in found.split() if _mounts(engine, node, marker(cluster))]
+
+
 def remove(engine: Engine, cluster: str) -> None:
     """Remove nodes that mount our marker, and the registry labelled with this folder; no others."""
-    nodes = engine.output("ps", "--all", "--quiet", "--filter", f"label=io.x-k8s.kind.cluster={cluster}")
-    ours = [node for node in nodes.split() if _mounts(engine, node, marker(cluster))]
+    ours = nodes(engine, cluster)
     registry = ("--filter", f"label=trainstack.project={ROOT}", "--filter", f"name=^{cluster}-registry$")
     ours += engine.output("ps", "--all", "--quiet", *registry).split()
     if ours:

@@ -9,12 +9,15 @@ from toolchain import setup
 from toolchain.machine import engine
 from toolchain.operating import (
     adoption,
+    api_server,
     backend,
+    cluster_gone,
     data_folder,
     environment,
     leftovers,
     pulumi_cli,
     recovery,
+    state,
     user_backend,
 )
 from toolchain.paths import MODELS
@@ -54,27 +57,62 @@ def down(stack: str) -> None:
             engine.stop()
             print(f"stack {stack} is not up")
             return
-        variables = ready(stack)
-        if recovery.has_resources(_deployment(variables, stack)):
-            with step("pulumi destroy"):
-                _pulumi(variables, "destroy", "--refresh", stack=stack)
+        variables = _set_up(stack)
+        if recovery.has_resources(deployment := _deployment(variables, stack)):
+            _destroy(variables, deployment, stack)
         if cluster:
             leftovers.remove(engine.ensure(), cluster)
         engine.stop()
     print(f"stack {stack} is down; its models are kept in {MODELS / stack}")
 
 
+def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) -> None:
+    """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
+    refresh = []
+    if not state.kind_cluster(deployment):
+        variables = ready(stack)
+        refresh = ["--refresh"]
+    elif recovery.has_pending(deployment):
+        pulumi_cli.edit_state(variables, stack, state.forget_pending)
+    with step("pulumi destroy"):
+        _pulumi(variables, "destroy", *refresh, stack=stack)
+
+
 def ready(stack: str) -> dict[str, str]:
-    """Set up the machine and the stack's backend, and clear what a killed run left; returns the variables."""
-    variables = environment.complete(setup.prepare(), stack)
-    if user_backend.backend() is None:
-        recovery.release(stack)
-    backend.prepare(stack, variables)
+    """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
+    variables = _set_up(stack)
+    _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
             pulumi_cli.edit_state(variables, stack, adoption.adopt)
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables
+
+
+def _set_up(stack: str) -> dict[str, str]:
+    variables = environment.complete(setup.prepare(), stack)
+    if user_backend.backend() is None:
+        recovery.release(stack)
+    backend.prepare(stack, variables)
+    return variables
+
+
+def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
+    """Let the next refresh see the stack's objects as they are. Raises SetupError where they cannot be asked for.
+
+    They leave the state where their cluster is proved gone; else the API server has to answer first.
+    """
+    deployment = _deployment(variables, stack)
+    if not state.objects(deployment):
+        return
+    if state.drops_unreachable(deployment):
+        pulumi_cli.edit_state(variables, stack, state.keep_unreachable)
+    if cluster_gone.proved(deployment, engine.ensure(), variables):
+        with step("the cluster is gone: taking its objects out of the state"):
+            given_up = {**variables, environment.DELETE_UNREACHABLE: "true"}
+            _pulumi(given_up, "refresh", stack=stack)
+    elif access := state.access(deployment):
+        api_server.wait(variables, access)
 
 
 def _deployment(variables: dict[str, str], stack: str) -> dict[str, Any]:

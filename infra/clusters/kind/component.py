@@ -76,7 +76,6 @@ class Kind(pulumi.ComponentResource):
             name,
             kubeconfig=_apart(cluster.kubeconfig),
             cluster_identifier=_apart(cluster.instance),
-            delete_unreachable=True,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster]),
         )
         self.cluster = Cluster(

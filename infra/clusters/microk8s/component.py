@@ -37,7 +37,6 @@ class MicroK8s(pulumi.ComponentResource):
             stack.name,
             kubeconfig=installation.kubeconfig,
             cluster_identifier=installation.instance,
-            delete_unreachable=True,
             opts=child,
         )
         self.cluster = Cluster(

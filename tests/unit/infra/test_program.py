@@ -102,9 +102,9 @@ def test_objects_go_to_the_cluster_of_this_stack(dev: Recorder) -> None:
     assert all("pulumi:providers:kubernetes::trainstack-dev" in provider for provider in providers)
 
 
-def test_the_provider_survives_a_lost_cluster(dev: Recorder) -> None:
+def test_the_provider_drops_no_object_of_a_cluster_that_does_not_answer(dev: Recorder) -> None:
     inputs = dev.of("pulumi:providers:kubernetes")[0].inputs
-    assert inputs["deleteUnreachable"] == "true"
+    assert "deleteUnreachable" not in inputs
     assert inputs["clusterIdentifier"] == "one"
 
 

@@ -1,0 +1,78 @@
+"""A server that does not answer is waited for, and nothing is changed when it never does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolchain.operating import api_server
+from toolchain.operating.state import Access
+from toolchain.steps import SetupError
+
+Fake = Callable[[str, str], Path]
+ACCESS = Access("/somewhere/kubeconfig.yaml", "a-context")
+PROBLEMS = [
+    "The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?",
+    "Unable to connect to the server: read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer",
+    "Unable to connect to the server: EOF",
+    "Unable to connect to the server: net/http: TLS handshake timeout",
+    "Unable to connect to the server: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+    "Unable to connect to the server: tls: failed to verify certificate: x509: unknown authority",
+    "Error from server (InternalError): an error on the server has prevented the request from succeeding",
+    "Error from server (ServiceUnavailable): the server is currently unable to handle the request",
+    "error: stat /somewhere/kubeconfig.yaml: no such file or directory",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_server, "PAUSE_S", 0.01)
+
+
+def variables() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize("said", PROBLEMS)
+def test_any_problem_is_waited_out_and_told(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str
+) -> None:
+    seen = tmp_path / "seen"
+    fake("kubectl", f'if [ -e {seen} ]; then echo ok; else touch {seen}; echo "{said}" >&2; exit 1; fi')
+    api_server.wait(variables(), ACCESS, patience=60)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", PROBLEMS)
+def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake, said: str) -> None:
+    fake("kubectl", f'echo "{said}" >&2; exit 1')
+    with pytest.raises(SetupError, match="nothing was changed") as refused:
+        api_server.wait(variables(), ACCESS, patience=0.05)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: You must be logged in to the server (Unauthorized)",
+        'Error from server (Forbidden): forbidden: User "somebody" cannot get path "/readyz"',
+    ],
+)
+def test_a_server_that_refuses_this_user_answers(fake: Fake, said: str) -> None:
+    fake("kubectl", f"echo '{said}' >&2; exit 1")
+    assert api_server.problem(variables(), ACCESS) is None
+
+
+def test_the_right_server_is_asked(fake: Fake, tmp_path: Path) -> None:
+    fake("kubectl", f'echo "$@" > {tmp_path}/asked')
+    api_server.wait(variables(), ACCESS)
+    asked = (tmp_path / "asked").read_text()
+    assert "--kubeconfig /somewhere/kubeconfig.yaml" in asked
+    assert "--context a-context" in asked
+
+
+def test_patience_is_longer_than_a_restart_takes() -> None:
+    assert api_server.PATIENCE_S >= 90

@@ -1,0 +1,144 @@
+"""Only whoever owns a cluster proves that it is gone; objects leave the state for nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain.machine.engine import Engine
+from toolchain.operating import cluster_gone, environment, leftovers, recovery, state, up, user_backend
+from toolchain.steps import SetupError
+
+Fake = Callable[[str, str], Path]
+STACK = "urn:pulumi:dev::trainstack"
+
+
+def resource(kind: str, name: str, **inputs: Any) -> dict[str, Any]:
+    return {"urn": f"{STACK}::{kind}::{name}", "type": kind, "inputs": inputs, "outputs": dict(inputs)}
+
+
+def deployment(*clusters: dict[str, Any]) -> dict[str, Any]:
+    namespace = resource("kubernetes:core/v1:Namespace", "kubeflow", metadata={"name": "kubeflow"})
+    return {"resources": [*clusters, namespace]}
+
+
+KIND = resource(state.KIND_CLUSTER, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))
+MICROK8S = resource(state.MICROK8S, "microk8s", kubeconfigPath="/k.yaml")
+EXISTING = resource("pulumi-python:dynamic/trainstack:Run", "job", kubeconfigPath="/k.yaml", context=None)
+
+
+@pytest.fixture
+def engine(fake: Fake) -> Callable[[str, str], Engine]:
+    """An engine whose `docker ps` and `docker inspect` print the two given texts."""
+
+    def made(listed: str, mounts: str) -> Engine:
+        return Engine(str(fake("docker", f"case $1 in ps) {listed} ;; inspect) {mounts} ;; esac")), ours=True)
+
+    return made
+
+
+def mounts(file: Path) -> str:
+    return f"echo '{json.dumps([{'Source': str(file)}])}'"
+
+
+def variables() -> dict[str, str]:
+    return {"PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    ("listed", "mounted", "gone"),
+    [
+        (":", ":", True),
+        ("echo node", mounts(Path("/another/clone/.trainstack/clusters/trainstack-dev.json")), True),
+        ("echo node", mounts(leftovers.marker("trainstack-dev")), False),
+    ],
+    ids=["no such container", "a node of another clone", "a node of ours, whatever its state"],
+)
+def test_the_engine_says_whether_a_kind_cluster_is_gone(
+    engine: Callable[[str, str], Engine], listed: str, mounted: str, gone: bool
+) -> None:
+    assert cluster_gone.proved(deployment(KIND), engine(listed, mounted), variables()) is gone
+
+
+def test_an_engine_that_does_not_answer_proves_nothing(engine: Callable[[str, str], Engine]) -> None:
+    silent = engine("echo 'Cannot connect to the Docker daemon' >&2; exit 1", ":")
+    with pytest.raises(SetupError, match="Cannot connect"):
+        cluster_gone.proved(deployment(KIND), silent, variables())
+
+
+@pytest.mark.parametrize(
+    ("script", "gone"),
+    [
+        ("echo 'error: no matching snaps installed' >&2; exit 1", True),
+        ("echo 'error: cannot communicate with server' >&2; exit 1", False),
+        ("echo microk8s", False),
+    ],
+)
+def test_snapd_says_whether_microk8s_is_gone(
+    fake: Fake, engine: Callable[[str, str], Engine], script: str, gone: bool
+) -> None:
+    fake("snap", script)
+    assert cluster_gone.proved(deployment(MICROK8S), engine(":", ":"), variables()) is gone
+
+
+def test_somebody_elses_cluster_is_never_proved_gone(engine: Callable[[str, str], Engine]) -> None:
+    assert not cluster_gone.proved(deployment(EXISTING), engine(":", ":"), variables())
+
+
+@pytest.mark.parametrize("cluster", [KIND, MICROK8S, EXISTING], ids=["kind", "microk8s", "existing"])
+@pytest.mark.parametrize("gone", [True, False])
+def test_objects_are_given_up_for_a_proof_alone(
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], gone: bool
+) -> None:
+    held = deployment(cluster)
+    done: list[str] = []
+    monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
+    monkeypatch.setattr(up.engine, "ensure", lambda: None)
+    monkeypatch.setattr(cluster_gone, "proved", lambda *asked: gone)
+    monkeypatch.setattr(up.api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
+    monkeypatch.setattr(
+        up,
+        "_pulumi",
+        lambda variables, verb, **stack: done.append(f"{verb} {variables[environment.DELETE_UNREACHABLE]}"),
+    )
+    up._make_sure_of_cluster({}, "dev")
+    access = state.access(held)
+    assert access is not None
+    assert done == (["refresh true"] if gone else [access.kubeconfig])
+
+
+def test_the_users_shell_does_not_say_what_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(environment.DELETE_UNREACHABLE, "true")
+    assert environment.DELETE_UNREACHABLE not in environment.full({})
+    assert (
+        environment.full({environment.DELETE_UNREACHABLE: "true"})[environment.DELETE_UNREACHABLE] == "true"
+    )
+
+
+def test_a_state_of_release_0_1_no_longer_drops_what_cannot_be_reached() -> None:
+    provider = resource(state.PROVIDER, "trainstack-dev", deleteUnreachable="true", clusterIdentifier="one")
+    held = deployment(provider)
+    assert state.drops_unreachable(held)
+    state.keep_unreachable(held)
+    assert not state.drops_unreachable(held)
+    assert provider["inputs"] == provider["outputs"] == {"clusterIdentifier": "one"}
+
+
+@pytest.mark.parametrize("pending", [[], [{"type": "creating"}]])
+def test_a_kind_cluster_is_taken_down_without_its_api_server(
+    monkeypatch: pytest.MonkeyPatch, pending: list[Any]
+) -> None:
+    held = {**deployment(KIND), "pending_operations": pending}
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(user_backend, "backend", lambda: None)
+    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(up.pulumi_cli, "edit_state", lambda variables, stack, edit: edit(held))
+    monkeypatch.setattr(up, "_pulumi", lambda variables, *words, stack: ran.append(words))
+    up._destroy({}, held, "dev")
+    assert ran == [("destroy",)]
+    assert held["pending_operations"] == []

@@ -1,0 +1,57 @@
+"""Waits for the API server before Pulumi asks it: a server that restarts must not look like a cluster that is gone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+
+from toolchain.operating.environment import full
+from toolchain.operating.state import Access
+from toolchain.steps import SetupError, step
+
+PATIENCE_S = 120.0
+PAUSE_S = 1.0
+ANSWER_S = 5
+# kubectl's words where a server answers and refuses: it is there.
+REFUSES = ("Unauthorized", "Forbidden", "You must be logged in")
+
+
+def problem(variables: Mapping[str, str], access: Access) -> str | None:
+    """Why the API server cannot be asked now, in kubectl's words; None where it answers.
+
+    Refused, reset, cut off, timed out, TLS, an error of the server, a kubeconfig that is missing: all are problems.
+    """
+    kubectl = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
+    cmd = [kubectl, "--kubeconfig", access.kubeconfig, "get", "--raw", "/readyz"]
+    cmd += ["--request-timeout", f"{ANSWER_S}s", *(["--context", access.context] if access.context else [])]
+    try:
+        done = subprocess.run(cmd, env=full(variables), capture_output=True, text=True, timeout=4 * ANSWER_S)
+    except subprocess.TimeoutExpired:
+        return "no answer"
+    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    if done.returncode == 0 or any(word in line for word in REFUSES for line in said):
+        return None
+    return said[-1] if said else f"kubectl ended with {done.returncode}"
+
+
+def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENCE_S) -> None:
+    """Return once the API server answers. Raises SetupError after `patience` seconds; nothing has been changed then."""
+    why = problem(variables, access)
+    if why is None:
+        return
+    began = time.monotonic()
+    with step("waiting for the API server") as running:
+        while why is not None:
+            if why != running.said:
+                running.note(why)
+            if time.monotonic() - began > patience:
+                raise SetupError(
+                    f"the cluster's API server has not answered for {patience:.0f} s: {why}\n"
+                    "nothing was changed, and nothing was dropped from the state",
+                    "make the cluster answer, then the same command again; docs/runbooks/cluster-gone.md "
+                    "says what to do with a cluster that will not come back",
+                )
+            time.sleep(PAUSE_S)
+            why = problem(variables, access)

@@ -1,0 +1,34 @@
+"""Proof that a stack's cluster is gone, from whoever owns it. An API server that does not answer proves nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+
+from toolchain.machine.engine import Engine
+from toolchain.operating import leftovers, state
+from toolchain.operating.environment import full
+
+CONTROL_PLANE = "io.x-k8s.kind.role=control-plane"
+
+
+def proved(deployment: state.Deployment, engine: Engine, variables: Mapping[str, str]) -> bool:
+    """Whether the cluster that `deployment` tells of exists no more: then its objects do not, either.
+
+    Of a kind cluster the container engine says so: it answers, and has no control plane that mounts the cluster's
+    marker. Of MicroK8s snapd says so. A cluster by kubeconfig is somebody else's, and never proved gone.
+    """
+    if name := state.kind_cluster(deployment):
+        return not leftovers.nodes(engine, name, CONTROL_PLANE)
+    if state.of_type(deployment, state.MICROK8S):
+        return _snap_is_gone(variables)
+    return False
+
+
+def _snap_is_gone(variables: Mapping[str, str]) -> bool:
+    snap = shutil.which("snap", path=variables["PATH"])
+    if not snap:
+        return False
+    done = subprocess.run([snap, "list", "microk8s"], env=full(variables), capture_output=True, text=True)
+    return done.returncode != 0 and "no matching snaps installed" in done.stderr

@@ -1,0 +1,86 @@
+"""What a deployment, as the backend keeps it, says of the stack's cluster and of the objects in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolchain.paths import KUBECONFIGS
+
+KUBERNETES = "kubernetes:"
+PROVIDER = "pulumi:providers:kubernetes"
+KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
+MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
+OWNER = "pulumi-python:dynamic/trainstack:Owner"
+
+Deployment = Mapping[str, Any]
+Resource = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Access:
+    """A kubeconfig file and a context in it; no context: the current one."""
+
+    kubeconfig: str
+    context: str | None = None
+
+
+def resources(deployment: Deployment) -> list[Resource]:
+    return deployment.get("resources") or []
+
+
+def of_type(deployment: Deployment, kind: str) -> Resource | None:
+    """The stack's resource of a type that it has once at most."""
+    return next((each for each in resources(deployment) if each["type"] == kind), None)
+
+
+def objects(deployment: Deployment) -> list[Resource]:
+    """The Kubernetes objects in the state."""
+    return [each for each in resources(deployment) if each["type"].startswith(KUBERNETES)]
+
+
+def access(deployment: Deployment) -> Access | None:
+    """How the cluster of these objects is reached. The provider's own kubeconfig is encrypted."""
+    if name := kind_cluster(deployment):
+        return Access(str(KUBECONFIGS / f"{name}.yaml"))
+    for each in resources(deployment):
+        inputs = each.get("inputs") or {}
+        path = inputs.get("kubeconfigPath")
+        if isinstance(path, str):
+            return Access(path, inputs.get("context"))
+    return None
+
+
+def owner(deployment: Deployment) -> str | None:
+    """The id in the mark that the stack's objects carry."""
+    found = of_type(deployment, OWNER)
+    return str(found["outputs"]["owner"]) if found and found.get("outputs") else None
+
+
+def kind_cluster(deployment: Deployment) -> str | None:
+    """Name of the stack's own kind cluster; None where it has none."""
+    found = of_type(deployment, KIND_CLUSTER)
+    return str(json.loads(found["inputs"]["config"])["name"]) if found else None
+
+
+def drops_unreachable(deployment: Deployment) -> bool:
+    """Whether objects of an unreachable cluster would be dropped: states of release 0.1 hold that."""
+    return any("deleteUnreachable" in values for values in _provider_values(deployment))
+
+
+def keep_unreachable(deployment: Deployment) -> None:
+    """Take that back."""
+    for values in _provider_values(deployment):
+        values.pop("deleteUnreachable", None)
+
+
+def _provider_values(deployment: Deployment) -> list[dict[str, Any]]:
+    providers = [each for each in resources(deployment) if each["type"] == PROVIDER]
+    return [each[key] for each in providers for key in ("inputs", "outputs") if each.get(key)]
+
+
+def forget_pending(deployment: dict[str, Any]) -> None:
+    """Forget the operations of a killed run, where whatever came of them goes with its cluster."""
+    deployment["pending_operations"] = []
