@@ -33,11 +33,12 @@ def main() -> None:
 
     runs = {}
     for job in stack.jobs:
-        context = volumes.job_context(stack, image.reference, datasets[job.name])
+        context = volumes.job_context(stack, image.reference, datasets[job.name], storage.claims)
         depends_on = [*operator.ready, *prepared, *image.on_nodes]
         submitted = Job(job=job, context=context, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
-        runs[job.name] = JobRun(job=submitted, cluster=cluster, model=model)
+        folder = paths.models(stack.name)
+        runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)
     pulumi.export("namespace", stack.cluster.namespace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pulumi
 
 from infra.clusters.cluster import Cluster
@@ -17,12 +19,14 @@ def rank0_pod(job: JobConfig) -> str:
 
 
 class JobRun(pulumi.ComponentResource):
-    """Ends when the job has succeeded and its model is on this machine.
+    """Ends when the job has succeeded, or is suspended as asked, and its model is on this machine.
 
-    With kind the volume is a folder here; from elsewhere the model is copied to `model`.
+    Parameters:
+        models: the folder of this machine for the stack's models. With kind it is the volume.
+        model: the file in it that the job leaves; copied there from a volume that is elsewhere.
     """
 
-    def __init__(self, *, job: Job, cluster: Cluster, model: pulumi.Output[str]) -> None:
+    def __init__(self, *, job: Job, cluster: Cluster, models: Path, model: pulumi.Output[str]) -> None:
         config = job.config
         super().__init__("trainstack:run:JobRun", config.name)
         metadata = job.object.metadata
@@ -33,18 +37,18 @@ class JobRun(pulumi.ComponentResource):
             "uid": job.object.uid,
             "run": job.run,
         }
-        props = {**identity, "job": config.name, "rank0": rank0_pod(config)}
-        run = Run(config.name, props, cluster.bound(self, [job.object]))
+        volume = {
+            "image": job.context.image,
+            "claim": job.context.claim,
+            "mountPath": job.context.mount_path,
+        }
+        is_here = cluster.nodes is not None
+        files = {"models": str(models)} if is_here else volume if config.model else {}
+        how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
+        run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         self.model_path = pulumi.Output.all(model, run.jobStatus).apply(lambda known: str(known[0]))
-        if cluster.nodes is None and config.model and not config.run_policy.suspend:
-            volume = {
-                "image": job.context.image,
-                "claim": job.context.claim,
-                "mountPath": job.context.mount_path,
-                "model": config.model,
-                "target": model,
-            }
-            opts = cluster.bound(self, [run])
-            self.model_path = ModelCopy(config.name, {**identity, **volume}, opts).target
+        if not is_here and config.model and not config.run_policy.suspend:
+            copied = {**identity, **volume, "model": config.model, "target": model}
+            self.model_path = ModelCopy(config.name, copied, cluster.bound(self, [run])).target
         self.register_outputs({"jobStatus": run.jobStatus})

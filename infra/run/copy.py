@@ -1,13 +1,10 @@
-"""Brings a model from a volume that is not on this machine to models/<stack>/, through a pod that only reads."""
+"""Brings a model from a volume that is not on this machine to models/<stack>/."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import subprocess
 import tempfile
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,87 +12,28 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.dynamic import Props, Provider, missing, own
-from infra.objects.api import ApiAddress
-from infra.objects.labels import MANAGED_BY
-from infra.objects.manifest import Manifest
-from infra.objects.pod_security import restricted_container
-from infra.process import output
-
-WAIT = "180s"
-LIFETIME_S = 600
+from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
 
 class CopyError(RuntimeError):
     """The model is not where the run should have left it."""
 
 
-def reader(name: str, namespace: str, image: str, claim: str, mount_path: str) -> Manifest:
-    """A pod that mounts the claim read-only, and ends by itself should nobody delete it."""
-    container = {
-        "name": "reader",
-        "image": image,
-        "command": ["sleep", str(LIFETIME_S)],
-        "resources": {
-            "limits": {"cpu": "200m", "memory": "64Mi"},
-            "requests": {"cpu": "10m", "memory": "16Mi"},
-        },
-        "securityContext": restricted_container(),
-        "volumeMounts": [{"name": "models", "mountPath": mount_path, "readOnly": True}],
-    }
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": dict(MANAGED_BY)},
-        "spec": {
-            "restartPolicy": "Never",
-            "activeDeadlineSeconds": LIFETIME_S,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
-            "containers": [container],
-            "volumes": [volume],
-        },
-    }
+def fetch(volume: MountedClaim, sources: list[str], target: Path) -> str:
+    """Copy the first of `sources`, paths in a pod, to `target` in one step; the file's SHA-256.
 
-
-def kubectl(address: ApiAddress) -> list[str]:
-    where = ["--kubeconfig", address.kubeconfig] if address.kubeconfig else []
-    return ["kubectl", *where, *(["--context", address.context] if address.context else [])]
-
-
-# The run's own model; a hand-written trainer may know of the volume's folder only.
-FIRST_THERE = 'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit 1'
-
-
-def fetch(address: ApiAddress, pod: Manifest, sources: list[str], target: Path) -> str:
-    """Run `pod`, copy the first of `sources` in it to `target` in one step, delete the pod; the file's SHA-256.
-
-    Raises CopyError.
+    Raises CopyError, CommandError.
     """
-    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    command = [*kubectl(address), "--namespace", namespace]
-    output(*command, "create", "--filename", "-", stdin=json.dumps(pod))
-    try:
-        output(*command, "wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={WAIT}")
-        return _receive([*command, "exec", name, "--", "sh", "-c", FIRST_THERE, "read", *sources], target)
-    finally:
-        output(*command, "delete", "pod", name, "--wait=false", "--ignore-not-found")
-
-
-def _receive(command: list[str], target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE)
+            read_first(volume, sources, file)
             os.fsync(file.fileno())
-        if done.returncode:
-            raise CopyError(
-                f"the run left no model on the volume: {done.stderr.decode(errors='replace').strip()}"
-            )
         os.chmod(partial, 0o644)
         os.replace(partial, target)
+    except ReadError as error:
+        raise CopyError(f"the run left no model on the volume: {error}") from None
     finally:
         Path(partial).unlink(missing_ok=True)
     return hashlib.sha256(target.read_bytes()).hexdigest()
@@ -111,10 +49,9 @@ class CopyProvider(Provider):
     replaced_by = ("uid", "run", "target")
 
     def create(self, props: Props) -> CreateResult:
-        name = f"trainstack-reader-{uuid.uuid4().hex[:8]}"
-        pod = reader(name, props["namespace"], props["image"], props["claim"], props["mountPath"])
+        # The run's own model; a hand-written trainer may know of the volume's folder only.
         sources = [f"{props['mountPath']}/{each}{props['model']}" for each in (f"runs/{props['run']}/", "")]
-        digest = fetch(ApiAddress.of(props), pod, sources, Path(props["target"]))
+        digest = fetch(MountedClaim.of(props), sources, Path(props["target"]))
         return CreateResult(props["run"], own(props) | {"sha256": digest})
 
     def read(self, id_: str, props: Props) -> ReadResult:

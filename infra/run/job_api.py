@@ -1,10 +1,10 @@
-"""One PyTorchJob and its pods, as the API server tells of them."""
+"""One PyTorchJob, its pods, their logs and events, as the API server has them."""
 
 from __future__ import annotations
 
-import time
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import urllib3
@@ -12,11 +12,14 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
+from infra.run.patience import Patience, is_transient
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 JOB_LABEL = "training.kubeflow.org/job-name"
-# How long a watch stands still before the pods are looked at again.
+# How long a watch stands still before the pods are looked at again, in seconds.
 LOOK_S = 2
+# How long one answer may take, in seconds: a connection that is half open answers never.
+ANSWER_S = 30
 LAST_LINES = 20
 
 
@@ -25,27 +28,36 @@ class JobGoneError(RuntimeError):
 
 
 @dataclass
-class Run:
-    """A PyTorchJob to follow. `show` gets each line worth showing."""
+class JobApi:
+    """The API as one PyTorchJob needs it. Each call waits for a server that is away, and raises UnreachableError.
+
+    Parameters:
+        uid: of the job; another one of its name is not this one.
+        show: gets each line worth showing.
+    """
 
     address: ApiAddress
     namespace: str
     name: str
     uid: str
     show: Callable[[str], None]
-    trouble_since: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        connection = api_client(self.address)
-        self.jobs = client.CustomObjectsApi(connection)
-        self.core = client.CoreV1Api(connection)
-        self.connection = connection
+        self.patience = Patience(self.show)
+
+    @functools.cached_property
+    def connection(self) -> client.ApiClient:
+        made = api_client(self.address)
+        made.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        return made
 
     def job(self) -> dict[str, Any] | None:
-        """The job, None when it or its cluster is gone, or another one has taken its name."""
+        """The job. None when the server says that there is none, or another one has taken its name."""
         try:
-            job: Any = self.jobs.get_namespaced_custom_object(
-                GROUP, VERSION, self.namespace, PLURAL, self.name
+            job: Any = self._ask(
+                lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
+                    *(GROUP, VERSION, self.namespace, PLURAL, self.name), _request_timeout=ANSWER_S
+                )
             )
         except ApiException as error:
             if error.status == 404:
@@ -54,9 +66,23 @@ class Run:
         return job if job["metadata"]["uid"] == self.uid else None
 
     def pods(self) -> list[dict[str, Any]]:
-        found = self.core.list_namespaced_pod(self.namespace, label_selector=f"{JOB_LABEL}={self.name}")
-        mine = [self.connection.sanitize_for_serialization(pod) for pod in found.items]  # type: ignore[no-untyped-call]
-        return [pod for pod in mine if _owner(pod) == self.uid]
+        """The job's own pods; those of an earlier job of its name are not."""
+        found = self._ask(
+            lambda: client.CoreV1Api(self.connection).list_namespaced_pod(
+                self.namespace, label_selector=f"{JOB_LABEL}={self.name}", _request_timeout=ANSWER_S
+            )
+        )
+        return [pod for pod in self._plain(found.items) if _owner(pod) == self.uid]
+
+    def warnings(self) -> list[dict[str, Any]]:
+        """The job's own events of type Warning: why its pods cannot be created."""
+        selector = f"involvedObject.uid={self.uid},type=Warning"
+        found = self._ask(
+            lambda: client.CoreV1Api(self.connection).list_namespaced_event(
+                self.namespace, field_selector=selector, _request_timeout=ANSWER_S
+            )
+        )
+        return self._plain(found.items)
 
     def observations(self) -> Iterator[dict[str, Any]]:
         """The job now, at each of its changes, and every LOOK_S seconds. Raises JobGoneError."""
@@ -67,28 +93,65 @@ class Run:
                     f"PyTorchJob {self.namespace}/{self.name} was deleted while it was waited for"
                 )
             yield job
-            changes = watch.Watch().stream(  # type: ignore[no-untyped-call]
-                self.jobs.list_namespaced_custom_object,
-                *(GROUP, VERSION, self.namespace, PLURAL),
-                field_selector=f"metadata.name={self.name}",
-                resource_version=job["metadata"]["resourceVersion"],
-                timeout_seconds=LOOK_S,
-            )
             try:
-                next(iter(changes), None)
-            except (ApiException, urllib3.exceptions.HTTPError):
-                time.sleep(LOOK_S)  # the API server restarts, or the version asked for is too old: look anew
+                self._wait_for_change(job["metadata"]["resourceVersion"])
+            except ApiException as error:
+                if error.status != 410 and not is_transient(
+                    error
+                ):  # 410: the version is too old to watch from
+                    raise
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+
+    def _wait_for_change(self, version: str) -> None:
+        changes = watch.Watch().stream(  # type: ignore[no-untyped-call]
+            client.CustomObjectsApi(self.connection).list_namespaced_custom_object,
+            *(GROUP, VERSION, self.namespace, PLURAL),
+            field_selector=f"metadata.name={self.name}",
+            resource_version=version,
+            timeout_seconds=LOOK_S,
+            _request_timeout=ANSWER_S,
+        )
+        next(iter(changes), None)
 
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
+        """The end of a container's log; empty where pod or log are gone."""
         try:
-            text = self.core.read_namespaced_pod_log(
-                pod, self.namespace, container=container, previous=previous, tail_lines=lines
+            text = self._ask(
+                lambda: client.CoreV1Api(self.connection).read_namespaced_pod_log(
+                    pod,
+                    self.namespace,
+                    container=container,
+                    previous=previous,
+                    tail_lines=lines,
+                    _request_timeout=ANSWER_S,
+                )
             )
         except ApiException:
-            return []  # the node has dropped it
+            return []
         return str(text).splitlines()
+
+    def log_stream(self, pod: str, container: str) -> Iterator[bytes]:
+        """A container's log from its beginning, as it is written; raises whatever breaks the connection."""
+        answer: Any = client.CoreV1Api(self.connection).read_namespaced_pod_log(
+            pod, self.namespace, container=container, follow=True, _preload_content=False
+        )
+        chunks: Iterator[bytes] = answer.stream(decode_content=True)
+        return chunks
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        def renewed() -> Any:
+            if self.patience.away_since is not None:
+                self.__dict__.pop("connection", None)  # the kubeconfig may have been written again
+            return call()
+
+        return self.patience.ask(renewed)
+
+    def _plain(self, items: list[Any]) -> list[dict[str, Any]]:
+        return [self.connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
 
 
 def _owner(pod: dict[str, Any]) -> str:

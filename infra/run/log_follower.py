@@ -8,23 +8,32 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-import urllib3
 from kubernetes.client.exceptions import ApiException
 
 from infra.run import status
-from infra.run.job_api import LAST_LINES, Run
-from infra.run.metrics import is_progress, metrics
+from infra.run.job_api import LAST_LINES, JobApi
+from infra.run.metrics import is_progress
+from infra.run.patience import is_transient
 
+CONTAINER = "pytorch"
 SHOW_EVERY_S = 5.0
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
 
 
-class Follower:
-    """Shows rank 0's log as it is written, steps at most every SHOW_EVERY_S seconds."""
+class LogFollower:
+    """Shows rank 0's log as it is written, steps at most every SHOW_EVERY_S seconds.
 
-    def __init__(self, run: Run, pod: str) -> None:
-        self.run, self.pod = run, pod
+    Parameters:
+        pod: name of rank 0's pod.
+
+    Attributes:
+        latest: the last lines followed; all that is left of the log once the pod is deleted.
+        seen: lines followed since the container's last start.
+    """
+
+    def __init__(self, api: JobApi, pod: str) -> None:
+        self.api, self.pod = api, pod
         self.thread: threading.Thread | None = None
         self.broken = False
         self.latest: deque[str] = deque(maxlen=LAST_LINES)
@@ -47,27 +56,25 @@ class Follower:
 
     def _follow(self) -> None:
         try:
-            answer: Any = self.run.core.read_namespaced_pod_log(
-                self.pod, self.run.namespace, container="pytorch", follow=True, _preload_content=False
-            )
             last = 0.0
-            for number, line in enumerate(_lines(answer.stream(decode_content=True)), start=1):
+            stream = self.api.log_stream(self.pod, CONTAINER)
+            for number, line in enumerate(_lines(stream), start=1):
                 now = time.monotonic()
                 self.latest.append(line)
                 if number > self.seen and (not is_progress(line) or now - last >= SHOW_EVERY_S):
-                    self.run.show(f"{self.run.name}: {line}")
+                    self.api.show(f"{self.api.name}: {line}")
                     last = now if is_progress(line) else last
                 self.seen = max(self.seen, number)
-        except (ApiException, urllib3.exceptions.HTTPError):
+        except Exception as error:
             self.broken = True
+            if not is_transient(error) and not isinstance(error, ApiException):
+                raise
 
-    def finish(self) -> dict[str, Any]:
-        """The metrics from the whole log; None where the trainer printed none."""
+    def finish(self) -> list[str]:
+        """The last lines of the pod's log; empty where it is gone."""
         if self.thread:
             self.thread.join(timeout=LAG_S)
-        lines = self.run.last_lines(self.pod, "pytorch", lines=1000)
-        found = metrics(lines)
-        return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
+        return self.api.last_lines(self.pod, CONTAINER, lines=1000)
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Reads what rank 0 prints."""
+"""Reads a run's result from what rank 0 prints, or from the file that it keeps beside its model."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -20,6 +21,18 @@ def metrics(lines: Iterable[str]) -> dict[str, float]:
         pairs = [match.groups()] if match else CLOSING.findall(line)
         found |= {name: float(value) for name, value in pairs}
     return found
+
+
+def recorded(text: str) -> dict[str, float]:
+    """The last accuracy and loss in the trainer's metrics.jsonl, with as many digits as the log has.
+
+    A last line cut short by a kill counts for nothing.
+    """
+    lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+    epochs = [line for line in lines if "accuracy" in line]
+    if not epochs:
+        return {}
+    return {"accuracy": round(epochs[-1]["accuracy"], 4), "loss": round(epochs[-1]["test_loss"], 4)}
 
 
 def is_progress(line: str) -> bool:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pulumi
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.dynamic import Props, Provider, missing, own
 from infra.objects.api import ApiAddress
-from infra.run import job_api, status, waiting
+from infra.run import status
+from infra.run.job_api import JobApi
+from infra.run.patience import UnreachableError
+from infra.run.result import metrics_of
+from infra.run.waiting import Waiting
+
+# Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
+CLUSTER_GONE = "PULUMI_K8S_DELETE_UNREACHABLE"
 
 
 def show(line: str) -> None:
@@ -21,25 +26,41 @@ def show(line: str) -> None:
 
 
 class RunProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`."""
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; and where the
+    run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`.
+    """
 
     replaced_by = ("namespace", "job", "uid", "run")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["run"], own(props) | waiting.wait(_run(props), props["rank0"]))
+        wait = Waiting(_job(props), props["rank0"], suspended=bool(props.get("suspend")))
+        ended = wait.end()
+        result: dict[str, float | None] = {"accuracy": None, "loss": None}
+        if ended == status.SUCCEEDED:
+            result = metrics_of(wait.follower, props, show)
+        return CreateResult(props["run"], own(props) | {"jobStatus": ended} | result)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        try:
-            job = _run(props).job()
-        except (ApiException, ConfigException, urllib3.exceptions.HTTPError):
-            return missing()
+        """A run is gone when the server says that its job is, or when the whole cluster is known to be gone.
+
+        Raises UnreachableError; the state stays as it is then.
+        """
+        api = _job(props)
+        if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
+            api.patience.limit_s = 0
+            try:
+                job = api.job()
+            except UnreachableError:
+                return missing()
+        else:
+            job = api.job()
         if job is None or status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, own(props))
 
 
-def _run(props: Props) -> job_api.Run:
-    return job_api.Run(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
+def _job(props: Props) -> JobApi:
+    return JobApi(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
 
 
 class Run(Resource, module="trainstack", name="Run"):

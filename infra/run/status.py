@@ -9,6 +9,8 @@ from typing import Any
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
+# A job in one of these conditions has all the pods that it will get.
+ENDED = {SUCCEEDED, FAILED, SUSPENDED}
 # A waiting container in one of these states never starts by itself.
 HOPELESS = {
     "InvalidImageName",
@@ -17,21 +19,30 @@ HOPELESS = {
     "CreateContainerConfigError",
 }
 # These are tried again and may pass, a registry's hiccup for example; not for long.
-TROUBLED = {"ImagePullBackOff", "ErrImagePull", "CreateContainerError", "RunContainerError"}
+TROUBLED = {"ImagePullBackOff", "ErrImagePull", "CreateContainerError", "RunContainerError", "StartError"}
 TROUBLED_S = 15
+# What the kernel says about a program for another processor, and containerd about an image without this one's.
+OTHER_PROCESSOR = ("exec format error", "no match for platform")
+WRONG_ARCHITECTURE = "WrongArchitecture"
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a pod does not run."""
+    """Why a pod does not run, or is not there.
 
-    pod: str
+    Parameters:
+        about: `pod <name>`, or `job <name>` where no pod could be created.
+        reason, message: as Kubernetes words them.
+        hopeless: whether waiting cannot mend it.
+    """
+
+    about: str
     reason: str
     message: str
-    hopeless: bool
+    hopeless: bool = False
 
     def __str__(self) -> str:
-        return f"pod {self.pod}: {self.reason}" + (f": {self.message}" if self.message else "")
+        return f"{self.about}: {self.reason}" + (f": {self.message}" if self.message else "")
 
 
 def condition(job: dict[str, Any]) -> tuple[str, str]:
@@ -51,16 +62,55 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
         name, status = pod["metadata"]["name"], pod.get("status", {})
         for entry in status.get("conditions") or []:
             if entry["type"] == "PodScheduled" and entry["status"] == "False":
-                found.append(Trouble(name, entry.get("reason", ""), entry.get("message", ""), False))
-        for container in [
-            *(status.get("initContainerStatuses") or []),
-            *(status.get("containerStatuses") or []),
-        ]:
-            waiting = (container.get("state") or {}).get("waiting")
-            if waiting and waiting.get("reason") in HOPELESS | TROUBLED:
-                reason = waiting["reason"]
-                found.append(Trouble(name, reason, waiting.get("message", ""), reason in HOPELESS))
+                found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
+        for container in _containers(status):
+            found += _container_troubles(name, container)
     return found
+
+
+def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def _container_troubles(pod: str, container: dict[str, Any]) -> list[Trouble]:
+    about = f"pod {pod}"
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    end = _end(container)
+    if any(text in f"{message} {end.get('message', '')}" for text in OTHER_PROCESSOR):
+        return [wrong_architecture(pod, container["name"])]
+    if reason in HOPELESS | TROUBLED:
+        return [Trouble(about, reason, message, reason in HOPELESS)]
+    if end.get("exitCode") and int(container.get("restartCount", 0)):
+        times = f"restarted {container['restartCount']} times"
+        ended = f"exit code {end['exitCode']}, {end.get('reason', 'Error')}"
+        return [Trouble(about, reason or "Restarted", f"container {container['name']} {times}: {ended}")]
+    return []
+
+
+def _end(container: dict[str, Any]) -> dict[str, Any]:
+    """How the container ended, now or before its last start; empty where it has not."""
+    for key in ("state", "lastState"):
+        if end := (container.get(key) or {}).get("terminated"):
+            return dict(end)
+    return {}
+
+
+def wrong_architecture(pod: str, container: str) -> Trouble:
+    """The trouble of a container whose image is for another processor than its node's."""
+    message = f"the image of container {container} is for another processor than the node's"
+    return Trouble(f"pod {pod}", WRONG_ARCHITECTURE, message, hopeless=True)
+
+
+def refusals(name: str, events: Iterable[dict[str, Any]]) -> list[Trouble]:
+    """Why pods of job `name` could not be created, from its Warning events: a quota, a policy, a webhook."""
+    latest = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    return [Trouble(f"job {name}", each.get("reason", ""), each.get("message", "")) for each in latest[-1:]]
+
+
+def wanted_pods(job: dict[str, Any]) -> int:
+    """How many pods the job's replicas come to."""
+    return sum(int(each.get("replicas", 1)) for each in job["spec"]["pytorchReplicaSpecs"].values())
 
 
 def failed_container(pods: Iterable[dict[str, Any]]) -> tuple[str, str, bool] | None:
@@ -71,10 +121,7 @@ def failed_container(pods: Iterable[dict[str, Any]]) -> tuple[str, str, bool] | 
     ends = []
     for pod in pods:
         status = pod.get("status", {})
-        for container in [
-            *(status.get("initContainerStatuses") or []),
-            *(status.get("containerStatuses") or []),
-        ]:
+        for container in _containers(status):
             for key, previous in (("state", False), ("lastState", True)):
                 end = (container.get(key) or {}).get("terminated")
                 if end and end.get("exitCode"):

@@ -6,63 +6,130 @@ import time
 from typing import Any
 
 from infra.run import status
-from infra.run.job_api import Run
-from infra.run.log_follower import Follower
+from infra.run.job_api import JobApi
+from infra.run.log_follower import CONTAINER, LogFollower
+
+# The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
+# two minutes; a large image may take the kubelet twenty to pull.
+NO_PROGRESS_S = 1800
+RUNBOOK = "docs/runbooks/stuck-job.md"
 
 
 class RunFailedError(RuntimeError):
     """The training failed. The text has the failing pod's last lines."""
 
 
-def wait(run: Run, rank0: str) -> dict[str, Any]:
-    """Follow `run` until it succeeded, or was suspended as asked; its metrics and status.
+class NoProgressError(RunFailedError):
+    """Nothing about the job has changed for NO_PROGRESS_S seconds."""
 
-    Raises RunFailedError within seconds of a failure, JobGoneError. `rank0`: the pod whose log tells the metrics.
+
+class Waiting:
+    """One wait: what was seen last, and since when.
+
+    Parameters:
+        rank0: the pod whose log shows the progress.
+        suspended: whether the stack file asks for a suspended job.
     """
-    follower = Follower(run, rank0)
-    shown = ""
-    for job in run.observations():
-        now, message = status.condition(job)
-        pods = run.pods()
-        found = status.troubles(pods)
-        text = "; ".join([f"{run.name}: {now}", *(str(each) for each in found)])
-        if text != shown:
-            run.show(text)
-            shown = text
-        if now in (status.SUCCEEDED, status.SUSPENDED):
-            return {"jobStatus": now} | follower.finish()
-        if now == status.FAILED:
-            raise RunFailedError(_failure(run, message, pods, follower))
-        _give_up(run, found)
-        follower.ensure_started(pods)
-    raise AssertionError("the job's observations do not end")
 
+    def __init__(self, api: JobApi, rank0: str, *, suspended: bool = False) -> None:
+        self.api, self.suspended = api, suspended
+        self.follower = LogFollower(api, rank0)
+        self.shown = ""
+        self.trouble_since: dict[str, float] = {}
+        self.end_read: tuple[tuple[str, str, bool], int] | None = None
+        self.last_seen: object = None
+        self.last_change = time.monotonic()
 
-def _give_up(run: Run, found: list[status.Trouble]) -> None:
-    """Raises RunFailedError for a pod that will not start."""
-    now = time.monotonic()
-    lasting = {f"{each.pod}": each for each in found if each.hopeless or each.reason in status.TROUBLED}
-    run.trouble_since = {pod: run.trouble_since.get(pod, now) for pod in lasting}
-    for pod, each in lasting.items():
-        if each.hopeless or now - run.trouble_since[pod] > status.TROUBLED_S:
-            raise RunFailedError(f"PyTorchJob {run.namespace}/{run.name} cannot run: {each}\n{_again(run)}")
+    def end(self) -> str:
+        """Wait for the end of the job; the condition that ended it, Succeeded or Suspended.
 
+        Raises RunFailedError within seconds of a failure, NoProgressError, JobGoneError, UnreachableError.
+        """
+        for job in self.api.observations():
+            now, message = status.condition(job)
+            pods = self.api.pods()
+            found = self._troubles(job, pods)
+            self._show(now, found)
+            if now == status.SUCCEEDED or (now == status.SUSPENDED and self.suspended):
+                return now
+            if now == status.FAILED:
+                raise RunFailedError(self._failure(message, pods))
+            self._give_up(found)
+            self.follower.ensure_started(pods)
+            self._ensure_progress(job, pods, found)
+        raise AssertionError("the job's observations do not end")
 
-def _failure(run: Run, message: str, pods: list[dict[str, Any]], follower: Follower) -> str:
-    """The error's text: what the operator says, the failing container, its last lines, how to try again.
+    def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[status.Trouble]:
+        found = [*status.troubles(pods), *self._wrong_architecture(pods)]
+        if len(pods) < status.wanted_pods(job) and status.condition(job)[0] not in status.ENDED:
+            found += status.refusals(self.api.name, self.api.warnings())
+        return found
 
-    The operator deletes the pods of a job that has failed for good; then what was followed of rank 0 has to do.
-    """
-    pod, container, previous = status.failed_container(pods) or (follower.pod, "pytorch", False)
-    lines = run.last_lines(pod, container, previous)
-    if not lines:
-        pod, lines = follower.pod, list(follower.latest)
-    told = [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
-    return "\n".join([f"PyTorchJob {run.namespace}/{run.name} failed: {message}", *told, _again(run)])
+    def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[status.Trouble]:
+        """From the log of the container that ended badly; each of its ends is read once."""
+        end = status.failed_container(pods)
+        if end is None or (end, status.restarts(pods)) == self.end_read:
+            return []
+        self.end_read = (end, status.restarts(pods))
+        lines = self.api.last_lines(*end)
+        if any(text in line for line in lines for text in status.OTHER_PROCESSOR):
+            return [status.wrong_architecture(end[0], end[1])]
+        return []
 
+    def _show(self, now: str, found: list[status.Trouble]) -> None:
+        by_others = now == status.SUSPENDED and not self.suspended
+        text = f"{now}, though the stack file does not ask for it" if by_others else now
+        line = "; ".join([f"{self.api.name}: {text}", *(str(each) for each in found)])
+        if line != self.shown:
+            self.api.show(line)
+            self.shown = line
 
-def _again(run: Run) -> str:
-    return (
-        f"  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job again: "
-        f"kubectl -n {run.namespace} delete pytorchjob {run.name}, then `make up`"
-    )
+    def _give_up(self, found: list[status.Trouble]) -> None:
+        """Raises RunFailedError for a pod that will not start."""
+        now = time.monotonic()
+        lasting = [each for each in found if each.hopeless or each.reason in status.TROUBLED]
+        self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each in lasting}
+        for each in lasting:
+            if each.hopeless or now - self.trouble_since[each.about] > status.TROUBLED_S:
+                raise RunFailedError(f"{self._title} cannot run: {each}\n{self._again}")
+
+    def _ensure_progress(
+        self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[status.Trouble]
+    ) -> None:
+        """Raises NoProgressError."""
+        known = job.get("status", {})
+        states = [each.get("status") for each in pods]
+        seen = (known.get("conditions"), known.get("replicaStatuses"), states, self.follower.seen)
+        now = time.monotonic()
+        if seen != self.last_seen:
+            self.last_seen, self.last_change = seen, now
+        elif now - self.last_change >= NO_PROGRESS_S:
+            reason = "; ".join(str(each) for each in found) or f"condition {status.condition(job)[0]}"
+            minutes = NO_PROGRESS_S // 60
+            raise NoProgressError(
+                f"{self._title}: no progress for {minutes} minutes: {reason}\n"
+                f"  It is left as it is. What to look at: {RUNBOOK}\n{self._again}"
+            )
+
+    def _failure(self, message: str, pods: list[dict[str, Any]]) -> str:
+        """What the operator says, the failing container, its last lines, how to try again.
+
+        The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
+        """
+        pod, container, previous = status.failed_container(pods) or (self.follower.pod, CONTAINER, False)
+        lines = self.api.last_lines(pod, container, previous)
+        if not lines:
+            pod, lines = self.follower.pod, list(self.follower.latest)
+        shown = [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
+        return "\n".join([f"{self._title} failed: {message}", *shown, self._again])
+
+    @property
+    def _title(self) -> str:
+        return f"PyTorchJob {self.api.namespace}/{self.api.name}"
+
+    @property
+    def _again(self) -> str:
+        return (
+            "  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job "
+            f"again: kubectl -n {self.api.namespace} delete pytorchjob {self.api.name}, then `make up`"
+        )

@@ -1,35 +1,79 @@
-"""How a run is judged from what the API and the log say."""
+"""How a run is judged from what the API, the pods and the log say."""
 
 from __future__ import annotations
 
+import http.client
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
-from infra.run import status, waiting
-from infra.run.job_api import Run
-from infra.run.metrics import is_progress, metrics
+from infra.run import patience, provider, result, status, waiting
+from infra.run.job_api import JobApi
+from infra.run.metrics import is_progress, metrics, recorded
+from infra.run.patience import Patience, UnreachableError
+from infra.run.waiting import NoProgressError, RunFailedError, Waiting
+
+SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
 
 
 def job(*conditions: str, message: str = "") -> dict[str, Any]:
     held = [{"type": each, "status": "True", "message": message} for each in conditions]
-    return {"metadata": {"uid": "u", "resourceVersion": "1"}, "status": {"conditions": held}}
+    return {
+        "metadata": {"uid": "u", "resourceVersion": "1"},
+        "spec": SPEC,
+        "status": {"conditions": held},
+    }
 
 
-def pod(name: str = "j-master-0", **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": name}, "status": status}
+def pod(name: str = "j-master-0", **state: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": name}, "status": state}
 
 
-def waiting_pod(reason: str) -> dict[str, Any]:
-    return pod(
-        containerStatuses=[{"name": "pytorch", "state": {"waiting": {"reason": reason, "message": "why"}}}]
-    )
+def waiting_pod(reason: str, message: str = "why") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(containerStatuses=[{"name": "pytorch", "state": state}])
 
 
 def ended(name: str, code: int, at: str, key: str = "state") -> dict[str, Any]:
     end = {"terminated": {"exitCode": code, "finishedAt": at}}
     return pod(name, containerStatuses=[{"name": "pytorch", key: end, "restartCount": 1}])
+
+
+class FakeApi(JobApi):
+    """A job whose observations, pods, log and events are given."""
+
+    def __init__(
+        self,
+        jobs: list[dict[str, Any]],
+        pods: list[dict[str, Any]] | None = None,
+        log: list[str] | None = None,
+        events: list[dict[str, Any]] | None = None,
+    ) -> None:
+        self.shown: list[str] = []
+        super().__init__(ApiAddress(None), "kubeflow", "j", "u", self.shown.append)
+        self._jobs, self._pods, self._log, self._events = jobs, pods or [], log or [], events or []
+
+    def observations(self) -> Any:
+        yield from self._jobs
+
+    def pods(self) -> list[dict[str, Any]]:
+        return self._pods
+
+    def warnings(self) -> list[dict[str, Any]]:
+        return self._events
+
+    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
+        return self._log
+
+
+def end(api: FakeApi, *, suspended: bool = False) -> str:
+    return Waiting(api, "j-master-0", suspended=suspended).end()
 
 
 @pytest.mark.parametrize(
@@ -83,51 +127,245 @@ def test_a_step_is_progress_and_an_epoch_is_not() -> None:
     assert not is_progress("accuracy=0.9912")
 
 
-class FakeRun(Run):
-    """A run whose observations are given."""
-
-    def __init__(self, jobs: list[dict[str, Any]], pods: list[dict[str, Any]], log: list[str]) -> None:
-        self.address, self.namespace, self.name, self.uid = ApiAddress(None), "kubeflow", "j", "u"
-        self.shown: list[str] = []
-        self.show = self.shown.append
-        self.trouble_since = {}
-        self._jobs, self._pods, self._log = jobs, pods, log
-
-    def observations(self) -> Any:
-        yield from self._jobs
-
-    def pods(self) -> list[dict[str, Any]]:
-        return self._pods
-
-    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
-        return self._log
+def test_success_ends_the_wait() -> None:
+    api = FakeApi([job("Created"), job("Created", "Succeeded")])
+    assert end(api) == "Succeeded"
+    assert api.shown == ["j: Created", "j: Succeeded"]
 
 
-def test_success_tells_the_metrics() -> None:
-    run = FakeRun([job("Created"), job("Created", "Succeeded")], [], ["accuracy=0.97", "loss=0.1"])
-    assert waiting.wait(run, "j-master-0") == {"jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
-    assert run.shown == ["j: Created", "j: Succeeded"]
-
-
-def test_a_failure_tells_the_last_lines_and_how_to_go_on() -> None:
-    run = FakeRun([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
-    with pytest.raises(waiting.RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
-        waiting.wait(run, "j-master-0")
+def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
+    api = FakeApi([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
+    with pytest.raises(RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
+        end(api)
 
 
 def test_a_hopeless_image_ends_the_wait_at_once() -> None:
-    run = FakeRun([job("Created")], [waiting_pod("InvalidImageName")], [])
-    with pytest.raises(waiting.RunFailedError, match="cannot run: pod j-master-0: InvalidImageName: why"):
-        waiting.wait(run, "j-master-0")
+    api = FakeApi([job("Created")], [waiting_pod("InvalidImageName")])
+    with pytest.raises(RunFailedError, match="cannot run: pod j-master-0: InvalidImageName: why"):
+        end(api)
 
 
 def test_a_pull_that_fails_for_long_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
-    run = FakeRun([job("Created")] * 5, [waiting_pod("ImagePullBackOff")], [])
-    with pytest.raises(waiting.RunFailedError, match="ImagePullBackOff"):
-        waiting.wait(run, "j-master-0")
+    with pytest.raises(RunFailedError, match="ImagePullBackOff"):
+        end(FakeApi([job("Created")] * 5, [waiting_pod("ImagePullBackOff")]))
 
 
-def test_a_suspended_job_is_not_waited_for() -> None:
-    assert waiting.wait(FakeRun([job("Suspended")], [], []), "j-master-0")["jobStatus"] == "Suspended"
+def test_a_job_suspended_as_asked_is_not_waited_for() -> None:
+    assert end(FakeApi([job("Suspended")]), suspended=True) == "Suspended"
+
+
+def test_a_job_suspended_by_others_is_no_success() -> None:
+    api = FakeApi([job("Suspended"), job("Running"), job("Succeeded")])
+    assert end(api) == "Succeeded"
+    assert api.shown[0] == "j: Suspended, though the stack file does not ask for it"
+
+
+def test_a_quota_is_reported_at_once() -> None:
+    event = {"reason": "FailedCreatePod", "message": "exceeded quota: team", "lastTimestamp": "1"}
+    api = FakeApi([job("Created"), job("Succeeded")], events=[event])
+    end(api)
+    assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
+
+
+@pytest.mark.parametrize(
+    ("pods", "log"),
+    [
+        ([waiting_pod("ErrImagePull", "no match for platform in manifest")], []),
+        (
+            [ended("j-master-0", 1, "1", "lastState")],
+            ["exec /usr/bin/python3: exec format error"],
+        ),
+        (
+            [
+                pod(
+                    containerStatuses=[
+                        {
+                            "name": "pytorch",
+                            "state": {"terminated": {"exitCode": 128, "message": "exec format error"}},
+                        }
+                    ]
+                )
+            ],
+            [],
+        ),
+    ],
+    ids=["refused by containerd", "said by the log", "said by the runtime"],
+)
+def test_another_processors_image_ends_the_wait(pods: list[dict[str, Any]], log: list[str]) -> None:
+    with pytest.raises(RunFailedError, match="for another processor than the node's"):
+        end(FakeApi([job("Running")], pods, log))
+
+
+def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 100_000, 600))
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "cpu"}
+    api = FakeApi([job("Created")] * 9, [pod(conditions=[condition])])
+    with pytest.raises(NoProgressError, match=r"no progress for 30 minutes: .*Unschedulable: cpu") as error:
+        end(api)
+    assert (Path(__file__).resolve().parents[3] / waiting.RUNBOOK).exists()
+    assert waiting.RUNBOOK in str(error.value)
+
+
+def test_any_change_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 100_000, 1000))
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    states = [job("Created"), job("Created", "Running"), job("Running"), job("Running", message="x")]
+    assert end(FakeApi([*states, job("Succeeded")])) == "Succeeded"
+
+
+TRANSIENT = [
+    ConnectionRefusedError("refused"),
+    ConnectionResetError("reset"),
+    http.client.IncompleteRead(b""),
+    http.client.RemoteDisconnected("closed without response"),
+    urllib3.exceptions.ProtocolError("connection broken"),
+    urllib3.exceptions.MaxRetryError(urllib3.HTTPConnectionPool("x"), "/", None),
+    urllib3.exceptions.ReadTimeoutError(urllib3.HTTPConnectionPool("x"), "/", "timed out"),
+    TimeoutError("timed out"),
+    ssl.SSLError("handshake"),
+    ConfigException("no kubeconfig"),
+    *(ApiException(status=code, reason="r") for code in (0, 408, 429, 500, 502, 503, 504)),
+]
+
+
+def name_of(error: Exception) -> str:
+    return f"{type(error).__name__}{getattr(error, 'status', '')}"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that patience sees; its pauses pass at once."""
+    now = [0.0]
+    monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(patience.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=name_of)
+def test_a_server_that_is_away_is_waited_for_and_said_once(error: Exception, clock: list[float]) -> None:
+    shown: list[str] = []
+    calls = iter([error] * 45)
+
+    def call() -> str:
+        for failing in calls:
+            raise failing
+        return "there"
+
+    assert Patience(shown.append).ask(call) == "there"
+    assert clock[0] >= 90, "a minute and a half without a break is survived"
+    assert [line.partition(";")[0] for line in shown] == [
+        "the API server does not answer",
+        "the API server is back after 90 s",
+    ]
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=name_of)
+def test_a_server_that_stays_away_is_an_error_that_changes_nothing(
+    error: Exception, clock: list[float]
+) -> None:
+    def call() -> None:
+        raise error
+
+    with pytest.raises(UnreachableError, match="Nothing was changed"):
+        Patience(lambda _: None).ask(call)
+    assert clock[0] >= 90
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 422])
+def test_a_servers_verdict_is_not_asked_for_again(code: int, clock: list[float]) -> None:
+    def call() -> None:
+        raise ApiException(status=code)
+
+    with pytest.raises(ApiException):
+        Patience(lambda _: None).ask(call)
+    assert clock[0] == 0
+
+
+PROPS = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0"}
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=name_of)
+def test_a_refresh_during_a_blip_keeps_the_run(
+    error: Exception, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([error, error])
+
+    def get(*_: Any, **__: Any) -> dict[str, Any]:
+        for failing in answers:
+            raise failing
+        return job("Succeeded")
+
+    known = {**PROPS, "jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
+    monkeypatch.setattr(JobApi, "connection", None)
+    monkeypatch.setattr("kubernetes.client.CustomObjectsApi.__init__", lambda *_: None)
+    monkeypatch.setattr("kubernetes.client.CustomObjectsApi.get_namespaced_custom_object", get)
+    assert provider.RunProvider().read("j-1", known).outs == known
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        (job("Succeeded"), True),
+        (job("Running"), False),
+        (None, False),
+        (UnreachableError("away"), UnreachableError),
+    ],
+)
+def test_only_a_missing_job_is_gone(
+    answer: Any, kept: bool | type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def job_now(self: JobApi) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(JobApi, "job", job_now)
+    known = {**PROPS, "jobStatus": "Succeeded"}
+    if isinstance(kept, type):
+        with pytest.raises(kept):
+            provider.RunProvider().read("j-1", known)
+        monkeypatch.setenv(provider.CLUSTER_GONE, "true")
+        assert provider.RunProvider().read("j-1", known).id == "", "its owner says that the cluster is gone"
+    else:
+        assert bool(provider.RunProvider().read("j-1", known).id) is kept
+
+
+LINES = (
+    '{"step": 5, "epoch": 1, "loss": 0.5}\n'
+    '{"step": 9, "epoch": 1, "accuracy": 0.95211267, "test_loss": 0.13323328}\n'
+    '{"step": 12, "epo'
+)
+
+
+def test_the_file_beside_the_model_has_the_same_digits_as_the_log() -> None:
+    assert recorded(LINES) == {"accuracy": 0.9521, "loss": 0.1332}
+    assert recorded("") == {}
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [(["accuracy=0.5", "loss=0.25"], (0.5, 0.25)), ([], (0.9521, 0.1332))],
+    ids=["the log is there", "the log went with its pod"],
+)
+def test_metrics_outlive_the_pods(log: list[str], expected: tuple[float, float], tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "j-1"
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text(LINES)
+    follower = Waiting(FakeApi([], log=log), "j-master-0").follower
+    found = result.metrics_of(follower, {**PROPS, "models": str(tmp_path)}, lambda _: None)
+    assert (found["accuracy"], found["loss"]) == expected
+
+
+def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(volume: Any, files: list[str], target: Any) -> None:
+        assert files == ["/opt/mnist/models/runs/j-1/metrics.jsonl"]
+        target.write(LINES.encode())
+
+    monkeypatch.setattr(result, "read_first", read)
+    volume = {"image": "i", "claim": "c", "mountPath": "/opt/mnist/models"}
+    follower = Waiting(FakeApi([]), "j-master-0").follower
+    found = result.metrics_of(follower, {**PROPS, **volume}, lambda _: None)
+    assert found == {"accuracy": 0.9521, "loss": 0.1332}

@@ -1,0 +1,87 @@
+"""Asks an API server that may be away for a while."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import urllib3
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+T = TypeVar("T")
+# A kubelet restarts a control plane that was killed within a minute.
+PATIENCE_S = 120.0
+PAUSE_S = 2.0
+# The client gives a failed TLS handshake the status 0. All the others are the server's, or its proxy's, own trouble.
+TRANSIENT = {0, 408, 429, 500, 502, 503, 504}
+
+
+class UnreachableError(RuntimeError):
+    """The API server did not answer for PATIENCE_S seconds."""
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same call may succeed later: refused, reset, EOF, time-out, TLS, 408, 429, 5xx, no kubeconfig yet."""
+    if isinstance(error, ApiException):
+        return (error.status or 0) in TRANSIENT
+    return isinstance(
+        error, urllib3.exceptions.HTTPError | http.client.HTTPException | OSError | ConfigException
+    )
+
+
+@dataclass
+class Patience:
+    """Tries calls again while the API server is away.
+
+    Parameters:
+        show: gets a line when the server goes away, and one when it is back.
+        limit_s: seconds that the server may be away without a break.
+    """
+
+    show: Callable[[str], None]
+    limit_s: float = PATIENCE_S
+    away_since: float | None = None
+
+    def ask(self, call: Callable[[], T]) -> T:
+        """The result of `call`. Raises UnreachableError, and at once whatever trying again cannot mend."""
+        while True:
+            try:
+                result = call()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                self.wait(error)
+            else:
+                self.end()
+                return result
+
+    def wait(self, error: Exception) -> None:
+        """Pause after a transient `error`. Raises UnreachableError when the server was away for too long."""
+        now = time.monotonic()
+        if self.away_since is None:
+            self.away_since = now
+            self.show(f"the API server does not answer; waiting up to {self.limit_s:.0f} s: {brief(error)}")
+        elif now - self.away_since >= self.limit_s:
+            raise UnreachableError(
+                f"the API server did not answer for {self.limit_s:.0f} s: {brief(error)}\n"
+                "  Nothing was changed. When the cluster answers `kubectl get nodes` again, `make up` goes on from here"
+            ) from None
+        time.sleep(PAUSE_S)
+
+    def end(self) -> None:
+        """Note that the server has answered."""
+        if self.away_since is not None:
+            self.show(f"the API server is back after {time.monotonic() - self.away_since:.0f} s")
+            self.away_since = None
+
+
+def brief(error: Exception) -> str:
+    """One line about `error`, without a response's headers and body."""
+    if isinstance(error, ApiException):
+        return f"{error.status or 'TLS'} {error.reason}".splitlines()[0]
+    reason = getattr(error, "reason", None)
+    return (str(reason or error) or type(error).__name__).splitlines()[0]

@@ -1,0 +1,109 @@
+"""A pod that only reads a volume which is not on this machine, and what kubectl gets out of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from infra.objects.api import ApiAddress
+from infra.objects.labels import MANAGED_BY
+from infra.objects.manifest import Manifest
+from infra.objects.pod_security import restricted_container
+from infra.process import output
+
+READY_WAIT = "180s"
+# The pod ends by itself after so many seconds, should nobody delete it.
+DEADLINE_S = 600
+MISSING = 66
+FIRST_THERE = (
+    f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
+)
+
+
+class ReadError(RuntimeError):
+    """None of the files is on the volume, or the copy broke off."""
+
+
+@dataclass(frozen=True)
+class MountedClaim:
+    """Where a volume can be read.
+
+    Parameters:
+        image: any with `sh`, `cat` and `sleep`; the trainer's is on the nodes already.
+        claim: the PersistentVolumeClaim, in `namespace`.
+        mount_path: where the pod mounts it.
+    """
+
+    address: ApiAddress
+    namespace: str
+    image: str
+    claim: str
+    mount_path: str
+
+    @classmethod
+    def of(cls, props: dict[str, Any]) -> MountedClaim:
+        """From a dynamic resource's properties."""
+        place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
+        return cls(ApiAddress.of(props), *place)
+
+
+def manifest(name: str, volume: MountedClaim) -> Manifest:
+    """The pod, which mounts the claim read-only."""
+    container = {
+        "name": "reader",
+        "image": volume.image,
+        "command": ["sleep", str(DEADLINE_S)],
+        "resources": {
+            "limits": {"cpu": "200m", "memory": "64Mi"},
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+        },
+        "securityContext": restricted_container(),
+        "volumeMounts": [{"name": "models", "mountPath": volume.mount_path, "readOnly": True}],
+    }
+    source = {"claimName": volume.claim, "readOnly": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": volume.namespace, "labels": dict(MANAGED_BY)},
+        "spec": {
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": DEADLINE_S,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
+            "containers": [container],
+            "volumes": [{"name": "models", "persistentVolumeClaim": source}],
+        },
+    }
+
+
+def kubectl(address: ApiAddress) -> list[str]:
+    where = ["--kubeconfig", address.kubeconfig] if address.kubeconfig else []
+    return ["kubectl", *where, *(["--context", address.context] if address.context else [])]
+
+
+@contextmanager
+def running(volume: MountedClaim) -> Iterator[list[str]]:
+    """The start of a command line that runs a program in the pod, for as long as the block lasts."""
+    name = f"trainstack-reader-{uuid.uuid4().hex[:8]}"
+    command = [*kubectl(volume.address), "--namespace", volume.namespace]
+    output(*command, "create", "--filename", "-", stdin=json.dumps(manifest(name, volume)))
+    try:
+        output(*command, "wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={READY_WAIT}")
+        yield [*command, "exec", name, "--"]
+    finally:
+        output(*command, "delete", "pod", name, "--wait=false", "--ignore-not-found")
+
+
+def read_first(volume: MountedClaim, files: list[str], target: IO[bytes]) -> None:
+    """Write the content of the first of `files`, paths in the pod, that is there. Raises ReadError, CommandError."""
+    with running(volume) as inside:
+        command = [*inside, "sh", "-c", FIRST_THERE, "read", *files]
+        done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE)
+    if done.returncode:
+        raise ReadError(done.stderr.decode(errors="replace").strip())

@@ -1,0 +1,43 @@
+"""What a finished run has to say: its metrics, from the pod's log or from the run's own file on the volume."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from infra.dynamic import Props
+from infra.process import CommandError
+from infra.run.log_follower import LogFollower
+from infra.run.metrics import metrics, recorded
+from infra.run.reader_pod import MountedClaim, ReadError, read_first
+
+METRICS = "metrics.jsonl"
+
+
+def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None]) -> dict[str, float | None]:
+    """Accuracy and loss of the run that `props` name; None where the trainer told none.
+
+    The log goes with its pod, by `cleanPodPolicy: All` for example; the file stays as long as the volume.
+    """
+    found = metrics(follower.finish())
+    if not found:
+        found = recorded(_file(props, show)) or metrics(follower.latest)
+    return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
+
+
+def _file(props: Props, show: Callable[[str], None]) -> str:
+    """The run's metrics.jsonl; empty where there is none."""
+    if folder := props.get("models"):
+        file = Path(folder) / "runs" / props["run"] / METRICS
+        return file.read_text(errors="replace") if file.exists() else ""
+    if not props.get("claim"):
+        return ""
+    with tempfile.TemporaryFile() as file:
+        try:
+            read_first(MountedClaim.of(props), [f"{props['mountPath']}/runs/{props['run']}/{METRICS}"], file)
+        except (ReadError, CommandError) as error:
+            show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
+            return ""
+        file.seek(0)
+        return file.read().decode(errors="replace")
