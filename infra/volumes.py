@@ -12,7 +12,8 @@ from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.image import inputs
 from infra.job.pod import JobContext
-from infra.objects.manifest import Manifest, Object, register
+from infra.objects.labels import owned
+from infra.objects.manifest import Manifest, Object, read_from, register
 from storage.component import Storage
 from storage.directory import NodeDirectory
 from storage.manifests import Volume
@@ -37,6 +38,7 @@ def models(stack: Stack) -> Volume:
         storage_class=config.storage_class,
         reclaim_policy=config.reclaim_policy.value,
         labels=config.labels,
+        owner=owned(stack.name),
         host_path_type="DirectoryOrCreate",
         node=config.node,
     )
@@ -59,6 +61,7 @@ def data(stack: Stack) -> Volume | None:
         storage_class=stack.storage.storage_class,
         reclaim_policy="Retain",
         labels={"type": "trainstack-data"},
+        owner=owned(stack.name),
     )
 
 
@@ -67,13 +70,15 @@ def volumes(stack: Stack) -> list[Volume]:
 
 
 def job_context(
-    stack: Stack, image: pulumi.Output[str], dataset: Dataset | None
+    stack: Stack, image: pulumi.Output[str], dataset: Dataset | None, claims: list[pulumi.Resource]
 ) -> pulumi.Output[JobContext]:
-    """What a job needs to know of its stack."""
-    return image.apply(lambda reference: context_of(stack, reference, dataset))
+    """What a job needs to know of its stack. A job with it is deleted before any of `claims` is."""
+    held = [read_from(claim, "") for claim in claims]
+    return pulumi.Output.all(image, *held).apply(lambda known: context_of(stack, known[0], dataset))
 
 
 def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
+    """The same, from an image's reference that is known."""
     folder = data(stack)
     return JobContext(
         image=image,
@@ -87,11 +92,10 @@ def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
     )
 
 
-def provide(stack: Stack, cluster: Cluster, after: list[pulumi.Resource]) -> list[pulumi.Resource]:
+def provide(stack: Stack, cluster: Cluster, after: list[pulumi.Resource]) -> Storage:
     """Register the volumes and their claims."""
     opts = cluster.options(cluster.provider, after)
-    storage = Storage(name=f"{stack.name}-storage", volumes=volumes(stack), register=register, opts=opts)
-    return storage.ready
+    return Storage(name=f"{stack.name}-storage", volumes=volumes(stack), register=register, opts=opts)
 
 
 def preparation(stack: Stack, image: str) -> Manifest:
@@ -101,20 +105,14 @@ def preparation(stack: Stack, image: str) -> Manifest:
 
 
 def prepare(
-    stack: Stack, cluster: Cluster, after: list[pulumi.Resource], image: pulumi.Output[str]
+    stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
 ) -> list[pulumi.Resource]:
     """Have the models' folder made writable for the trainer; what pods that mount it have to wait for."""
     config = stack.storage
     if not config.prepare:
-        return after
+        return storage.ready
     if cluster.nodes is None:
-        wanted = image.apply(lambda reference: preparation(stack, reference))
-        opts = pulumi.ResourceOptions.merge(
-            cluster.options(cluster.provider, after),
-            pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True),
-        )
-        name = f"Job/{stack.cluster.namespace}/{stack.claim}-prepare"
-        return [*after, Object(name, wanted, api_version="batch/v1", kind="Job", opts=opts)]
+        return [*storage.ready, _prepared_by_job(stack, cluster, storage, image)]
     props = {
         "node": cluster.nodes.apply(lambda nodes: nodes[0]),
         "instance": cluster.instance,
@@ -123,4 +121,15 @@ def prepare(
         "group": config.group,
         "mode": config.mode,
     }
-    return [*after, NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
+    return [*storage.ready, NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
+
+
+def _prepared_by_job(
+    stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
+) -> pulumi.Resource:
+    held = read_from(storage.claims[0], "")
+    wanted = pulumi.Output.all(image, held).apply(lambda known: preparation(stack, known[0]))
+    replaced = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+    opts = pulumi.ResourceOptions.merge(cluster.options(cluster.provider, storage.ready), replaced)
+    name = f"Job/{stack.cluster.namespace}/{stack.claim}-prepare"
+    return Object(name, wanted, api_version="batch/v1", kind="Job", opts=opts)

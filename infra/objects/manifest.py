@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pulumi
 
 Manifest = dict[str, Any]
+T = TypeVar("T")
 
 
 def title(manifest: Manifest) -> str:
@@ -45,12 +47,29 @@ class Object(pulumi.CustomResource):
         self.uid = self.metadata.apply(lambda metadata: str(metadata.get("uid", "")))
 
 
-def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -> Object:
-    """Register an object whose manifest is known when the program runs."""
+def read_from(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
+    """`value`, as if it had been read from `resource`.
+
+    Before Pulumi deletes a resource, it replaces whatever has properties read from it and would be replaced for
+    them; so the object with this value is deleted first. The value itself stays known in previews.
+    """
+    known = pulumi.Output.from_input(value)
+    content = cast("Awaitable[T]", known.future(with_unknowns=True))
+    return pulumi.Output({resource}, content, known.is_known(), known.is_secret())
+
+
+def register(
+    manifest: Manifest, opts: pulumi.ResourceOptions, held_by: pulumi.Resource | None = None
+) -> Object:
+    """Register an object whose manifest is known when the program runs.
+
+    Parameters:
+        held_by: the resource that may be deleted only after this object.
+    """
     fields = tuple(key for key in manifest if key not in ("apiVersion", "kind", "metadata", "status"))
     return Object(
-        name or title(manifest),
-        manifest,
+        title(manifest),
+        manifest if held_by is None else read_from(held_by, manifest),
         api_version=manifest["apiVersion"],
         kind=manifest["kind"],
         fields=fields,

@@ -12,7 +12,7 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
-from infra.run.patience import Patience, is_transient
+from infra.run.patience import Patience, UnreachableError, is_transient
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -20,6 +20,8 @@ JOB_LABEL = "training.kubeflow.org/job-name"
 LOOK_S = 2
 # How long one answer may take, in seconds: a connection that is half open answers never.
 ANSWER_S = 30
+# How long a log is tried for, in seconds: the API server may be there while the kubelet that has the log is not.
+LOG_PATIENCE_S = 10
 LAST_LINES = 20
 
 
@@ -118,9 +120,10 @@ class JobApi:
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
-        """The end of a container's log; empty where pod or log are gone."""
+        """The end of a container's log; empty where pod or log are gone, or cannot be reached for long."""
+        patience = Patience(lambda _: None, LOG_PATIENCE_S)
         try:
-            text = self._ask(
+            text = patience.ask(
                 lambda: client.CoreV1Api(self.connection).read_namespaced_pod_log(
                     pod,
                     self.namespace,
@@ -130,7 +133,7 @@ class JobApi:
                     _request_timeout=ANSWER_S,
                 )
             )
-        except ApiException:
+        except (ApiException, UnreachableError):
             return []
         return str(text).splitlines()
 

@@ -369,3 +369,17 @@ def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None
     follower = Waiting(FakeApi([]), "j-master-0").follower
     found = result.metrics_of(follower, {**PROPS, **volume}, lambda _: None)
     assert found == {"accuracy": 0.9521, "loss": 0.1332}
+
+
+def test_a_kubelet_that_is_away_holds_up_the_log_alone(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: Any, **__: Any) -> str:
+        raise ApiException(status=502, reason="the kubelet does not answer")
+
+    monkeypatch.setattr(JobApi, "connection", None)
+    monkeypatch.setattr("kubernetes.client.CoreV1Api.__init__", lambda *_: None)
+    monkeypatch.setattr("kubernetes.client.CoreV1Api.read_namespaced_pod_log", read)
+    api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
+    assert api.last_lines("j-master-0", "pytorch") == []
+    assert clock[0] < 20

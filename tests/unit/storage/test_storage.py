@@ -47,6 +47,7 @@ def test_the_published_volume() -> None:
         "accessModes": ["ReadWriteMany"],
         "persistentVolumeReclaimPolicy": "Retain",
         "hostPath": {"path": "/var/lib/trainstack/models"},
+        "claimRef": {"namespace": "kubeflow", "name": "traindb-models-claim"},
     }
 
 

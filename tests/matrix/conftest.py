@@ -1,0 +1,35 @@
+"""One API server with controllers, a played kubelet and a played operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from standins.tests.apiserver import ApiServer
+from standins.tests.conftest import api_server  # noqa: F401 - a fixture
+from tests.matrix.played_operator import PlayedOperator
+from tests.matrix.project import AppliedProject
+
+
+@pytest.fixture(scope="session")
+def operator(api_server: ApiServer) -> Iterator[PlayedOperator]:  # noqa: F811 - the fixture
+    played = PlayedOperator(api_server.kubeconfig)
+    played.start()
+    yield played
+    played.stop()
+
+
+@pytest.fixture(scope="module")
+def project(
+    api_server: ApiServer,  # noqa: F811 - the fixture
+    operator: PlayedOperator,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[AppliedProject]:
+    """A stack that is up, for all tests of a module: each leaves it as it was."""
+    made = AppliedProject(tmp_path_factory.mktemp("project"), api_server.kubeconfig)
+    made.up()
+    try:
+        yield made
+    finally:
+        made.pulumi("destroy", "--yes", "--skip-preview", "--stack", made.stack)

@@ -1,0 +1,97 @@
+"""Plays the training-operator for an API server that has none: pods as the operator makes them, then success."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
+NAMESPACE = "kubeflow"
+LABEL = "training.kubeflow.org/job-name"
+PAUSE_S = 0.2
+
+CRD = yaml.safe_load(f"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {PLURAL}.{GROUP}}}
+spec:
+  group: {GROUP}
+  scope: Namespaced
+  names: {{kind: PyTorchJob, plural: {PLURAL}, singular: pytorchjob}}
+  versions:
+  - name: {VERSION}
+    served: true
+    storage: true
+    subresources: {{status: {{}}}}
+    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+""")
+
+
+class PlayedOperator:
+    """Gives each new PyTorchJob a pod per replica and, unless it is suspended, the condition Succeeded.
+
+    The kubelet of the stand-ins' tests, which the API server's fixture starts, ends the pods.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+        self.core = client.CoreV1Api(connection)
+        self.extensions = client.ApiextensionsV1Api(connection)
+        self.jobs = client.CustomObjectsApi(connection)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._play, daemon=True)
+
+    def start(self) -> None:
+        self.extensions.create_custom_resource_definition(CRD)
+        self.core.create_namespace({"metadata": {"name": NAMESPACE}})
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _play(self) -> None:
+        while not self._stopped.wait(PAUSE_S):
+            try:
+                listed: Any = self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+                for job in listed["items"]:
+                    if "status" not in job and "deletionTimestamp" not in job["metadata"]:
+                        self._run(job)
+            except (ApiException, urllib3.exceptions.HTTPError):
+                continue
+
+    def _run(self, job: dict[str, Any]) -> None:
+        name = job["metadata"]["name"]
+        suspended = job["spec"]["runPolicy"].get("suspend")
+        for kind, replica in job["spec"]["pytorchReplicaSpecs"].items():
+            for number in range(0 if suspended else replica["replicas"]):
+                self._create_pod(job, f"{name}-{kind.lower()}-{number}", replica["template"])
+        state = "Suspended" if suspended else "Succeeded"
+        condition = {"type": state, "status": "True", "message": "played"}
+        self.jobs.patch_namespaced_custom_object_status(
+            GROUP, VERSION, NAMESPACE, PLURAL, name, {"status": {"conditions": [condition]}}
+        )
+
+    def _create_pod(self, job: dict[str, Any], name: str, template: dict[str, Any]) -> None:
+        owner = {
+            "apiVersion": job["apiVersion"],
+            "kind": job["kind"],
+            "name": job["metadata"]["name"],
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        metadata = {
+            "name": name,
+            "labels": {**template["metadata"]["labels"], LABEL: job["metadata"]["name"]},
+            "annotations": {"test/outcome": "succeed"},
+            "ownerReferences": [owner],
+        }
+        spec = {**template["spec"], "restartPolicy": "Never"}
+        self.core.create_namespaced_pod(NAMESPACE, {"metadata": metadata, "spec": spec})

@@ -1,0 +1,88 @@
+"""The whole program of this clone, applied by the real Pulumi to an API server, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+
+from tests.matrix.played_operator import GROUP, NAMESPACE, PLURAL, VERSION
+from tests.preview.project import Project
+
+STACK = "matrix"
+# The test server has no operator, no registry and no file that a job could leave.
+BASE: dict[str, dict[str, Any]] = {
+    "cluster": {"kind": "existing"},
+    "operator": {"install": "never"},
+    "storage": {"prepare": False},
+    "image": {"reference": "localhost:5000/trainer:1", "unpinned": True},
+    "job": {"name": "mnist", "model": None},
+}
+
+
+class UpError(Exception):
+    """`pulumi up` failed; the text is what it printed."""
+
+
+class AppliedProject(Project):
+    """`up` applies BASE with changed sections; the rest of the methods tell what the cluster holds."""
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        super().__init__(folder, STACK)
+        standins = Path(__file__).resolve().parents[2] / "standins" / "pulumi_standins" / "bin"
+        self.environment |= {
+            "KUBECONFIG": str(kubeconfig),
+            "PATH": f"{standins}{os.pathsep}{self.environment['PATH']}",
+            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
+        }
+        connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+        self.connection = connection
+        self.core = client.CoreV1Api(connection)
+        self.jobs = client.CustomObjectsApi(connection)
+
+    def up(self, *options: str, seconds: float = 240, **changes: dict[str, Any]) -> str:
+        """Write the stack file with `changes` merged over BASE section by section, and apply it. Raises UpError."""
+        names = {*BASE, *changes}
+        self.configure({name: {**BASE.get(name, {}), **changes.get(name, {})} for name in names})
+        command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never", *options]
+        done = subprocess.run(
+            [*command, "--stack", self.stack],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+        )
+        if done.returncode:
+            raise UpError(done.stdout)
+        return done.stdout
+
+    def objects(self) -> dict[str, dict[str, Any]]:
+        """The stack's volumes, claims, jobs and pods in the cluster, by `Kind/name`."""
+        listed = {
+            "PersistentVolume": self._listed(self.core.list_persistent_volume()),
+            "PersistentVolumeClaim": self._listed(
+                self.core.list_namespaced_persistent_volume_claim(NAMESPACE)
+            ),
+            "Pod": self._listed(self.core.list_namespaced_pod(NAMESPACE)),
+            "PyTorchJob": self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)["items"],
+        }
+        return {
+            f"{kind}/{each['metadata']['name']}": each for kind, items in listed.items() for each in items
+        }
+
+    def _listed(self, answer: Any) -> list[dict[str, Any]]:
+        return [self.connection.sanitize_for_serialization(each) for each in answer.items]
+
+    def uids(self) -> dict[str, str]:
+        return {name: str(each["metadata"]["uid"]) for name, each in self.objects().items()}
+
+    def outputs(self) -> dict[str, Any]:
+        return dict(json.loads(self.pulumi("stack", "output", "--json", "--stack", self.stack).stdout))
