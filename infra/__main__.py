@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import dataset, program, volumes
+from infra import dataset, paths, program, volumes
 from infra.clusters import selection
 from infra.config import ConfigError
 from infra.image.component import Image
