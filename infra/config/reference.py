@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from infra import paths
+from infra.config.changes import NOTES, OUTCOMES
 from infra.config.errors import allowed, example, model_in
 from infra.config.load import Sections
 
@@ -24,6 +25,9 @@ INTRODUCTION = """\
 A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:` it has a mapping for each section, by the name
 `trainstack:<section>`; only a job is required. A key that there is not, or a value that is not allowed, is refused
 before anything is touched, with the key, what is allowed and how to fix it.
+
+Any key may be changed on a stack that is up: the next `make up` converges, and going back does, too. The last column
+says the most that it replaces; models and all other files on the volume are kept in every case.
 
 ```yaml
 config:
@@ -132,12 +136,21 @@ def about_cell(path: str, field: FieldInfo) -> str:
     return field.description or ""
 
 
+def change_cell(path: str, field: FieldInfo) -> str:
+    """What changing the key does to a stack that is up."""
+    if path not in OUTCOMES:
+        return "-"
+    note = f". {NOTES[path]}" if path in NOTES else ""
+    return f"{OUTCOMES[path]}{note}"
+
+
 COLUMNS: dict[str, Column] = {
     "key": key_cell,
     "default": default_cell,
     "allowed": allowed_cell,
     "example": example_cell,
     "what it is for": about_cell,
+    "changing it": change_cell,
 }
 """Heading -> the cells below it."""
 

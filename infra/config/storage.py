@@ -40,7 +40,7 @@ class StorageConfig(Section):
         examples=["traindb-models-claim"],
     )
     labels: dict[str, str] = setting(
-        about="Labels of the volume, by which its claim finds it.",
+        about="Labels of the volume; its claim selects it by type and name.",
         default_factory=dict,
         allowed="a mapping of text to text",
         examples=["{type: traindb}"],

@@ -1,0 +1,90 @@
+"""What changing a key of the stack file does to a stack that is up: a rule for every key, as data.
+
+tests/matrix changes every key on a running stack and holds the outcome to these rules; docs/configuration.md shows
+them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from infra.config.cluster import ClusterKind
+
+
+class Outcome(StrEnum):
+    """The most that a change replaces. Models and files on the volume are kept in every case."""
+
+    NOTHING = "nothing"
+    IN_PLACE = "in place"
+    JOB_REPLACED = "job replaced"
+    VOLUME_REPLACED = "job, claim and volume replaced, files kept"
+    CLUSTER_REPLACED = "cluster replaced, files kept"
+    REFUSED = "refused before anything is touched"
+
+
+def _keys(section: str, names: str) -> list[str]:
+    return [f"{section}.{name}" for name in names.split()]
+
+
+_RULES: dict[Outcome, list[str]] = {
+    Outcome.NOTHING: [
+        *_keys("storage", "allowedRoots"),
+        *_keys("image", "unpinned"),
+    ],
+    Outcome.IN_PLACE: [
+        *_keys("cluster", "podSecurity channel addons"),
+        *_keys("operator", "install"),
+        *_keys("storage", "labels capacity prepare owner group mode"),
+        *_keys("job", "model"),
+    ],
+    Outcome.JOB_REPLACED: [
+        *_keys("storage", "mountPath dataPath"),
+        *_keys("image", "target preset repository reference"),
+        *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass"),
+        *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread datasetsPath"),
+        *_keys("job.replicas", "master worker"),
+        *_keys("job.training", "epochs digitsEpochs dataset batchSize testBatchSize lr momentum gamma seed"),
+        *_keys("job.training", "logInterval backend"),
+        *_keys("job.resources", "cpu memory gpu"),
+        *_keys("job.resources.requests", "cpu memory"),
+        *_keys("job.runPolicy", "backoffLimit activeDeadlineSeconds cleanPodPolicy suspend"),
+        *_keys("job.runPolicy.schedulingPolicy", "minAvailable queue minResources priorityClass"),
+        *_keys("job.runPolicy.schedulingPolicy", "scheduleTimeoutSeconds"),
+        *_keys(
+            "job.elasticPolicy", "minReplicas maxReplicas rdzvBackend rdzvPort rdzvHost rdzvId standalone"
+        ),
+        *_keys("job.elasticPolicy", "maxRestarts metrics"),
+        *_keys("job.nccl", "socketInterface debug disableInfiniband disablePeerToPeer"),
+        *_keys("job.tolerations", "key operator value effect"),
+    ],
+    Outcome.VOLUME_REPLACED: [
+        *_keys("cluster", "namespace"),
+        *_keys("storage", "volume claim storageClass request accessMode hostPath node"),
+    ],
+    Outcome.CLUSTER_REPLACED: _keys("cluster", "kind name workers apiServerPort kubeconfig context"),
+    Outcome.REFUSED: [
+        *_keys("storage", "reclaimPolicy"),
+        *_keys("job.runPolicy", "ttlSecondsAfterFinished"),
+    ],
+}
+OUTCOMES: dict[str, Outcome] = {key: outcome for outcome, keys in _RULES.items() for key in keys}
+"""The path of a key without keys of its own, `job.training.epochs` -> the usual outcome."""
+
+# The cluster's nodes mount the folder of the models, and data is always there.
+ON_KIND = {
+    "storage.hostPath": Outcome.CLUSTER_REPLACED,
+    "storage.dataPath": Outcome.NOTHING,
+}
+
+NOTES = {
+    "storage.labels": "`type` and `name` replace job, claim and volume: the claim selects by them.",
+    "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
+    "storage.dataPath": "With kind nothing changes: the data folder is always there.",
+    "storage.reclaimPolicy": "Only Retain passes the policies: with Delete the files would go with the claim.",
+}
+"""What a rule leaves out, one sentence each."""
+
+
+def outcome(key: str, kind: ClusterKind = ClusterKind.KIND) -> Outcome:
+    """What changing `key` does to a stack on a cluster of `kind`. Raises KeyError for a key without a rule."""
+    return ON_KIND.get(key, OUTCOMES[key]) if kind is ClusterKind.KIND else OUTCOMES[key]

@@ -1,0 +1,131 @@
+"""`python -m infra.inspection STACK`: a last look at the cluster and the models, after a `pulumi up`.
+
+Standard input is the stack's outputs as JSON. Exits with 1 and the findings when something of the stack is half gone:
+Pulumi judges by its state, and a finalizer may hold for long what a deletion has asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client
+
+from infra import paths, volumes
+from infra.clusters import selection
+from infra.config import Stack
+from infra.config.load import from_file
+from infra.job.manifest import KIND
+from infra.objects.api import api_client
+from infra.objects.labels import MANAGED_BY, RUN, STACK
+from infra.run import status
+from infra.run.job_api import GROUP, PLURAL, VERSION
+from infra.run.patience import Patience
+
+Objects = list[dict[str, Any]]
+# What was deleted a moment ago, a reader pod for example, may take so many seconds to go.
+SETTLE_S = 60
+PAUSE_S = 1
+RUNBOOK = "docs/runbooks/released-volume.md"
+
+
+def objects(stack: Stack) -> Objects:
+    """The stack's volumes, claims, jobs and pods, each with its `kind`."""
+    connection = api_client(selection.address(stack))
+    core, jobs = client.CoreV1Api(connection), client.CustomObjectsApi(connection)
+    namespace = stack.cluster.namespace
+    selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+    listed = {
+        "PersistentVolume": core.list_persistent_volume(),
+        "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim(namespace),
+        "Pod": core.list_namespaced_pod(namespace, label_selector=selector),
+    }
+    found = [
+        {**connection.sanitize_for_serialization(each), "kind": kind}  # type: ignore[no-untyped-call]
+        for kind, answer in listed.items()
+        for each in answer.items
+    ]
+    answer: Any = jobs.list_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL)
+    return [each for each in [*found, *answer["items"]] if is_ours(each, stack)]
+
+
+def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
+    """By label, or by the name that the stack gives it; a pod by its job, or because it reads for us."""
+    metadata, labels = each["metadata"], each["metadata"].get("labels") or {}
+    names = {name for volume in volumes.volumes(stack) for name in (volume.name, volume.claim)}
+    jobs = {job.name for job in stack.jobs}
+    if each["kind"] == "Pod":
+        return labels.get("job-name") in jobs or metadata["name"].startswith("trainstack-reader-")
+    if each["kind"] == KIND:
+        return metadata["name"] in jobs
+    return labels.get(STACK) == stack.name or metadata["name"] in names
+
+
+def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
+    """What is missing, half gone or not bound, one sentence each."""
+    there = {(each["kind"], each["metadata"]["name"]) for each in found}
+    wanted = [("PersistentVolume", volume.name) for volume in volumes.volumes(stack)]
+    wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
+    wanted += [(KIND, job.name) for job in stack.jobs]
+    yield from (f"{kind} {name} is missing" for kind, name in wanted if (kind, name) not in there)
+    for each in found:
+        title = f"{each['kind']} {each['metadata']['name']}"
+        phase = each.get("status", {}).get("phase", "")
+        if each["metadata"].get("deletionTimestamp"):
+            held = ", ".join(each["metadata"].get("finalizers") or []) or "nothing"
+            yield f"{title} is Terminating; its finalizers: {held}"
+        elif each["kind"].startswith("Persistent") and phase != "Bound":
+            yield f"{title} is {phase or 'in no phase yet'}: see {RUNBOOK}"
+        elif each["kind"] == "Pod" and phase == "Pending":
+            yield f"{title} is Pending"
+
+
+def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:
+    """Models that the outputs name and that are not there, or are of another run."""
+    runs = {
+        each["metadata"]["name"]: each["metadata"]["labels"][RUN] for each in found if each["kind"] == KIND
+    }
+    for job in stack.jobs:
+        known = (outputs.get("jobs") or {}).get(job.name) or {}
+        if job.model is None or known.get("jobStatus") != status.SUCCEEDED:
+            continue
+        model = Path(str(known.get("modelPath")))
+        if not model.is_file():
+            yield f"{model} is missing, though the outputs name it as the model of job {job.name}"
+            continue
+        own = paths.models(stack.name) / "runs" / runs.get(job.name, "") / job.model
+        if own.is_file() and _digest(own) != _digest(model):
+            yield f"{model} is not the model of {job.name}'s run, which is {own}"
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None] = print) -> list[str]:
+    """The findings that are left after at most SETTLE_S seconds."""
+    patience = Patience(show)
+    end = time.monotonic() + SETTLE_S
+    while True:
+        found = patience.ask(lambda: objects(stack))
+        findings = [*cluster_findings(stack, found), *model_findings(outputs, stack, found)]
+        if not findings or time.monotonic() > end:
+            return findings
+        time.sleep(PAUSE_S)
+
+
+def main(name: str) -> int:
+    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    findings = inspect(stack, json.load(sys.stdin))
+    for each in findings:
+        print(f"not as it should be: {each}", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,36 @@
+"""Each key of the stack file has a rule about its change, and the documentation shows it."""
+
+from __future__ import annotations
+
+from infra.config import reference
+from infra.config.changes import NOTES, ON_KIND, OUTCOMES
+from infra.config.errors import model_in
+from infra.config.load import Sections
+
+KEYS = {
+    f"{path}.{field.alias}"
+    for path, model in reference.models(Sections)
+    for field in reference.fields(model)
+    if path and (model_in(field.annotation) is None)
+}
+
+
+def test_every_key_has_a_rule_and_every_rule_a_key() -> None:
+    assert OUTCOMES.keys() == KEYS
+
+
+def test_exceptions_and_notes_are_about_keys() -> None:
+    assert ON_KIND.keys() <= KEYS
+    assert NOTES.keys() <= KEYS
+
+
+def test_the_documentation_shows_the_rule() -> None:
+    page = reference.page()
+    for key, outcome in OUTCOMES.items():
+        (row,) = [line for line in _table(page, key) if line.startswith(f"| `{key.rpartition('.')[2]}` |")]
+        assert outcome in row
+
+
+def _table(page: str, key: str) -> list[str]:
+    heading = f"# {key.rpartition('.')[0]}\n"
+    return page.partition(heading)[2].partition("\n#")[0].splitlines()
