@@ -40,7 +40,7 @@ def objects(stack: Stack) -> Objects:
     core, jobs = client.CoreV1Api(connection), client.CustomObjectsApi(connection)
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-    listed = {
+    listed: dict[str, Any] = {
         "PersistentVolume": core.list_persistent_volume(),
         "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim(namespace),
         "Pod": core.list_namespaced_pod(namespace, label_selector=selector),

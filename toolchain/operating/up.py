@@ -14,6 +14,7 @@ from toolchain.operating import (
     cluster_gone,
     data_folder,
     environment,
+    inspection,
     leftovers,
     pulumi_cli,
     recovery,
@@ -38,6 +39,8 @@ def up(stack: str, data_dir: Path | None) -> None:
         with step("pulumi up"):
             _pulumi(variables, "up", "--refresh", stack=stack)
         found = pulumi_cli.outputs(variables, stack)
+        with step("a last look at cluster and model"):
+            inspection.inspect(variables, stack, found)
     print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in phase_times()))
     print("\n".join(closing_lines(found)), flush=True)
 
