@@ -180,7 +180,7 @@ class ApiServer:
         while time.monotonic() < until:
             for process in self._processes:
                 if process.poll() is not None:
-                    raise RuntimeError(f"{process.args[0]} ended: {self.logs()}")
+                    raise RuntimeError(f"{process.args!r} ended: {self.logs()}")
             with suppress(OSError), urllib.request.urlopen(request, context=context, timeout=2) as answer:
                 if answer.status == 200:
                     return

@@ -82,7 +82,7 @@ class Driver:
         self.provider = Provider("")
         self.log: list[str] = []
         engine = self.provider._engine
-        engine._send = self._record  # type: ignore[method-assign]
+        engine._send = self._record  # type: ignore[method-assign, assignment]
         variables = {f"kubernetes:config:{name}": value for name, value in arguments.items()}
         self.call("Configure", protocol.provider_pb2.ConfigureRequest(variables=variables))
 

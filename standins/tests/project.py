@@ -82,9 +82,9 @@ class Project:
         """Set a configuration value."""
         self.pulumi("config", "set", key, value)
 
-    def up(self, *arguments: str, **variables: str) -> str:
+    def up(self, *arguments: str, seconds: float = 240, **variables: str) -> str:
         """Update without a preview."""
-        return self.pulumi("up", "--yes", "--skip-preview", *arguments, **variables)
+        return self.pulumi("up", "--yes", "--skip-preview", *arguments, seconds=seconds, **variables)
 
     def preview(self, *arguments: str) -> list[dict[str, Any]]:
         """The steps of a preview."""

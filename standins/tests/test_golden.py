@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ def bring_to(client: ApiClient, step: int) -> None:
             continue
         obj, manager = opened(resource["inputs"]), resource["outputs"]["__fieldManager"]
         if resource["type"].endswith("Patch"):
-            after_the_controller(lambda obj=obj: client.get(kind_of(obj), "golden", name_of(obj)))
+            after_the_controller(partial(client.get, kind_of(obj), "golden", name_of(obj)))
             client.apply(obj, manager=manager, force=True)
             continue
         live = client.create(obj)

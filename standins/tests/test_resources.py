@@ -47,7 +47,9 @@ def test_a_project_may_forbid_automatic_names(driver: Driver, namespace: str) ->
 def check_autonamed(driver: Driver, namespace: str, mode: int, proposed: str) -> Any:
     unnamed = {**config_map(namespace), "metadata": {"namespace": namespace}}
     message = protocol.provider_pb2.CheckRequest
-    options = message.AutonamingOptions(proposed_name=proposed, mode=mode)
+    options = message.AutonamingOptions(
+        proposed_name=proposed, mode=message.AutonamingOptions.Mode.Name(mode)
+    )
     request = message(urn=urn_of(unnamed, "it"), news=values.encode(unnamed), autonaming=options)
     return driver.call("Check", request)
 

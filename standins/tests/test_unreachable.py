@@ -43,7 +43,11 @@ def test_previews_go_on_and_updates_say_why_not(
     assert driver.update(made, wanted, preview=True).outputs["data"] == {"a": "1"}
     assert driver.plan(made, wanted).action == "update"
     assert "warning: Cluster is unreachable, skipping replaceUnready check" in driver.log
-    for change in (lambda: driver.create(config_map(namespace)), lambda: driver.update(made, wanted)):
+    changes: list[Callable[[], object]] = [
+        lambda: driver.create(config_map(namespace)),
+        lambda: driver.update(made, wanted),
+    ]
+    for change in changes:
         with pytest.raises(CallError, match="configured Kubernetes cluster is unreachable: unable to load"):
             change()
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKS = [
+CHECKS: list[list[str]] = [
     ["ruff", "check", "--quiet"],
     ["ruff", "format", "--check", "--quiet"],
     ["mypy"],
@@ -22,7 +22,7 @@ PROGRAMS = Path(sys.executable).parent
 
 @pytest.mark.parametrize("check", CHECKS, ids=" ".join)
 def test_the_sources_pass(check: list[str]) -> None:
-    done = subprocess.run([PROGRAMS / check[0], *check[1:]], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([f"{PROGRAMS}/{check[0]}", *check[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -37,7 +37,7 @@ def test_the_hooks_fetch_nothing() -> None:
 
 
 def test_pre_commit_accepts_its_configuration() -> None:
-    command = [PROGRAMS / "pre-commit", "validate-config"]
+    command = [f"{PROGRAMS}/pre-commit", "validate-config"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -24,7 +24,7 @@ def main(model: str, data: str, mean: float, std: float) -> float:
         x = functional.max_pool2d(x.relu(), 2).flatten(1)
         x = functional.linear(x, state["fc1.weight"], state["fc1.bias"]).relu()
         guesses = functional.linear(x, state["fc2.weight"], state["fc2.bias"]).argmax(1)
-    return (guesses == torch.tensor(list(labels))).float().mean().item()
+    return float((guesses == torch.tensor(list(labels))).float().mean())
 
 
 if __name__ == "__main__":

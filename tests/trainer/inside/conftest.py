@@ -116,7 +116,7 @@ class Job:
 
     def train(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> str:
         """Rank 0's output of a job that has to succeed."""
-        ranks = self.start(*options, world=world, run=run, **environ)
+        ranks = self.start(*options, world=world, run=run, script=None, each=(), **environ)
         statuses = ranks.wait()
         assert statuses == [0] * world, "\n".join(ranks.output)
         return ranks.output[0]

@@ -49,6 +49,7 @@ def serve() -> None:
     ended: dict[int, int] = {}
     for line in sys.stdin:
         request = json.loads(line)
+        answer: int | None
         if "start" in request:
             if not (answer := os.fork()):
                 try:

@@ -105,7 +105,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(
     raw = bytearray(path.read_bytes())
     if damage == "flip":
         raw[raw.index(struct.pack("<f", 2.0) * 10) + 2] ^= 1
-    path.write_bytes({"cut": raw[: len(raw) // 2], "flip": raw, "empty": b""}[damage])
+    path.write_bytes({"cut": bytes(raw[: len(raw) // 2]), "flip": bytes(raw), "empty": b""}[damage])
     state = checkpoint.load(tmp_path, CONFIG)
     assert state
     assert state["progress"]["step"] == 1

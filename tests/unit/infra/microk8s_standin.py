@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -128,6 +129,7 @@ if __name__ == "__main__":
     known = json.loads(Path(file).read_text())
     known["calls"].append([command, *words])
     try:
-        {"snap": snap, "microk8s": microk8s, "docker": docker}[command](known, *words)
+        programs: dict[str, Callable[..., None]] = {"snap": snap, "microk8s": microk8s, "docker": docker}
+        programs[command](known, *words)
     finally:
         Path(file).write_text(json.dumps(known))

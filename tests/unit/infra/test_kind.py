@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from infra import docker
 from infra.clusters.kind import cluster, component, ownership, registry
 from infra.clusters.kind.config import OWNER, KindConfig, hosts_toml, render
 from infra.clusters.kind.providers import ClusterProvider
@@ -199,7 +200,7 @@ def test_a_registry_of_our_name_that_is_not_ours_is_left_alone(monkeypatch: pyte
         "State": {"Running": True},
         "Id": "1",
     }
-    monkeypatch.setattr(registry.docker, "container", lambda name: found)
+    monkeypatch.setattr(docker, "container", lambda name: found)
     monkeypatch.setattr(registry, "output", lambda *command: calls.append(command))
     with pytest.raises(registry.ForeignRegistryError, match="fix: "):
         registry.create("c-registry", "registry:3", "/this/clone")

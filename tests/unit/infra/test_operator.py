@@ -80,7 +80,7 @@ def test_what_another_stack_made_is_foreign() -> None:
 
 
 def test_gpus_of_all_nodes_count() -> None:
-    nodes = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
+    nodes: list[dict[str, Any]] = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
     assert judge("dev", [], [], [], nodes).gpus == 2
 
 

@@ -99,7 +99,7 @@ def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:
 
 def test_objects_go_to_the_cluster_of_this_stack(dev: Recorder) -> None:
     providers = {args.provider for args in dev.registered if args.typ.startswith("kubernetes:")}
-    assert all("pulumi:providers:kubernetes::trainstack-dev" in provider for provider in providers)
+    assert all("pulumi:providers:kubernetes::trainstack-dev" in (provider or "") for provider in providers)
 
 
 def test_the_provider_drops_no_object_of_a_cluster_that_does_not_answer(dev: Recorder) -> None:

@@ -79,7 +79,7 @@ def test_a_node_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **kwargs: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(args, 1, "", "read-only file system")
 
-    monkeypatch.setattr(directory.subprocess, "run", refuse)
+    monkeypatch.setattr(subprocess, "run", refuse)
     with pytest.raises(directory.DirectoryError, match="/models on node n: read-only"):
         directory.prepare(PROPS)
 

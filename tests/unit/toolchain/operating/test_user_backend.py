@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,11 +107,16 @@ def test_a_secrets_provider_of_the_stacks_own_needs_none(shell: pytest.MonkeyPat
 def ready(shell: pytest.MonkeyPatch) -> list[str]:
     """`up.ready` without a machine: notes what it does to the backend."""
     done: list[str] = []
+
+    def note(what: str) -> dict[str, Any]:
+        done.append(what)
+        return {}
+
     shell.setattr(setup, "prepare", lambda: {})
     shell.setattr(recovery, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
-    shell.setattr(recovery, "deployment", lambda stack: done.append("read") or {})
-    shell.setattr(pulumi_cli, "deployment", lambda variables, stack: done.append("ask") or {})
+    shell.setattr(recovery, "deployment", lambda stack: note("read"))
+    shell.setattr(pulumi_cli, "deployment", lambda variables, stack: note("ask"))
     return done
 
 
