@@ -49,7 +49,7 @@ class PlayedOperator:
 
     def start(self) -> None:
         self.extensions.create_custom_resource_definition(CRD)
-        self.core.create_namespace({"metadata": {"name": NAMESPACE}})
+        self.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=NAMESPACE)))
         self._thread.start()
 
     def stop(self) -> None:
@@ -94,4 +94,5 @@ class PlayedOperator:
             "ownerReferences": [owner],
         }
         spec = {**template["spec"], "restartPolicy": "Never"}
-        self.core.create_namespaced_pod(NAMESPACE, {"metadata": metadata, "spec": spec})
+        pod: Any = {"metadata": metadata, "spec": spec}  # the client sends mappings as they are
+        self.core.create_namespaced_pod(NAMESPACE, pod)

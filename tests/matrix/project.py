@@ -66,13 +66,14 @@ class AppliedProject(Project):
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The stack's volumes, claims, jobs and pods in the cluster, by `Kind/name`."""
+        jobs: Any = self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
         listed = {
             "PersistentVolume": self._listed(self.core.list_persistent_volume()),
             "PersistentVolumeClaim": self._listed(
                 self.core.list_namespaced_persistent_volume_claim(NAMESPACE)
             ),
             "Pod": self._listed(self.core.list_namespaced_pod(NAMESPACE)),
-            "PyTorchJob": self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)["items"],
+            "PyTorchJob": jobs["items"],
         }
         return {
             f"{kind}/{each['metadata']['name']}": each for kind, items in listed.items() for each in items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_what_goes_in_time_is_no_finding(models: Path, monkeypatch: pytest.Monke
     leaving[-1]["metadata"]["deletionTimestamp"] = "now"
     views = iter([leaving, leaving, settled()])
     monkeypatch.setattr(inspection, "objects", lambda stack: next(views))
-    monkeypatch.setattr(inspection.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     assert inspection.inspect(STACK_, outputs(models)) == []
 
 
@@ -127,7 +128,7 @@ def test_what_stays_is_a_finding(models: Path, monkeypatch: pytest.MonkeyPatch) 
     leaving[1]["metadata"]["deletionTimestamp"] = "now"
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr(inspection, "objects", lambda stack: leaving)
-    monkeypatch.setattr(inspection.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(inspection.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     (finding,) = inspection.inspect(STACK_, outputs(models))
     assert "is Terminating" in finding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
-from infra.run import patience, provider, result, status, waiting
+from infra.run import provider, result, status, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, metrics, recorded
 from infra.run.patience import Patience, UnreachableError
@@ -147,7 +148,7 @@ def test_a_hopeless_image_ends_the_wait_at_once() -> None:
 
 def test_a_pull_that_fails_for_long_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with pytest.raises(RunFailedError, match="ImagePullBackOff"):
         end(FakeApi([job("Created")] * 5, [waiting_pod("ImagePullBackOff")]))
 
@@ -200,7 +201,7 @@ def test_another_processors_image_ends_the_wait(pods: list[dict[str, Any]], log:
 
 def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 100_000, 600))
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "cpu"}
     api = FakeApi([job("Created")] * 9, [pod(conditions=[condition])])
     with pytest.raises(NoProgressError, match=r"no progress for 30 minutes: .*Unschedulable: cpu") as error:
@@ -211,7 +212,7 @@ def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytes
 
 def test_any_change_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 100_000, 1000))
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     states = [job("Created"), job("Created", "Running"), job("Running"), job("Running", message="x")]
     assert end(FakeApi([*states, job("Succeeded")])) == "Succeeded"
 
@@ -239,8 +240,8 @@ def name_of(error: Exception) -> str:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that patience sees; its pauses pass at once."""
     now = [0.0]
-    monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(patience.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     return now
 
 

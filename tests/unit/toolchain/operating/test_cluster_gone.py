@@ -10,8 +10,19 @@ from typing import Any
 
 import pytest
 
+from toolchain.machine import engine as container_engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import cluster_gone, environment, leftovers, recovery, state, up, user_backend
+from toolchain.operating import (
+    api_server,
+    cluster_gone,
+    environment,
+    leftovers,
+    pulumi_cli,
+    recovery,
+    state,
+    up,
+    user_backend,
+)
 from toolchain.steps import SetupError
 
 Fake = Callable[[str, str], Path]
@@ -98,9 +109,9 @@ def test_objects_are_given_up_for_a_proof_alone(
     held = deployment(cluster)
     done: list[str] = []
     monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
-    monkeypatch.setattr(up.engine, "ensure", lambda: None)
+    monkeypatch.setattr(container_engine, "ensure", lambda: None)
     monkeypatch.setattr(cluster_gone, "proved", lambda *asked: gone)
-    monkeypatch.setattr(up.api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
+    monkeypatch.setattr(api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
     monkeypatch.setattr(
         up,
         "_pulumi",
@@ -137,7 +148,7 @@ def test_a_kind_cluster_is_taken_down_without_its_api_server(
     ran: list[tuple[str, ...]] = []
     monkeypatch.setattr(user_backend, "backend", lambda: None)
     monkeypatch.setattr(recovery, "deployment", lambda stack: held)
-    monkeypatch.setattr(up.pulumi_cli, "edit_state", lambda variables, stack, edit: edit(held))
+    monkeypatch.setattr(pulumi_cli, "edit_state", lambda variables, stack, edit: edit(held))
     monkeypatch.setattr(up, "_pulumi", lambda variables, *words, stack: ran.append(words))
     up._destroy({}, held, "dev")
     assert ran == [("destroy",)]
