@@ -3,11 +3,10 @@
 import pulumi
 
 from infra import dataset, paths, program, volumes
-from infra.clusters import selection
+from infra.clusters import namespaces, selection
 from infra.config import ConfigError
 from infra.image.component import Image
 from infra.job.component import Job
-from infra.objects import namespaces
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.training_operator.component import Operator

@@ -14,7 +14,7 @@ from infra.config.names import quantity
 from infra.config.resources import GPU
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.labels import STACK
-from infra.training_operator.patches import CRD, SELECTOR
+from infra.objects.pytorchjob import CRD, OPERATOR_SELECTOR
 
 TIMEOUT_S = 3
 
@@ -60,7 +60,7 @@ def _ask(connection: client.ApiClient, stack: str) -> Found:
     )
     apps = client.AppsV1Api(connection)
     operators = listed(
-        apps.list_deployment_for_all_namespaces(label_selector=SELECTOR, _request_timeout=TIMEOUT_S)
+        apps.list_deployment_for_all_namespaces(label_selector=OPERATOR_SELECTOR, _request_timeout=TIMEOUT_S)
     )
     return judge(stack, namespaces, crds, operators, nodes)
 

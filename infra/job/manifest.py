@@ -11,9 +11,8 @@ from infra.job.pod import JobContext, template
 from infra.job.run_id import run_id
 from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
+from infra.objects.pytorchjob import API_VERSION, KIND
 
-API_VERSION = "kubeflow.org/v1"
-KIND = "PyTorchJob"
 DATASET = "trainstack/dataset"
 
 

@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 
 from infra import paths, volumes
+from infra.clusters import namespaces
 from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.image.component import rendered_reference
 from infra.job.manifest import manifest
-from infra.objects import namespaces
 from infra.objects.manifest import Manifest
 from infra.review import policies
 from infra.training_operator import overlay, patches

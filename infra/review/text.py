@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from infra.job.manifest import KIND, run_of
+from infra.job.manifest import run_of
 from infra.objects.manifest import Manifest
+from infra.objects.pytorchjob import KIND
 
 WIDTH = 100
 

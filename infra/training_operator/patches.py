@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from infra.objects.labels import SKIP_AWAIT, owned
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
+from infra.objects.pytorchjob import CRD
 
 NAMESPACE = "kubeflow"
 NAME = "training-operator"
-CRD = "pytorchjobs.kubeflow.org"
 CRD_KIND = "CustomResourceDefinition"
-SELECTOR = "control-plane=kubeflow-training-operator"
 WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"
 INIT_IMAGE = "busybox:1.37"
 INIT_TEMPLATE = "initContainer.yaml"

@@ -12,6 +12,7 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from infra.dynamic import Props, Provider, own
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.pytorchjob import API_VERSION, GROUP, KIND, PLURAL, VERSION
 
 WAIT_S = 180
 PAUSE_S = 0.5
@@ -25,8 +26,8 @@ def question(namespace: str) -> dict[str, Any]:
     """A PyTorchJob that is right, and is only asked about."""
     pod = {"spec": {"containers": [{"name": "pytorch", "image": "pytorch"}]}}
     return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "metadata": {"generateName": "trainstack-webhook-", "namespace": namespace},
         "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod}}},
     }
@@ -39,7 +40,7 @@ def wait(address: ApiAddress, namespace: str) -> None:
     while True:
         try:
             jobs.create_namespaced_custom_object(
-                "kubeflow.org", "v1", namespace, "pytorchjobs", question(namespace), dry_run="All"
+                GROUP, VERSION, namespace, PLURAL, question(namespace), dry_run="All"
             )
             return
         except ApiException as error:

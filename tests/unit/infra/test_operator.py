@@ -10,6 +10,7 @@ import yaml
 
 from infra.clusters.discovery import Found, judge
 from infra.config import ConfigError
+from infra.objects import pytorchjob
 from infra.objects.labels import STACK
 from infra.training_operator import overlay, patches
 from infra.training_operator.plan import plan
@@ -29,7 +30,7 @@ def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def test_the_crd_comes_first_and_alone(objects: list[dict[str, Any]]) -> None:
-    assert objects[0]["metadata"]["name"] == patches.CRD
+    assert objects[0]["metadata"]["name"] == pytorchjob.CRD
     assert [each["kind"] for each in objects].count(patches.CRD_KIND) == 1
 
 

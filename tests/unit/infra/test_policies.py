@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from infra import volumes
+from infra.clusters import namespaces
 from infra.job.manifest import manifest
-from infra.objects import namespaces
 from infra.review import policies
 from infra.training_operator.patches import patched
 from storage.manifests import manifests as volume_manifests
