@@ -20,11 +20,10 @@ from infra import paths, volumes
 from infra.clusters import selection
 from infra.config import Stack
 from infra.config.load import from_file
-from infra.job.manifest import KIND
 from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
+from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
 from infra.run import status
-from infra.run.job_api import GROUP, PLURAL, VERSION
 from infra.run.patience import Patience
 
 Objects = list[dict[str, Any]]

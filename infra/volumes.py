@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import pulumi
 
-from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
-from infra.config.training import Dataset
-from infra.image import inputs
-from infra.job.pod import JobContext
 from infra.objects.labels import owned
 from infra.objects.manifest import Manifest, Object, read_from, register
 from storage.component import Storage
@@ -67,29 +63,6 @@ def data(stack: Stack) -> Volume | None:
 
 def volumes(stack: Stack) -> list[Volume]:
     return [volume for volume in (models(stack), data(stack)) if volume is not None]
-
-
-def job_context(
-    stack: Stack, image: pulumi.Output[str], dataset: Dataset | None, claims: list[pulumi.Resource]
-) -> pulumi.Output[JobContext]:
-    """What a job needs to know of its stack. A job with it is deleted before any of `claims` is."""
-    held = [read_from(claim, "") for claim in claims]
-    return pulumi.Output.all(image, *held).apply(lambda known: context_of(stack, known[0], dataset))
-
-
-def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
-    """The same, from an image's reference that is known."""
-    folder = data(stack)
-    return JobContext(
-        image=image,
-        image_inputs=inputs.identity(stack.image, paths.ROOT),
-        namespace=stack.cluster.namespace,
-        claim=stack.claim,
-        mount_path=stack.storage.mount_path,
-        data_claim=folder.claim if folder else None,
-        dataset=dataset,
-        nodes=max(1, stack.cluster.workers),
-    )
 
 
 def provide(stack: Stack, cluster: Cluster, after: list[pulumi.Resource]) -> Storage:

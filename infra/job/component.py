@@ -6,8 +6,8 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
+from infra.job.context import JobContext
 from infra.job.manifest import manifest, run_of
-from infra.job.pod import JobContext
 from infra.objects.manifest import Object
 from infra.objects.pytorchjob import API_VERSION, KIND
 

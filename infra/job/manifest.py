@@ -7,7 +7,8 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.training import Dataset
-from infra.job.pod import JobContext, template
+from infra.job.context import JobContext
+from infra.job.pod import template
 from infra.job.run_id import run_id
 from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
+from infra.job.context import JobContext
 from infra.objects.labels import MANAGED_BY
 from infra.objects.pod_security import restricted_container
 
@@ -15,30 +15,6 @@ CONTAINER = "pytorch"
 UID = 1000
 # Group 0 may write the image's folders and the volume, so that any uid will do.
 GID = 0
-
-
-@dataclass(frozen=True)
-class JobContext:
-    """What the stack decides for every job.
-
-    Parameters:
-        image: the trainer image's reference, by digest.
-        image_inputs: what the image is made of, whatever its name: see infra/image/inputs.py.
-        namespace: the job's namespace.
-        claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
-        data_claim: the claim of the data folder; None where the stack has none.
-        dataset: what the job trains on; None leaves the trainer's default.
-        nodes: how many nodes run pods.
-    """
-
-    image: str
-    image_inputs: str
-    namespace: str
-    claim: str
-    mount_path: str
-    data_claim: str | None
-    dataset: Dataset | None
-    nodes: int = 1
 
 
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:

@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 from infra.config.job import JobConfig
-from infra.job.pod import JobContext, command_line
+from infra.job.context import JobContext
+from infra.job.pod import command_line
 
 DIGITS = 8
 

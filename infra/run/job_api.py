@@ -12,9 +12,9 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
 from infra.run.patience import Patience, UnreachableError, is_transient
 
-GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 JOB_LABEL = "training.kubeflow.org/job-name"
 # How long a watch stands still before the pods are looked at again, in seconds.
 LOOK_S = 2

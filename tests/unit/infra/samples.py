@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.config import Stack, from_raw
-from infra.job.pod import JobContext
+from infra.job.context import JobContext
 
 IMAGE = "registry.example/trainer@sha256:" + "0" * 64
 JOB: dict[str, Any] = {

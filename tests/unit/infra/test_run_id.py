@@ -12,7 +12,7 @@ from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, TrainingConfig
 from infra.image import inputs
-from infra.job.pod import JobContext
+from infra.job.context import JobContext
 from infra.job.run_id import run_id
 from tests.unit.infra.samples import JOB, job_context
 
