@@ -1,6 +1,6 @@
-"""Steps that run at the same time: builds while the network-bound ones wait for theirs.
+"""Steps that run at the same time: one compiles while others wait for the network.
 
-A job asks another for its result; that is all there is of a dependency.
+A job depends on another by asking for its result.
 """
 
 from __future__ import annotations

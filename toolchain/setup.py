@@ -1,4 +1,4 @@
-"""Set-up: everything that this machine lacks, side by side, then the environment for Pulumi."""
+"""Set-up: installs, builds and starts what this machine lacks, side by side; returns the variables for Pulumi."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
 
 
 def _after(images: dict[str, str], kubectl: choice.Choice) -> Path:
-    # Where the images had to be built, kubectl is among what was built for them already.
+    # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
     return kubectl.program()

@@ -45,6 +45,16 @@ def test_the_paths_that_contributing_names_exist() -> None:
     assert [path for path in named if not path.startswith("~") and not (ROOT / path).exists()] == []
 
 
+def test_every_variable_that_the_sources_read_is_described() -> None:
+    modules = [path for name in ("infra", "storage", "toolchain") for path in ROOT.glob(f"{name}/**/*.py")]
+    read = {
+        name for path in modules for name in re.findall(r"['\"](TRAINSTACK_[A-Z_]+)['\"]", path.read_text())
+    }
+    assert len(read) > 5
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert sorted(name for name in read if f"`{name}`" not in page) == []
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=_name)
 def test_a_decision_has_a_date_and_three_sections(page: Path) -> None:
     text = page.read_text()

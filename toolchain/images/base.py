@@ -19,8 +19,10 @@ LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 
 @dataclass(frozen=True)
 class RootFileSystem:
-    """What mmdebstrap is asked for. `variant` is its own word; `hooks` are shell lines run once packages are unpacked,
-    `$1` the new root."""
+    """A Debian root file system, as mmdebstrap makes it.
+
+    `variant` is mmdebstrap's. `hooks` are shell lines that run once the packages are unpacked; `$1` is the new root.
+    """
 
     name: str
     suite: str

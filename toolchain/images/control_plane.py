@@ -8,7 +8,7 @@ from pathlib import Path
 from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
 
-# kube-proxy calls these; the packages are only unpacked, so their alternatives need links of ours.
+# kube-proxy calls these. The packages are only unpacked, never configured, so we make the links of `alternatives`.
 PROXY = base.RootFileSystem(
     "base-proxy",
     "bookworm",

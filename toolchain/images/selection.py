@@ -55,7 +55,7 @@ def _docker(engine: Engine, *arguments: str) -> bool:
 
 
 def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
-    """Build what cannot be pulled; returns the variables that tell the program of it."""
+    """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is."""
     if published(engine):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in _BUILT}

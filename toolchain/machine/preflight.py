@@ -1,4 +1,4 @@
-"""What has to be so before any work starts, checked in less than a second."""
+"""The checks before any work starts; they take less than a second."""
 
 from __future__ import annotations
 

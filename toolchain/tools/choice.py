@@ -1,4 +1,4 @@
-"""The programs that Pulumi and the program need on PATH: the user's where good, else built."""
+"""Chooses for pulumi, kind and kubectl between the user's own and one that we build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolchain.tools import build, go_modules, installed
 
-# Which module builds what we call by name.
+# Program -> the folder of toolchain/tools/go that builds it.
 MODULES = {"pulumi": "pulumi", "kind": "kind", "kubectl": "kubernetes"}
 
 
@@ -30,5 +30,5 @@ class Choice:
 
 
 def choose() -> dict[str, Choice]:
-    """What the user's PATH offers."""
+    """The choice for each program, after a look at the user's PATH."""
     return {name: Choice(name, installed.find(name)) for name in MODULES}

@@ -1,4 +1,4 @@
-"""Go's own two caches: the user's where they were there before us, else ours to remove."""
+"""Go's two caches. One that existed before our first build is the user's; otherwise it is ours to remove."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ RULES = {
 
 
 def user_path() -> str:
-    """PATH without the folders that `make env` put there, of this clone or another: those are not the user's."""
+    """PATH without the folders that `make env`, of this clone or another, has added."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if not _ours(Path(folder)))
 

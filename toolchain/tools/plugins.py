@@ -1,4 +1,4 @@
-"""Pulumi's language host and kubernetes plugin: its own where they can be had, else our stand-ins.
+"""Pulumi's language host and kubernetes plugin: Pulumi's own where they can be downloaded, else our stand-ins.
 
 A stand-in is linked into the folder that is first on PATH, and Pulumi prefers what it finds on PATH to its
 own plugin cache: so only those that are missing are linked.

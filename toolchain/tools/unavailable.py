@@ -1,4 +1,4 @@
-"""Answers of the network that are worth keeping for a day: what this machine cannot download."""
+"""Remembers for a day what this machine could not download, so that it is not asked for again."""
 
 from __future__ import annotations
 

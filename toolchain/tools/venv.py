@@ -24,14 +24,14 @@ _LOG = LOGS / "venv.log"
 
 
 def wanted() -> str:
-    """What the environment is made from; another Python or another lock makes another environment."""
+    """A hash of what the environment is made from: lock, project file, Python."""
     parts = [LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes()]
     parts.append(f"{platform.python_version()} {sys.base_prefix} {VENV}".encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def ready() -> bool:
-    """Whether `.venv` is whole and of the present lock."""
+    """Whether `.venv` is complete and was made from the present lock."""
     return STAMP.exists() and STAMP.read_text() == wanted() and (VENV / "bin" / "python").exists()
 
 

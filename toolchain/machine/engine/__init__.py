@@ -1,4 +1,4 @@
-"""The container engine: one that answers, or Debian's own, started by us in a folder and a socket of its own."""
+"""The container engine: the user's, or Debian's own, which we start with a folder and a socket of its own."""
 
 from toolchain.machine.engine.lifecycle import Engine, ensure, find, remove, stop
 

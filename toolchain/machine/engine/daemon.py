@@ -1,4 +1,4 @@
-"""Our own dockerd: Debian's, with data, socket and configuration apart from any other engine's."""
+"""Starts and stops our own dockerd: Debian's program, with data, socket and configuration of its own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def configuration(restricted_host: bool) -> dict[str, object]:
 
 
 def pid() -> int | None:
-    """Process id of our running dockerd; None when there is none, whatever a stale pid file says."""
+    """Process id of our running dockerd, or None. A stale pid file counts for nothing."""
     try:
         number = int(PIDFILE.read_text())
     except (OSError, ValueError):
@@ -54,7 +54,7 @@ def pid() -> int | None:
 
 
 def _runs(number: int) -> bool:
-    """Whether that process is a dockerd of ours; one that has ended and that its parent has not reaped is not."""
+    """Whether that process is a running dockerd of ours. One that has ended and waits to be reaped does not count."""
     try:
         command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -89,8 +89,8 @@ def start() -> None:
 def _forget_dead_containerd() -> None:
     """Remove the pid file of a killed containerd.
 
-    dockerd takes any process of that number for a containerd to wait for, even one that has ended and that
-    nobody has reaped, and gives up.
+    dockerd would wait for whatever process has that number now, even for one that has ended and waits to be
+    reaped, and then give up.
     """
     file = RUN / "docker" / "containerd" / "containerd.pid"
     try:
@@ -124,9 +124,9 @@ def stop() -> None:
 
 
 def sweep() -> None:
-    """Remove what a dockerd of ours that no longer runs has left: bridges, rules, run folder.
+    """Remove what our dockerd left behind when it ended: bridges, packet filter rules, run folder.
 
-    Does nothing where our engine never ran since the machine's start.
+    Does nothing while it runs, or when it has not run since the machine started.
     """
     if not RUN.exists() or pid() is not None:
         return

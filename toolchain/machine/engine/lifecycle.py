@@ -64,7 +64,7 @@ def find() -> Engine | None:
         if _answers(docker, {}):
             return Engine(docker, ours=False)
         if asked:
-            return None  # the engine that the user names, or none
+            return None  # where the user names an engine, we use no other
     ours = {"DOCKER_HOST": daemon.HOST}
     if daemon.SOCKET.exists() and _answers(docker, ours):
         return Engine(docker, ours=True, env=ours)
@@ -74,7 +74,7 @@ def find() -> Engine | None:
 def ensure() -> Engine:
     """The engine that answers, after installing and starting Debian's where there is none.
 
-    Raises SetupError that says what to install where we may not do it ourselves.
+    Raises SetupError with what to install, where we may not install it ourselves.
     """
     if found := find():
         return found
@@ -112,7 +112,7 @@ def may_install() -> None:
 
 
 def stop() -> bool:
-    """Stop our engine when it runs and no container of it does; True when it is stopped now.
+    """Stop our engine unless a container runs in it; True when the engine is stopped now.
 
     Images and volumes stay on disk. An engine that we did not start is left alone.
     """

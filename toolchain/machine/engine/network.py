@@ -35,7 +35,7 @@ def _bridges() -> set[str]:
 
 
 def remember(path: Path) -> None:
-    """Write forwarding settings, forward policy and Docker bridges as they are now to `path`, unless kept there."""
+    """Note forwarding settings, forward policy and Docker's bridges at `path`, unless the note is there already."""
     if path.exists():
         return
     values = {name: _sysctl(name).read_text().strip() for name in SYSCTLS if _sysctl(name).exists()}
@@ -68,7 +68,7 @@ def without(rules: str, bridges: Sequence[str], chains: bool) -> str:
 
 
 def forget(path: Path) -> None:
-    """Delete the bridges and rules that came since `remember` wrote `path`; set forwarding back to what it keeps."""
+    """Delete the bridges and rules that are newer than the note at `path`; restore the forwarding that it holds."""
     if not path.exists():
         return
     kept = json.loads(path.read_text())
