@@ -35,6 +35,29 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("config:\n  trainstack:job:\n    name: mnist\n", "trainstack-dev"),
+        ("config:\n  trainstack:cluster:\n    workers: 1\n    name: mine\n", "mine"),
+        ("config:\n  trainstack:cluster:\n    name: 'mine'\n  trainstack:job:\n    name: mnist\n", "mine"),
+        (
+            "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:job:\n    name: mnist\n",
+            "trainstack-dev",
+        ),
+        ("config:\n  trainstack:cluster:\n    kind: existing\n", None),
+        ("config:\n  trainstack:cluster: {kind: existing}\n", None),
+        ("config:\n  trainstack:cluster: # of the company\n    kind: existing\n", None),
+        ("config: {trainstack:cluster: {name: mine}}\n", "mine"),
+        ("config:\n    trainstack:cluster:\n        name: mine\n", "mine"),
+        ('config:\n  "trainstack:cluster":\n    name: mine # the name\n', "mine"),
+        ('config:\n  trainstack:cluster: \'{"kind": "existing"}\'\n', None),
+    ],
+)
+def test_the_name_however_it_is_written(tmp_path: Path, text: str, name: str | None) -> None:
+    assert access(stack_file(tmp_path, text))["cluster"] == name
+
+
 def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
     text = "config:\n  trainstack:cluster: {kind: existing, kubeconfig: /etc/there.yaml}\n"
     found = access(stack_file(tmp_path, text))

@@ -27,29 +27,25 @@ def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("config:\n  trainstack:job:\n    name: mnist\n", "trainstack-dev"),
-        ("config:\n  trainstack:cluster:\n    workers: 1\n    name: mine\n", "mine"),
-        ("config:\n  trainstack:cluster:\n    name: 'mine'\n  trainstack:job:\n    name: mnist\n", "mine"),
-        (
-            "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:job:\n    name: mnist\n",
-            "trainstack-dev",
-        ),
-        ("config:\n  trainstack:cluster:\n    kind: existing\n", None),
+        ("config:\n  trainstack:cluster: {name: mine}\n", "mine"),
         ("config:\n  trainstack:cluster: {kind: existing}\n", None),
-        ("config:\n  trainstack:cluster: # of the company\n    kind: existing\n", None),
-        ("config: {trainstack:cluster: {name: mine}}\n", "mine"),
-        ("config:\n    trainstack:cluster:\n        name: mine\n", "mine"),
-        ('config:\n  "trainstack:cluster":\n    name: mine # the name\n', "mine"),
-        ('config:\n  trainstack:cluster: \'{"kind": "existing"}\'\n', None),
     ],
 )
 def test_the_cluster_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str | None
 ) -> None:
+    """How a stack file may be written is told by tests/unit/infra/test_cluster_access.py."""
     monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(environment.venv, "ready", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
     assert environment.cluster("dev") == name
     assert ("KUBECONFIG" in environment.complete({}, "dev")) is (name is not None)
+
+
+def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment.venv, "ready", lambda: False)
+    assert environment.cluster("dev") is None
+    assert "KUBECONFIG" not in environment.complete({}, "dev")
 
 
 def test_links_are_exactly_those_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
