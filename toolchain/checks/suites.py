@@ -36,7 +36,7 @@ class Stage:
 
 
 # From the quick to the slow, so that a mistake shows early.
-UNIT = Stage(["tests/unit"], "not slow and not apiserver", needs_machine=False, processes=CORES)
+UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES)
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/preview",

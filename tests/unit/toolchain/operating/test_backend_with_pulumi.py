@@ -10,9 +10,12 @@ import pytest
 from tests.unit.toolchain.conftest import Machine, git, prepare
 from toolchain.operating import environment
 
-pytestmark = pytest.mark.skipif(
-    not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
-)
+pytestmark = [
+    pytest.mark.pulumi,
+    pytest.mark.skipif(
+        not shutil.which("pulumi", path=environment.path()), reason="no pulumi yet: `make up` sets one up"
+    ),
+]
 
 
 @pytest.fixture
