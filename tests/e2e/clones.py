@@ -27,6 +27,8 @@ from toolchain.machine.engine import Engine
 HOME = Path(tempfile.gettempdir()) / f"trainstack-tests-{os.getuid()}"
 PROJECT_LABEL = "trainstack.project"
 KIND_LABEL = "io.x-k8s.kind.cluster"
+STANDING: list[Project] = []
+"""The clones of this process that are not taken down yet: what a failed test may have to do with."""
 _GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
 
 
@@ -48,9 +50,11 @@ def temporary(name: str) -> Iterator[Project]:
     """A clone whose cluster is `<name>-<random>`, taken down and removed at the end."""
     with owned(name) as folder:
         project = clone(folder / "trainstack", cluster=folder.name)
+        STANDING.append(project)
         try:
             yield project
         finally:
+            STANDING.remove(project)
             project.make("down")
 
 

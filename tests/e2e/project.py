@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+JOB_LABEL = "training.kubeflow.org/job-name"
 
 
 @dataclass
@@ -157,14 +158,19 @@ class Project:
         commands = [
             "kubectl get pods,pytorchjobs,pvc,pv --all-namespaces --output wide",
             "kubectl get events --all-namespaces --sort-by .lastTimestamp",
-            "kubectl describe pods --namespace kubeflow",
-            "kubectl logs --namespace kubeflow --selector training.kubeflow.org/job-name --tail 50 --prefix",
+            "kubectl describe pods,pytorchjobs --namespace kubeflow",
+            f"kubectl logs --namespace kubeflow --selector {JOB_LABEL} --all-containers --tail 50 --prefix",
             "kubectl logs --namespace kubeflow deployment/training-operator --tail 50",
+            "docker ps --all",
         ]
         parts = []
         for command in commands:
-            done = self.run(*command.split(), check=False, timeout=60)
-            parts.append(f"$ {command}\n{done.stdout[-8000:]}{done.stderr[-2000:]}")
+            try:
+                done = self.run(*command.split(), check=False, timeout=120)
+                said = f"{done.stdout[-8000:]}{done.stderr[-2000:]}"
+            except (AssertionError, subprocess.SubprocessError) as error:  # a report must not fail itself
+                said = f"{error}\n"
+            parts.append(f"$ {command}\n{said}")
         return "\n".join(parts)
 
 

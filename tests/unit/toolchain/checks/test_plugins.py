@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import skips
+from tests.e2e.project import Project
 from toolchain.paths import ROOT
 
 MIXED = """
@@ -65,6 +66,47 @@ def test_every_listed_skip_names_a_test_and_a_reason() -> None:
 def test_a_failure_is_shown_when_it_happens(tmp_path: Path) -> None:
     done = run(tmp_path, MIXED, "-p", "tests.skips")
     assert done.stdout.index("this is wrong") < done.stdout.index("test_last PASSED")
+
+
+CLUSTER = """
+import pytest
+from tests.e2e import clones
+from tests.e2e.project import Project
+
+class Standing(Project):
+    def dump(self): return "events of " + self.cluster
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    clones.STANDING.append(Standing(tmp_path_factory.mktemp("clone"), "test-1"))
+
+@pytest.fixture
+def broken(machine): raise OSError("no such node")
+
+def test_bad(machine): assert False
+def test_broken(broken): pass
+def test_good(machine): pass
+"""
+
+
+@pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_a_failure_shows_the_cluster(tmp_path: Path, spread: tuple[str, ...]) -> None:
+    done = run(tmp_path, CLUSTER, "-p", "tests.skips", "-p", "tests.conftest", *spread)
+    early, _, summary = done.stdout.partition("= ERRORS =")
+    assert early.count("events of test-1") == 2, done.stdout
+    assert summary.count("events of test-1") == 2, done.stdout
+
+
+def test_a_dump_goes_on_where_a_command_cannot_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Project, program: str, *words: str, **_options: object) -> subprocess.CompletedProcess[str]:
+        if words[:2] == ("get", "events"):
+            raise subprocess.TimeoutExpired([program, *words], 120)
+        return subprocess.CompletedProcess([program, *words], 0, f"said by {words[0]}\n", "")
+
+    monkeypatch.setattr(Project, "run", run)
+    dumped = Project(tmp_path, "test-1").dump()
+    assert "timed out after 120 seconds" in dumped
+    assert [f"said by {word}" in dumped for word in ("get", "describe", "logs", "ps")] == [True] * 4
 
 
 STOPPED = """
