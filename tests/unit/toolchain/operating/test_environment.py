@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.operating import environment
+from toolchain.tools import venv
 
 
 def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,14 +37,14 @@ def test_the_cluster_of_a_stack(
 ) -> None:
     """How a stack file may be written is told by tests/unit/infra/test_cluster_access.py."""
     monkeypatch.setattr(environment, "STACKS", tmp_path)
-    monkeypatch.setattr(environment.venv, "ready", lambda: True)
+    monkeypatch.setattr(venv, "ready", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
     assert environment.cluster("dev") == name
     assert ("KUBECONFIG" in environment.complete({}, "dev")) is (name is not None)
 
 
 def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment.venv, "ready", lambda: False)
+    monkeypatch.setattr(venv, "ready", lambda: False)
     assert environment.cluster("dev") is None
     assert "KUBECONFIG" not in environment.complete({}, "dev")
 
