@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import re
+
 import pytest
 
 from standins.tests.project import Project
 
 pytestmark = pytest.mark.apiserver
+
+PLACES = ("data", "annotation", "list", "whole", "text", "all", "items", "listed")
 
 MANIFEST = """
 apiVersion: {group}/v1
@@ -108,4 +113,51 @@ def test_the_first_version_of_the_helpers_decodes_through_the_provider(project: 
     state = project.state()
     names = {r["id"] for r in state.values() if r["type"] == "kubernetes:core/v1:ConfigMap"}
     assert names == {"default/from-file", "default/customised-base"}
+    project.destroy()
+
+
+SECRETS = """
+import pulumi, pulumi_kubernetes as k8s
+o = pulumi.ResourceOptions(provider=k8s.Provider("cluster", kubeconfig="kubeconfig.yaml"))
+def obj(name, kind="ConfigMap", **fields):
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, **fields}
+def secret(value):
+    return pulumi.Output.secret(value)
+annotated = obj("in-annotation", data={"open": "readable"})
+annotated["metadata"]["annotations"] = {"example.com/token": secret("planted-in-annotation")}
+# In a list, as environment variables are.
+template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+    {"name": "c", "image": "example/app:1", "env": [{"name": "TOKEN", "value": secret("planted-in-list")}]}]}}
+k8s.yaml.v2.ConfigGroup("group", opts=o, objs=[
+    obj("in-data", data={"password": secret("planted-in-data"), "open": "readable"}),
+    annotated,
+    obj("in-list", kind="PodTemplate", template=template),
+    secret(obj("whole", data={"password": "planted-in-whole"})),
+    obj("in-secret", kind="Secret", stringData={"password": "planted-in-secret"}),
+    {"apiVersion": "v1", "kind": "List", "items": [obj("in-items", data={"password": secret("planted-in-items")})]},
+    {"apiVersion": "v1", "kind": "List", "items": secret([obj("listed", data={"password": "planted-in-listed"})])},
+])
+text = "apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: NAME, namespace: default}\\n"
+text += "data: {password: planted-in-NAME}\\n"
+k8s.yaml.v2.ConfigGroup("texts", opts=o, yaml=secret(text.replace("NAME", "text")))
+k8s.yaml.v2.ConfigGroup("objects", opts=o, objs=secret([obj("in-all", data={"password": "planted-in-all"})]))
+"""
+
+
+def test_what_is_secret_stays_secret_in_all_objects(project: Project) -> None:
+    """Whatever holds it: a field, a list, an annotation, a whole object, all objects, or the text of a manifest."""
+    project.write(SECRETS)
+    project.up()
+    opened = project.pulumi("stack", "export", "--show-secrets")
+    planted = set(re.findall(r"planted-in-[a-z]+", opened))
+    assert planted == {f"planted-in-{place}" for place in PLACES}
+    encoded = base64.b64encode(b"planted-in-secret").decode()
+    assert encoded in opened
+    for step in ("created", "refreshed"):
+        exported = project.pulumi("stack", "export")
+        assert not re.findall(r"planted-in-[a-z]+", exported), step
+        assert encoded not in exported, step
+        assert "readable" in exported, "neighbours of a secret stay readable"
+        project.refresh()
+    assert not [step for step in project.preview() if step["op"] != "same"]
     project.destroy()

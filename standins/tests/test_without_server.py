@@ -14,6 +14,7 @@ from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.provider_config import conflicts, diff_config
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.quantities import canonical
+from pulumi_standins.kubernetes.secret_sources import Child
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,41 @@ def test_secrets_and_unknowns_survive_the_wire(obj: dict[str, Any]) -> None:
     decoded = values.decode(values.encode(wrapped))
     assert decoded["secret"] == values.Secret(obj)
     assert decoded["unknown"] is values.UNKNOWN
+
+
+def readable(value: Any) -> str:
+    """What a reader of the state sees of a value."""
+    if isinstance(value, values.Secret):
+        return "[secret]"
+    if isinstance(value, dict):
+        return str({key: readable(item) for key, item in value.items()})
+    return str([readable(item) for item in value]) if isinstance(value, list) else repr(value)
+
+
+with_secrets = st.recursive(
+    st.integers(0, 9) | st.just(values.Secret("planted")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["metadata", "spec", "data", "stringData"]), with_secrets),
+    st.sampled_from(["ConfigMap", "Secret"]),
+)
+def test_what_was_secret_in_the_inputs_is_secret_in_the_outputs(
+    given_fields: dict[str, Any], kind: str
+) -> None:
+    source = {"apiVersion": "v1", "kind": kind, **given_fields}
+    outputs = values.plain(source)
+    values.mark_secrets(outputs, source)
+    assert "planted" not in readable(outputs)
+    assert values.plain(outputs) == values.plain(source)
+    child = Child(values.plain(source), source).properties()
+    assert "planted" not in readable(child)
+    whole = Child({**values.plain(source), "metadata": {"name": "it"}}, values.Secret(source)).properties()
+    assert "planted" not in readable(whole)
+    assert whole["metadata"] == {"name": "it"}, "what it is found by stays readable"
 
 
 @given(objects)

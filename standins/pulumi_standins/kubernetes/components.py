@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from pulumi_standins import protocol, serving
-from pulumi_standins.kubernetes import values, yaml_manifests
+from pulumi_standins.kubernetes import secret_sources, values, yaml_manifests
 from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import (
     SKIP_AWAIT,
@@ -24,6 +23,7 @@ from pulumi_standins.kubernetes.objects import (
     nested,
 )
 from pulumi_standins.kubernetes.scopes import Scopes
+from pulumi_standins.kubernetes.secret_sources import Child
 from pulumi_standins.kubernetes.values import Object
 
 if TYPE_CHECKING:
@@ -54,12 +54,13 @@ def construct(
     try:
         monitor = protocol.resource_pb2_grpc.ResourceMonitorStub(channel)
         urn = _register_component(monitor, request)
-        arguments = values.plain(values.decode(request.inputs))
+        given = values.decode(request.inputs)
+        arguments = values.plain(given)
         made: list[Any] = []
         if not values.has_unknown(arguments):
-            found = yaml_manifests.flat(_objects(request.type, arguments))
+            found = secret_sources.with_sources(_objects(request.type, arguments, given))
             wanted = str(arguments.get("namespace") or namespace)
-            yaml_manifests.in_namespace(found, wanted, scope, client)
+            yaml_manifests.in_namespace([child.obj for child in found], wanted, scope, client)
             prefix = str(arguments.get("resourcePrefix", request.name))
             children = _Children(monitor, request, urn, prefix, version)
             made = children.register(found, skip_await=arguments.get("skipAwait") is True)
@@ -71,15 +72,23 @@ def construct(
         channel.close()
 
 
-def _objects(token: str, arguments: Object) -> list[Object]:
+def _objects(token: str, arguments: Object, given: Object) -> list[Any]:
+    """The objects of a component's arguments, with secrets where the program gave secrets.
+
+    Parameters:
+        arguments: the plain arguments.
+        given: the same arguments, with their secrets.
+    """
     if token == _DIRECTORY:
         return yaml_manifests.kustomize(yaml_manifests.required(arguments, "directory"))
     if token == _CONFIG_FILE:
         return yaml_manifests.read([yaml_manifests.required(arguments, "file")])
-    found = yaml_manifests.read([str(name) for name in yaml_manifests.listed(arguments, "files")])
-    for text in yaml_manifests.listed(arguments, "yaml"):
-        found += yaml_manifests.decode(str(text))
-    return found + copy.deepcopy(yaml_manifests.listed(arguments, "objs"))
+    found: list[Any] = []
+    found += yaml_manifests.read([str(name) for name in yaml_manifests.listed(arguments, "files")])
+    for text in secret_sources.elements(given.get("yaml")):
+        decoded = yaml_manifests.decode(str(values.plain(text)))
+        found += [values.Secret(obj) for obj in decoded] if isinstance(text, values.Secret) else decoded
+    return found + secret_sources.elements(given.get("objs"))
 
 
 def _register_component(monitor: Any, request: provider_pb2.ConstructRequest) -> str:
@@ -110,8 +119,9 @@ class _Children:
         self._version = version
         self._provider = request.providers.get("kubernetes", "")
 
-    def register(self, found: list[Object], *, skip_await: bool) -> list[Object]:
+    def register(self, children: list[Child], *, skip_await: bool) -> list[Object]:
         """Register all; returns references to them. Objects without needs go side by side."""
+        found = [child.obj for child in children]
         for obj in found:
             if not obj.get("kind") or not obj.get("apiVersion") or not name_of(obj):
                 raise ValueError(
@@ -124,24 +134,21 @@ class _Children:
         with ThreadPoolExecutor(max_workers=max(1, len(order))) as pool:
             for index, needs in order:
                 needed = [futures[need] for need in needs]
-                futures[index] = pool.submit(self._register_one, found[index], needed)
+                futures[index] = pool.submit(self._register_one, children[index], needed)
             return [futures[index].result() for index in range(len(found))]
 
-    def _register_one(self, obj: Object, needed: list[Future[Object]]) -> Object:
+    def _register_one(self, child: Child, needed: list[Future[Object]]) -> Object:
+        obj = child.obj
         urns = [future.result()["urn"] for future in needed]
         kind = kind_of(obj)
         is_secret = str(kind) == "v1/Secret"
-        properties = dict(obj)
-        for key in ("data", "stringData"):
-            if is_secret and key in properties:
-                properties[key] = values.Secret(properties[key])
         name = f"{self._prefix}:{identifier(obj)}" if self._prefix else identifier(obj)
         registration = protocol.resource_pb2.RegisterResourceRequest(
             type=f"kubernetes:{kind.group or 'core'}/{kind.version}:{kind.kind}",
             name=name,
             parent=self._parent,
             custom=True,
-            object=values.encode(properties),
+            object=values.encode(child.properties()),
             dependencies=urns,
             provider=self._provider,
             version=self._version,

@@ -172,7 +172,7 @@ def has_secret(value: Any) -> bool:
 
 
 def mark_secrets(outputs: Object, inputs: Object) -> None:
-    """Make secret in the outputs what was secret in the inputs, and all data of a Secret.
+    """Make secret in the outputs what was secret in the inputs, and all data of a v1/Secret.
 
     Maps are entered, so one secret leaf does not encrypt its surroundings; a list with a secret inside becomes
     secret as a whole, because servers may reorder lists.
@@ -181,7 +181,6 @@ def mark_secrets(outputs: Object, inputs: Object) -> None:
         for key in ("data", "stringData"):
             if key in outputs and not isinstance(outputs[key], Secret):
                 outputs[key] = Secret(outputs[key])
-        return
     for key, given in inputs.items():
         if key not in outputs:
             continue

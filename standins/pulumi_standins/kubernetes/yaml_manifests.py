@@ -45,15 +45,9 @@ def decode(text: str) -> list[Object]:
     return found
 
 
-def flat(found: list[Object]) -> list[Object]:
-    """The objects, with lists replaced by their items."""
-    flattened: list[Object] = []
-    for obj in found:
-        if str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list):
-            flattened += flat(obj["items"])
-        else:
-            flattened.append(obj)
-    return flattened
+def is_list(obj: Object) -> bool:
+    """Whether a manifest's object stands for the items in it."""
+    return str(obj.get("kind", "")).endswith("List") and isinstance(obj.get("items"), list)
 
 
 def in_namespace(
