@@ -116,7 +116,7 @@ class Driver:
         return urn, values.decode(answer.inputs)
 
     def create(
-        self, obj: Object, *, name: str = "it", timeout: float = 30, preview: bool = False, token: str = ""
+        self, obj: Object, *, name: str = "it", timeout: float = 600, preview: bool = False, token: str = ""
     ) -> Resource:
         """Check and create; a failed creation that left something raises CallError with it."""
         urn, inputs = self.check(obj, name=name, token=token)
@@ -125,6 +125,29 @@ class Driver:
         )
         answer = self.call("Create", request)
         return Resource(urn, answer.id, inputs, values.decode(answer.properties))
+
+    def fail_to_create(self, obj: Object, *said: str, name: str = "it") -> CallError:
+        """Create until the time is up; again with more time while the findings or the log lack something.
+
+        How soon controllers act is a matter of the machine.
+
+        Parameters:
+            said: parts of lines that have to be in the findings or in the log.
+        """
+        for seconds in (3.0, 15.0, 60.0, 240.0):
+            self.log.clear()
+            try:
+                self.create(obj, name=name, timeout=seconds)
+            except CallError as error:
+                if error.partial is None:
+                    raise
+                lines = [*error.partial.reasons, *self.log]
+                if all(any(part in line for line in lines) for part in said):
+                    return error
+                self.delete(
+                    Resource(urn_of(obj, name), error.partial.id, {}, values.decode(error.partial.properties))
+                )
+        raise AssertionError(f"{said} should be in {lines}")
 
     def plan(self, old: Resource, obj: Object, *, ignored: list[str] | None = None) -> Plan:
         """Check and diff."""
@@ -150,7 +173,7 @@ class Driver:
         *,
         preview: bool = False,
         ignored: list[str] | None = None,
-        timeout: float = 30,
+        timeout: float = 600,
     ) -> Resource:
         """Check and update in place."""
         _, inputs = self.check(obj, old=old, name=old.urn.split("::")[-1], token=old.urn.split("::")[2])
@@ -176,7 +199,7 @@ class Driver:
             return None
         return Resource(old.urn, answer.id, values.decode(answer.inputs), values.decode(answer.properties))
 
-    def delete(self, old: Resource, *, timeout: float = 30) -> None:
+    def delete(self, old: Resource, *, timeout: float = 600) -> None:
         """Delete and wait."""
         request = protocol.provider_pb2.DeleteRequest(
             id=old.id, urn=old.urn, properties=values.encode(old.outputs), timeout=timeout

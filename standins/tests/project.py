@@ -61,7 +61,7 @@ class Project:
         """Set the program."""
         (self.folder / "__main__.py").write_text(program)
 
-    def pulumi(self, *arguments: str, seconds: float = 240, **variables: str) -> str:
+    def pulumi(self, *arguments: str, seconds: float = 1800, **variables: str) -> str:
         """Run the CLI; returns what it printed, raises CommandError when it fails."""
         command = ["pulumi", *arguments, "--non-interactive", "--color=never"]
         done = subprocess.run(

@@ -36,11 +36,14 @@ def test_a_workload_is_ready_when_its_pods_are_and_again_after_an_update(
 
 def test_a_rollout_that_does_not_come_through_says_so(driver: Driver, namespace: str) -> None:
     made = driver.create(workload("Deployment", namespace))
-    with pytest.raises(CallError, match="failed to fully initialize or become live") as stuck:
-        driver.update(made, workload("Deployment", namespace, "pull"), timeout=3)
-    reasons = list(stuck.value.partial.reasons)
-    assert any("[ImagePullBackOff]" in reason for reason in reasons), reasons
-    assert any("Attempted to roll forward to new ReplicaSet" in reason for reason in reasons), reasons
+    said = ("[ImagePullBackOff]", "Attempted to roll forward to new ReplicaSet")
+    for seconds in (3, 15, 60, 240):  # how soon the controllers act is a matter of the machine
+        with pytest.raises(CallError, match="failed to fully initialize or become live") as stuck:
+            driver.update(made, workload("Deployment", namespace, "pull"), timeout=seconds)
+        reasons = list(stuck.value.partial.reasons)
+        if all(any(part in reason for reason in reasons) for part in said):
+            return
+    pytest.fail(f"{said} should be in {reasons}")
 
 
 def test_a_replication_controller_is_ready_with_its_replicas(driver: Driver, namespace: str) -> None:
@@ -48,11 +51,8 @@ def test_a_replication_controller_is_ready_with_its_replicas(driver: Driver, nam
     made = driver.create({**given, "spec": {"replicas": 2, "template": pod_template()}})
     assert made.outputs["status"]["availableReplicas"] == 2
     driver.delete(made)
-    with pytest.raises(CallError, match="timed out") as stuck:
-        driver.create(
-            {**given, "spec": {"replicas": 1, "template": pod_template("unschedulable")}}, timeout=2
-        )
-    assert "0/1 replicas available" in list(stuck.value.partial.reasons)
+    never = {**given, "spec": {"replicas": 1, "template": pod_template("unschedulable")}}
+    assert "timed out" in str(driver.fail_to_create(never, "0/1 replicas available"))
 
 
 def test_a_job_is_ready_when_complete(driver: Driver, namespace: str) -> None:
@@ -92,10 +92,10 @@ def test_a_job_that_is_not_done_is_replaced_where_the_annotation_says_so(
 def test_a_pod_that_cannot_start_is_reported_as_it_happens(
     driver: Driver, namespace: str, outcome: str, said: str
 ) -> None:
-    with pytest.raises(CallError, match="'it' timed out waiting to be Ready") as failed:
-        driver.create(workload("Deployment", namespace, outcome), timeout=3)
+    failed = driver.fail_to_create(workload("Deployment", namespace, outcome), said)
+    assert "'it' timed out waiting to be Ready" in str(failed)
     assert any(line.startswith("warning: ") and said in line for line in driver.log), driver.log
-    reasons = list(failed.value.partial.reasons)
+    reasons = list(failed.partial.reasons)
     assert any(said in reason for reason in reasons), reasons
     assert "Minimum number of live Pods was not attained" in reasons
 
@@ -105,9 +105,7 @@ def test_the_status_line_says_what_an_init_container_waits_for(driver: Driver, n
     waiting["spec"]["template"] = pod_template(
         "init", initContainers=[{"name": "master", "image": "example/i:1"}]
     )
-    with pytest.raises(CallError):
-        driver.create(waiting, timeout=3)
-    assert any("Init:0/1, waiting for master" in line for line in driver.log), driver.log
+    driver.fail_to_create(waiting, "Init:0/1, waiting for master")
 
 
 def test_a_pod_is_ready_by_its_conditions(driver: Driver, client: ApiClient, namespace: str) -> None:
@@ -116,6 +114,6 @@ def test_a_pod_is_ready_by_its_conditions(driver: Driver, client: ApiClient, nam
     driver.delete(made)
     with pytest.raises(ApiError, match="not found"):
         client.get(Kind("", "v1", "Pod"), namespace, "it")
-    with pytest.raises(CallError, match="timed out") as stuck:
-        driver.create(pod(namespace, "crash"), timeout=2)
-    assert any("[CrashLoopBackOff]" in reason for reason in stuck.value.partial.reasons)
+    stuck = driver.fail_to_create(pod(namespace, "crash"), "[CrashLoopBackOff]")
+    assert "timed out" in str(stuck)
+    assert any("[CrashLoopBackOff]" in reason for reason in stuck.partial.reasons)

@@ -43,7 +43,7 @@ def test_wait_for_waits_for_what_it_names(
     driver: Driver, client: ApiClient, namespace: str, wait_for: str
 ) -> None:
     later(1, client, f"/api/v1/namespaces/{namespace}/configmaps/it", {"data": {"state": "done"}})
-    made = driver.create(annotated(config_map(namespace, a="1"), waitFor=wait_for), timeout=20)
+    made = driver.create(annotated(config_map(namespace, a="1"), waitFor=wait_for))
     assert made.outputs["data"]["state"] == "done"
     driver.delete(made)
 
@@ -54,7 +54,7 @@ def test_wait_for_understands_conditions(driver: Driver, client: ApiClient, name
         waited = annotated(obj(f"{group}/v1", "Thing", namespace), waitFor="condition=Done=False")
         status = {"status": {"conditions": [{"type": "Done", "status": "False"}]}}
         later(2, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
-        made = driver.create(waited, timeout=20)
+        made = driver.create(waited)
         assert made.outputs["status"] == status["status"]
         assert "Waiting for condition=Done=False" in driver.log
 
@@ -68,7 +68,7 @@ def test_everything_can_be_waited_for_by_its_conditions(
         unready = {"conditions": [{"type": "Ready", "status": "False", "message": "not quite"}]}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         later(1, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
-        made = driver.create(obj(f"{group}/v1", "Thing", namespace, status=unready), timeout=20)
+        made = driver.create(obj(f"{group}/v1", "Thing", namespace, status=unready))
         assert made.outputs["status"] == ready
         assert "not quite" in driver.log
 

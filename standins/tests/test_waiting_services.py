@@ -8,7 +8,7 @@ import pytest
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.awaiting import services
 
-from standins.tests.driver import CallError, Driver, Object
+from standins.tests.driver import Driver, Object
 from standins.tests.samples import obj, pod, service
 
 pytestmark = pytest.mark.apiserver
@@ -43,18 +43,14 @@ def test_services_that_direct_no_traffic_wait_for_nothing(
 
 
 def test_a_service_without_pods_says_so(driver: Driver, namespace: str) -> None:
-    with pytest.raises(CallError) as failed:
-        driver.create(service(namespace, "nobody"), timeout=2)
-    assert any("Service does not target any Pods" in reason for reason in failed.value.partial.reasons)
+    driver.fail_to_create(service(namespace, "nobody"), "Service does not target any Pods")
 
 
 def test_a_load_balancer_needs_an_address(driver: Driver, client: ApiClient, namespace: str) -> None:
     running = driver.create(pod(namespace, "run"), name="pod")
     balanced = service(namespace, type="LoadBalancer")
-    with pytest.raises(CallError) as failed:
-        driver.create(balanced, timeout=4)
-    assert "[2/3] Attempting to allocate IP address to Service" in driver.log
-    assert any("was not allocated an IP address" in reason for reason in failed.value.partial.reasons)
+    status = "[2/3] Attempting to allocate IP address to Service"
+    driver.fail_to_create(balanced, status, "was not allocated an IP address")
     other = {**balanced, "metadata": {"name": "other", "namespace": namespace}}
     give_address(client, f"/api/v1/namespaces/{namespace}/services/other", after=1)
     made = driver.create(other)
@@ -85,10 +81,10 @@ def test_an_ingress_is_ready_with_an_address_and_a_service(
 
 
 def test_an_ingress_says_what_it_lacks(driver: Driver, namespace: str) -> None:
-    with pytest.raises(CallError, match="timed out") as failed:
-        driver.create(ingress(namespace, "nobody"), timeout=2)
+    failed = driver.fail_to_create(ingress(namespace, "nobody"), "[1/3] Finding a matching service")
+    assert "timed out" in str(failed)
     assert "[1/3] Finding a matching service for each Ingress path" in driver.log
-    reasons = list(failed.value.partial.reasons)
+    reasons = list(failed.partial.reasons)
     assert "Ingress has at least one rule with an unavailable target endpoint." in reasons
     assert any("loadBalancer field was not updated" in reason for reason in reasons)
     assert any('"example.com/x" -> "nobody"' in reason for reason in reasons)
