@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
-from infra import paths, volumes
+from infra import volumes
 from infra.clusters import namespaces
 from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack
@@ -16,7 +15,7 @@ from infra.job.context import context_of
 from infra.job.manifest import manifest
 from infra.objects.manifest import Manifest
 from infra.review import policies
-from infra.training_operator import overlay, patches
+from infra.training_operator import patches
 from infra.training_operator.component import manifests as operator_manifests
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
@@ -27,23 +26,31 @@ OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 
 def rendered_plan(stack: Stack) -> Plan:
-    """What a review shows: without a cluster to look at, one with others' operator is assumed for `auto`."""
+    """What a review takes to be the stack's to install, as it looks at no cluster.
+
+    A cluster of the stack's own has nothing yet; with `auto`, a cluster of others is taken to have an operator.
+    Raises ConfigError where `operator.install` cannot be done.
+    """
     own = stack.cluster.kind is not ClusterKind.EXISTING
     return plan(stack, Found() if own or stack.operator.install == "always" else ASSUMED)
 
 
-def operator(stack: Stack, planned: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
-    """The operator's objects that `planned` registers; empty where it registers none."""
-    if not (planned.crd or planned.operator):
-        return []
-    where = overlay.location(environment)
-    return operator_manifests(stack.name, None, patches.INIT_IMAGE, paths.STATE / "cache", where)
+def operator(stack: Stack, planned: Plan) -> list[Manifest]:
+    """The operator's objects that `planned` registers. Raises CommandError where they cannot be read."""
+    return operator_manifests(stack.name, planned)
 
 
 def workload(
     stack: Stack, planned: Plan, image: str, datasets: Mapping[str, Dataset | None]
 ) -> list[Manifest]:
-    """Namespaces, volumes, claims and jobs."""
+    """Namespaces, volumes, claims and jobs, in the order in which they are applied.
+
+    Parameters:
+        stack: the validated configuration.
+        planned: which namespaces are the stack's to make.
+        image: the trainer image's reference.
+        datasets: job's name -> what it trains on, None for the trainer's default.
+    """
     objects = [namespaces.manifest(stack, name) for name in planned.namespaces]
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
     if stack.cluster.kind is not ClusterKind.KIND and stack.storage.prepare:
@@ -53,7 +60,7 @@ def workload(
 
 
 def rendered_datasets(stack: Stack) -> dict[str, Dataset | None]:
-    """`auto` depends on a machine's files; a review shows what it is meant for."""
+    """Job's name -> what it trains on in a review: `auto` is MNIST there, as a machine's files do not count."""
     chosen = {job.name: job.training.dataset for job in stack.jobs}
     return {name: Dataset.MNIST if dataset is Dataset.AUTO else dataset for name, dataset in chosen.items()}
 
@@ -69,13 +76,16 @@ def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
 
 
 def upstream(manifests: list[Manifest]) -> frozenset[str]:
-    """Upstream pins its operator by tag, in an overlay that we pin; and so do we its init container's default."""
+    """Images in `manifests` that go by a tag because we do not build them.
+
+    Upstream's overlay, whose version is pinned, names the operator by tag; the init container's default is ours.
+    """
     images = (container["image"] for each in manifests for _, container in policies.containers(each))
     return frozenset(image for image in images if image.rpartition(":")[0] == OPERATOR) | {patches.INIT_IMAGE}
 
 
 def preview(stack: Stack, planned: Plan) -> None:
-    """The policies over what this run is about to register. Raises ConfigError."""
+    """Hold what `pulumi up` is about to register to the policies. Raises ConfigError for each that is broken."""
     image = rendered_reference(stack)
     ensure_allowed(stack, workload(stack, planned, image, rendered_datasets(stack)))
     # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import pulumi
 
@@ -25,15 +24,34 @@ FILLED_IN = {
 }
 
 
-def manifests(stack: str, image: str | None, init_image: str, cache: Path, where: str) -> list[Manifest]:
-    """All of the operator's objects, as registered and as rendered for review."""
-    return patches.patched(overlay.rendered(where, cache), stack, image, init_image)
+def manifests(stack: str, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+    """The operator's objects that `plan` registers, the CRD first; a review renders the same.
+
+    The Deployment has the images that upstream publishes. Raises CommandError where upstream's overlay cannot be read.
+
+    Parameters:
+        stack: the stack's name, for the labels.
+        environment: may name a folder that has the overlay.
+    """
+    if not (plan.crd or plan.operator):
+        return []
+    upstream = overlay.rendered(overlay.location(environment), paths.STATE / "cache")
+    objects = patches.patched(upstream, stack, None, patches.INIT_IMAGE)
+    return [each for each in objects if (plan.crd if each["kind"] == patches.CRD_KIND else plan.operator)]
 
 
 class Operator(pulumi.ComponentResource):
-    """Upstream's objects, patched, one resource each, as far as `plan` says that they are ours to make.
+    """Upstream's objects, patched, one resource each.
 
-    `ready` holds what a PyTorchJob has to wait for.
+    Parameters:
+        stack: for its name.
+        cluster: where they go.
+        plan: which of them are the stack's to make.
+        namespaces: the stack's own namespaces, which come first.
+        environment: may name the overlay's folder, and images of the engine to push to the cluster's registry.
+
+    Attributes:
+        ready: what a PyTorchJob has to wait for.
     """
 
     ready: list[pulumi.Resource]
@@ -50,15 +68,11 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:operator:Operator", f"{stack.name}-operator")
         self.stack, self.cluster = stack, cluster
         self.ready = [*namespaces]
-        where = overlay.location(environment)
-        if plan.crd or plan.operator:
-            objects = manifests(stack.name, None, patches.INIT_IMAGE, paths.STATE / "cache", where)
-            crds = [each for each in objects if each["kind"] == patches.CRD_KIND]
-            if plan.crd:
-                self.ready += [self._register(each) for each in crds]
-            if plan.operator:
-                rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
-                self.ready.append(self._operator(rest, environment))
+        objects = manifests(stack.name, plan, environment)
+        self.ready += [self._register(each) for each in objects if each["kind"] == patches.CRD_KIND]
+        if plan.operator:
+            rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
+            self.ready.append(self._operator(rest, environment))
         self.register_outputs({})
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:

@@ -27,9 +27,10 @@ def location(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def rendered(where: str, cache: Path) -> list[dict[str, Any]]:
-    """The overlay's objects, kept below `cache`: kubectl clones a repository each time, and the CRDs are long.
+    """The objects of the overlay at `where`, a folder or a URL. Raises CommandError.
 
-    Raises CommandError.
+    They are kept as JSON in the folder `cache`: kubectl clones a repository each time, and reading 3 MB of YAML takes
+    seconds.
     """
     key = identity(where)
     kept = cache / f"operator-{key}.json"
@@ -62,8 +63,8 @@ def identity(where: str) -> str | None:
     # An overlay takes its base from a folder beside `overlays`.
     root = folder.parent.parent if folder.parent.name == "overlays" else folder
     files = sorted(path for path in root.rglob("*") if path.is_file())
-    told = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+    described = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
+    return hashlib.sha256("\n".join(described).encode()).hexdigest()[:12]
 
 
 # The CRDs are 3 MB of YAML; libyaml reads them ten times as fast where PyYAML was built with it.

@@ -45,7 +45,7 @@ REQUESTS = {"cpu": "50m", "memory": "64Mi"}
 
 
 def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:
-    """Without the CRDs and webhooks of other frameworks: 2.5 MB that Pulumi would keep in its state."""
+    """`objects` without the CRDs and webhooks of other frameworks, 2.5 MB that Pulumi would keep in its state."""
     kept = []
     for each in objects:
         if each["kind"] == CRD_KIND and each["metadata"]["name"] != CRD:
@@ -70,7 +70,13 @@ def init_template() -> Manifest:
 
 
 def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manifest:
-    """Upstream's Deployment with our images and limits, a quick readiness probe, and fit for `restricted`."""
+    """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
+
+    Parameters:
+        upstream: the Deployment as the overlay has it.
+        image: the operator's image; None keeps upstream's.
+        init_image: the image of the workers' init container.
+    """
     changed = copy.deepcopy(upstream)
     pod = changed["spec"]["template"]["spec"]
     manager = pod["containers"][0]
@@ -102,19 +108,26 @@ def labelled(manifest: Manifest, stack: str) -> Manifest:
 
 
 def service(manifest: Manifest) -> Manifest:
-    """Endpoints follow the Deployment, which is awaited, and the webhook is asked for an answer anyhow."""
+    """The Service without Pulumi's wait for endpoints: the Deployment and the webhook's answer are waited for."""
     metadata = manifest["metadata"]
     annotations = {**metadata.get("annotations", {}), **SKIP_AWAIT}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def secret(manifest: Manifest) -> Manifest:
-    """Without `data: {}`: the certificates in it are the operator's own to write."""
+    """The Secret without `data: {}`, since the operator writes its certificates there."""
     return {key: value for key, value in manifest.items() if key != "data"}
 
 
 def patched(upstream: Iterable[Manifest], stack: str, image: str | None, init_image: str) -> list[Manifest]:
-    """The objects to register for `stack`, the CRD first, without the namespace: that has a life of its own."""
+    """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
+
+    Parameters:
+        upstream: the overlay's objects.
+        stack: the stack's name, for the labels.
+        image: the operator's image; None keeps upstream's.
+        init_image: the image of the workers' init container.
+    """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         "Deployment": lambda each: deployment(each, image, init_image),
         "Service": service,

@@ -13,7 +13,13 @@ from infra.training_operator.patches import NAMESPACE
 
 @dataclass(frozen=True)
 class Plan:
-    """What to register: the CRD, the operator with its rights and its webhook, and namespaces."""
+    """What the stack registers.
+
+    Parameters:
+        crd: whether the CRD of PyTorchJobs.
+        operator: whether the operator with its rights and its webhook.
+        namespaces: the names of the namespaces that are missing.
+    """
 
     crd: bool
     operator: bool
@@ -21,9 +27,10 @@ class Plan:
 
 
 def plan(stack: Stack, found: Found) -> Plan:
-    """What was there before stays as it is. Raises ConfigError where `operator.install` cannot be done.
+    """What `stack` has to install beside what was `found` in its cluster; what was there before stays as it is.
 
-    In a cluster that could not be asked, nothing is taken to be there.
+    In a cluster that could not be asked, nothing is taken to be there. Raises ConfigError where `operator.install`
+    asks for what cannot be done.
     """
     install = stack.operator.install
     if install is Install.ALWAYS and (found.crd or found.operator):

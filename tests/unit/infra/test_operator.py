@@ -12,8 +12,8 @@ from infra.clusters.discovery import Found, judge
 from infra.config import ConfigError
 from infra.objects import pytorchjob
 from infra.objects.labels import STACK
-from infra.training_operator import overlay, patches
-from infra.training_operator.plan import plan
+from infra.training_operator import component, overlay, patches
+from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.samples import OVERLAY, stack
 
 IMAGE = "registry.example/operator@sha256:" + "0" * 64
@@ -144,3 +144,14 @@ def test_a_branch_is_rendered_each_time(tmp_path: Path, kustomize: list[str]) ->
     overlay.rendered(branch, tmp_path)
     overlay.rendered(branch, tmp_path)
     assert len(kustomize) == 2
+
+
+@pytest.mark.parametrize("crd", [True, False])
+@pytest.mark.parametrize("operator", [True, False])
+def test_a_review_shows_what_is_registered_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, crd: bool, operator: bool
+) -> None:
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    kinds = {each["kind"] for each in component.manifests("dev", Plan(crd, operator, ()))}
+    assert (patches.CRD_KIND in kinds) is crd
+    assert ("Deployment" in kinds) is operator
