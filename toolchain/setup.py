@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.images import selection
+from toolchain.images import cluster_images
 from toolchain.machine import engine, preflight
 from toolchain.operating import environment
 from toolchain.parallel import Jobs
@@ -39,7 +39,7 @@ def prepare() -> dict[str, str]:
     choices = choice.choose()
     answering = engine.find()
     images_missing = (
-        answering is not None and not selection.published(answering) and not selection.all_built()
+        answering is not None and not cluster_images.published(answering) and not cluster_images.all_built()
     )
     builds = images_missing or not all(choice.ready for choice in choices.values())
     if builds:
@@ -50,7 +50,7 @@ def prepare() -> dict[str, str]:
         running = jobs.start(engine.ensure)
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
-        images = jobs.start(lambda: selection.ensure(jobs, running.result()))
+        images = jobs.start(lambda: cluster_images.ensure(jobs, running.result()))
         kubectl = jobs.start(lambda: _after(images.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from toolchain import setup
-from toolchain.images import selection
+from toolchain.images import cluster_images
 from toolchain.operating import backend, environment
 from toolchain.paths import ROOT, VENV
 from toolchain.tools import build, go_modules, venv
@@ -31,9 +31,9 @@ def with_operator(variables: dict[str, str]) -> dict[str, str]:
 
     Without Go, and without an earlier `make up`, the program asks for them where upstream publishes them.
     """
-    known = Path(variables.get(selection.OPERATOR_OVERLAY, os.devnull))
+    known = Path(variables.get(cluster_images.OPERATOR_OVERLAY, os.devnull))
     if not known.is_dir() and shutil.which("go"):
-        variables = {**variables, selection.OPERATOR_OVERLAY: str(selection.operator_overlay())}
+        variables = {**variables, cluster_images.OPERATOR_OVERLAY: str(cluster_images.operator_overlay())}
     if not shutil.which("kubectl", path=variables["PATH"]):
         kubectl = build.build(go_modules.load("kubernetes"), "kubectl")
         variables = {**variables, "PATH": os.pathsep.join([str(kubectl), variables["PATH"]])}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolchain.checks import review
-from toolchain.images import selection
+from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.steps import SetupError
 from toolchain.tools import build, venv
@@ -44,7 +44,7 @@ def test_a_fresh_clone_fetches_the_operators_module(
     kubectl = fake("kubectl", "exit 1")
     found = review.with_operator({"PATH": str(kubectl.parent)})
     assert fetched == ["github.com/kubeflow/training-operator"]
-    assert found[selection.OPERATOR_OVERLAY] == str(tmp_path / "manifests" / "overlays" / "standalone")
+    assert found[cluster_images.OPERATOR_OVERLAY] == str(tmp_path / "manifests" / "overlays" / "standalone")
 
 
 def test_kubectl_is_built_where_there_is_none(
@@ -70,7 +70,7 @@ def test_what_set_up_found_is_used(
 ) -> None:
     fake("go", "exit 1")
     kubectl = fake("kubectl", "exit 1")
-    found = {"PATH": str(kubectl.parent), selection.OPERATOR_OVERLAY: str(tmp_path)}
+    found = {"PATH": str(kubectl.parent), cluster_images.OPERATOR_OVERLAY: str(tmp_path)}
     assert review.with_operator(found) == found
     assert fetched == []
 

@@ -1,4 +1,4 @@
-"""Images, and the operator's manifests: the published ones where they can be had, else our own builds."""
+"""The images that a cluster needs, and the operator's manifests: published ones where they can be had, else our own."""
 
 from __future__ import annotations
 
