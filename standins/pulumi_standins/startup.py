@@ -27,7 +27,7 @@ def bare_package(name: str) -> None:
 
 
 def settle() -> None:
-    """Spare the collector the modules that stay for good, and most of its rounds."""
+    """Exempt the loaded modules from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

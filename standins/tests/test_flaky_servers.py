@@ -245,6 +245,23 @@ def test_a_server_that_stays_away_ends_every_operation_and_changes_nothing(
         assert driver.read(resource) == resource
 
 
+@pytest.mark.parametrize("is_discovered", [True, False], ids=["kind known", "kind asked for"])
+def test_a_proxy_that_says_404_does_not_make_objects_go(
+    flaky: Driver, proxy: FlakyProxy, namespace: str, is_discovered: bool
+) -> None:
+    """Only the API server knows what is gone; a load balancer without a route says 404 about everything."""
+    made = flaky.create(config_map(namespace, a="1"))
+    for method, act in (("GET", flaky.read), ("DELETE", flaky.delete)):
+        if not is_discovered:
+            assert flaky.provider._client is not None
+            flaky.provider._client.forget()
+        proxy.faults = {"GET": [404] * 10, method: [404] * 10}
+        with pytest.raises(CallError, match="404"):
+            act(made)
+    proxy.faults = {}
+    assert flaky.read(made) == made
+
+
 def test_an_object_of_somebody_else_is_not_adopted_after_a_lost_answer(
     flaky: Driver, proxy: FlakyProxy, driver: Driver, namespace: str
 ) -> None:

@@ -21,14 +21,32 @@ MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where objects of a kind live."""
+    """The path of a kind.
+
+    Parameters:
+        plural: the last part of the path of a collection, such as `configmaps`.
+        is_namespaced: whether objects of the kind live in namespaces.
+    """
 
     plural: str
     is_namespaced: bool
 
 
 class ApiClient:
-    """One API server; what kinds it serves is asked once per group and version."""
+    """The verbs on one API server; which kinds it serves is asked once per group and version.
+
+    In every verb `namespace` may be empty for kinds without one, `manager` is the field manager's name, and `dry_run`
+    lets the server check and default the request without storing it.
+
+    Parameters:
+        transport: sends the requests; it waits for a server that is away.
+
+    Raises (every verb):
+        ApiError: the server refused.
+        NoSuchKindError: the server does not serve the kind.
+        UnreachableError: the server has been away for longer than our patience.
+        CancelledError: the user asked to stop.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -76,14 +94,32 @@ class ApiClient:
         try:
             listing = self.transport.request("GET", _prefix(kind))
         except ApiError as error:
-            if error.code == 404:
-                return {}
-            raise
+            if error.code != 404:
+                raise
+            self._check_is_api_server(kind)
+            return {}
         return {
             entry["kind"]: Endpoint(entry["name"], entry["namespaced"])
             for entry in listing.get("resources", [])
             if "/" not in entry["name"]
         }
+
+    def _check_is_api_server(self, kind: Kind) -> None:
+        """Raise UnreachableError when what says 404 is no API server: an object is gone only when a server says so.
+
+        Servers say "404 page not found" about groups that they do not have, and so does any other web server.
+        """
+        path, wanted = ("/apis", "APIGroupList") if kind.group else ("/api", "APIVersions")
+        try:
+            groups = self.transport.request("GET", path)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            groups = str(error)
+        if not isinstance(groups, dict) or groups.get("kind") != wanted:
+            raise UnreachableError(
+                f"something that is no Kubernetes API server answers 404: {str(groups)[:100]}"
+            )
 
     def path(self, kind: Kind, namespace: str, name: str = "") -> str:
         """The object's path, or its collection's without a name; namespaced objects default to `default`."""
@@ -107,7 +143,7 @@ class ApiClient:
         return found
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """POST: fails where an object of that name exists."""
+        """POST; raises AmbiguousError where the object may have been made: see posting.py."""
         made: Object = self.transport.request(
             "POST", self.path(kind_of(obj), namespace_of(obj)), body=obj, query=_options(dry_run)
         )
@@ -141,19 +177,19 @@ class ApiClient:
         return patched
 
     def delete(self, kind: Kind, namespace: str, name: str, *, propagation: str) -> Object:
-        """DELETE; the answer is the object while it still goes, or a Status once it is gone."""
+        """DELETE with a propagation policy; the answer is the object while it is being deleted, else a Status."""
         answer: Object = self.transport.request(
             "DELETE", self.path(kind, namespace, name), body={"propagationPolicy": propagation}
         )
         return answer
 
     def watch(self, kind: Kind, namespace: str, *, seconds: float, **query: str) -> Stream:
-        """Open a watch on a collection; see `list` for the query."""
+        """Open a watch on a collection for so many seconds at most; see `list` for the query."""
         options = {"watch": "true", "timeoutSeconds": str(max(1, int(seconds))), **query}
         return self.transport.stream(self.path(kind, namespace), options, seconds=seconds + 5)
 
     def add_kinds_of(self, crd: Object) -> None:
-        """Serve the kinds of an established CRD at once: discovery tells of them a second or two later."""
+        """Use the kinds of an established CRD at once: discovery lists them a second or two later."""
         spec = crd["spec"]
         for version in spec["versions"]:
             if version.get("served"):
@@ -163,7 +199,7 @@ class ApiClient:
                     self._served.setdefault((kind.group, kind.version), {})[kind.kind] = endpoint
 
     def forget(self, kind: Kind | None = None) -> None:
-        """Ask again what is served: a CRD was made or changed."""
+        """Drop what discovery has said about a kind, or about all kinds: a CRD was made or changed."""
         with self._lock:
             if kind is None:
                 self._served.clear()

@@ -1,4 +1,4 @@
-"""Turn a program's inputs into the ones that the state keeps and every other operation gets."""
+"""Check: turn a program's inputs into those that the state keeps and that all other operations get."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 class InvalidInputsError(Exception):
-    """The inputs cannot be used whatever the cluster says."""
+    """The inputs are wrong for every cluster."""
 
 
 def check(
@@ -38,7 +38,14 @@ def check(
     Parameters:
         olds: the inputs of the last run, empty for a new resource.
         namespace: for namespaced objects that name none.
+        seed: makes automatic names; the engine sends the same one for preview and update.
+        autonaming: the engine's proposal and mode, or None.
         client: None while the cluster cannot be reached.
+
+    Raises:
+        InvalidInputsError: the inputs are wrong for every cluster.
+        ValueError: the project forbids automatic names.
+        UnreachableError: the server would have to say whether the kind has namespaces, and is away.
     """
     if type_tokens.is_list(urn):
         raise InvalidInputsError(

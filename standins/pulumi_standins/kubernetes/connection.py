@@ -51,7 +51,7 @@ class Connection:
         self.pool = _pool(self._configuration)
 
     def headers(self) -> dict[str, str]:
-        """Authentication, freshly asked for: tokens of exec plugins and token files expire."""
+        """The headers of one request; tokens of exec plugins and token files are read anew when they expire."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         with self._lock:
             found: Mapping[str, Any] = self._configuration.auth_settings()
@@ -95,7 +95,7 @@ def _file(entry: dict[str, Any], name: str, folder: str) -> str | None:
 
 
 def _loaded(config: dict[str, Any], context: dict[str, Any], settings: Settings, folder: str) -> Any:
-    """What the client library's own loader makes of it, at the price of a third of a second."""
+    """The configuration as the client library's own loader reads it, which takes a third of a second."""
     from kubernetes.client.configuration import Configuration
     from kubernetes.config import kube_config
     from kubernetes.config.config_exception import ConfigException

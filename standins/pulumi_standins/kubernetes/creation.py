@@ -1,4 +1,4 @@
-"""Create an object, or let the server say what creating it would give."""
+"""Create an object, or preview its creation by a dry run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PAUSE_FACTOR = 2.0
 
 
 class CannotPreviewError(Exception):
-    """What the object would become cannot be known yet; its inputs have to do."""
+    """The server cannot tell yet what the object would become; the preview shows the inputs."""
 
 
 def is_forced(inputs: Object, live: Object | None, *, preview: bool) -> bool:
-    """Whether to take fields from other managers."""
+    """Whether to take fields from other managers: by annotation, by environment, and in previews of our own objects."""
     if is_annotated(inputs, PATCH_FORCE):
         return True
     of_environment = os.environ.get("PULUMI_K8S_ENABLE_PATCH_FORCE")
@@ -51,7 +51,12 @@ def preview(session: Session, urn: str, inputs: Object) -> Object:
 
 
 def create(session: Session, urn: str, inputs: Object, manager: str, requested_timeout: float) -> Object:
-    """Create and wait until the object does what it is for; returns it as last seen.
+    """Create and wait until the object is ready; returns it as last seen.
+
+    Parameters:
+        inputs: the plain inputs.
+        manager: the field manager of Patch resources.
+        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's own.
 
     Raises:
         NotReadyError: it was created, but did not become ready.

@@ -49,7 +49,11 @@ class RequiredFieldError(Exception):
 
 
 def delete(session: Session, urn: str, state: State, identifier_name: str, requested_timeout: float) -> None:
-    """Delete; an object or a kind that is already gone is fine.
+    """Delete the object and wait until it is gone; one that is not there is no error.
+
+    Parameters:
+        identifier_name: the name in the resource's id.
+        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's own.
 
     Raises:
         NotReadyError: it did not go in time, or the user asked to stop; the finalizers that hold it are named.

@@ -27,7 +27,13 @@ from pulumi_standins.kubernetes.values import Object
 
 @dataclass
 class Diff:
-    """The differences by property path, which of them replace, and whether the old object must go first."""
+    """What changes.
+
+    Parameters:
+        changes: the kind of change, by property path.
+        replaces: the property paths whose change replaces the object.
+        deletes_first: whether the old object has to be deleted before the new one is created.
+    """
 
     changes: dict[str, Change] = field(default_factory=dict)
     replaces: list[str] = field(default_factory=list)
@@ -89,7 +95,7 @@ def _replaces(difference: Difference, paths: list[replacements.Path]) -> bool:
 
 
 def must_delete_first(live: Object, news: Object) -> bool:
-    """Whether the new object would meet the old one under the same, program-given name."""
+    """Whether old and new object have the same name, given by the program, so that they cannot exist together."""
     return (
         bool(name_of(news))
         and not naming.is_autonamed(news)
@@ -99,7 +105,7 @@ def must_delete_first(live: Object, news: Object) -> bool:
 
 
 def must_replace_unready(session: Session, urn: str, old: State, news: Object) -> bool:
-    """Whether the annotation asks to replace an object that is not ready, and it is not; only Jobs may ask."""
+    """Whether to replace a Job that is not complete, because its annotation `replaceUnready` says so."""
     if not is_annotated(news, REPLACE_UNREADY):
         return False
     if news.get("kind") != "Job":

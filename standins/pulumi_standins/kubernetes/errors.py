@@ -1,4 +1,4 @@
-"""What can go wrong between us and an API server."""
+"""Errors of requests to an API server, and of waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from pulumi_standins.kubernetes.values import Object
 
 
 class ApiError(Exception):
-    """The API server's own refusal; `str` is its message."""
+    """The API server's own refusal; `str` is its message.
+
+    Parameters:
+        code: the HTTP status.
+        body: the decoded answer, mostly a Status object.
+    """
 
     def __init__(self, code: int, body: Any) -> None:
         status = body if isinstance(body, dict) and body.get("kind") == "Status" else {}
@@ -92,7 +97,7 @@ class CancelledError(Exception):
 
 
 class NotReadyError(Exception):
-    """The object is there, but does not do what it is for.
+    """The object exists and is not ready.
 
     Parameters:
         summary: one line for the error itself.

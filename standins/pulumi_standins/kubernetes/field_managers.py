@@ -39,7 +39,11 @@ def was_created_by_us(live: Object) -> bool:
 
 
 def take_over(client: ApiClient, live: Object, manager: str) -> Object:
-    """Give the predecessors' fields to our manager, so that applying does not share or miss any of them."""
+    """Give the fields of earlier managers to ours, so that what the program drops goes; returns the object.
+
+    Raises:
+        ApiError: the server refused, or others wrote in between again and again.
+    """
     for attempt in range(_RACES + 1):
         entries = _taken_over(managed_fields(live), manager)
         if entries is None:
@@ -120,7 +124,13 @@ def _write(client: ApiClient, live: Object, entries: list[Object]) -> Object:
 
 
 def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str]) -> None:
-    """Make inputs leave ignored fields as they are: others' fields go, our own keep their live value."""
+    """Change inputs so that applying them leaves ignored fields as they are.
+
+    Fields of other managers are taken out of the inputs; our own get their live value.
+
+    Parameters:
+        ignored: property paths, as in `ignoreChanges`; those into lists have no effect.
+    """
     ours: list[Object] = []
     theirs: list[Object] = []
     for entry in managed_fields(live):

@@ -23,7 +23,13 @@ _IDENTIFIER = "clusterIdentifier"
 
 @dataclass
 class Connected:
-    """The cluster, or why there is none; `namespace` is the default one either way."""
+    """The result of connecting.
+
+    Parameters:
+        client: None when the cluster cannot be reached.
+        namespace: the default one, known either way.
+        reason: why there is no client.
+    """
 
     client: ApiClient | None
     namespace: str
@@ -58,14 +64,19 @@ def connect(settings: Settings, cancelled: threading.Event, say: Callable[[str],
 
 @dataclass
 class ConfigDiff:
-    """Changed arguments, and those that make it another cluster."""
+    """The difference between two configurations of a provider.
+
+    Parameters:
+        changed: names of changed arguments.
+        replaces: those that mean another cluster, whose objects have to be replaced.
+    """
 
     changed: list[str]
     replaces: list[str]
 
 
 def diff_config(olds: Object, news: Object) -> ConfigDiff:
-    """Everything in a cluster is replaced when the provider moves to another one.
+    """Compare two configurations: when the provider moves to another cluster, its objects are replaced.
 
     A cluster is told by its entry in the kubeconfig, or by `clusterIdentifier` where both sides have one.
     """

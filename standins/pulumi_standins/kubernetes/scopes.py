@@ -63,7 +63,7 @@ class Scopes:
         self._defined: dict[tuple[str, str], bool] = {}
 
     def remember(self, obj: Object) -> None:
-        """Learn from a CRD of the program, which the cluster may not have yet."""
+        """Remember the scope that a CRD of the program declares: the cluster may not have the CRD yet."""
         if not is_crd(obj):
             return
         group, kind = nested(obj, "spec", "group"), nested(obj, "spec", "names", "kind")

@@ -17,7 +17,14 @@ CREATOR = "pulumi-kubernetes"
 
 @dataclass(frozen=True)
 class State:
-    """What an earlier run left: all of it plain, with secrets opened."""
+    """The outputs of an earlier run, with secrets opened.
+
+    Parameters:
+        inputs: the plain inputs of that run.
+        live: the object as that run saw it last.
+        initial_api_version: the apiVersion that the object was created with.
+        field_manager: the name under which the object's fields are ours.
+    """
 
     inputs: Object
     live: Object
@@ -69,5 +76,5 @@ def outputs(
 
 
 def field_manager(inputs: Object, previous: str = "") -> str:
-    """Who applies this object: the annotation's name, the previous one, or a new one of its own."""
+    """The field manager of an object: by annotation, else the previous one, else a new name with 8 hex digits."""
     return annotation(inputs, PATCH_FIELD_MANAGER) or previous or f"{CREATOR}-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""What a typed client makes of an object of a built-in kind, without Go's types: by a table of their fields."""
+"""Rewrite objects of built-in kinds as a typed Go client does, by a generated table of their fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _table() -> dict[str, Any]:
 
 
 def api_lifecycles() -> dict[str, list[str]]:
-    """By kind: the releases that brought and dropped it, and the kind to use instead; empty where there is none."""
+    """By kind: the release that introduced it, the one that removed it, and its successor; empty texts for none."""
     found: dict[str, list[str]] = _table()["lives"]
     return found
 

@@ -1,4 +1,4 @@
-"""Change an object in place, or let the server say what the change would give."""
+"""Change an object in place, or preview the change by a dry run."""
 
 from __future__ import annotations
 
@@ -136,5 +136,5 @@ def _merge_patch(old: Object, new: Object) -> Object:
 
 
 def hand_over(session: Session, live: Object, manager: str) -> None:
-    """Remove a manager's claims after the annotation gave the object to another."""
+    """Remove the previous manager's claims after the annotation `patchFieldManager` has named another."""
     field_managers.relinquish(session.client, live, manager)

@@ -1,4 +1,4 @@
-"""Wait until an object does what it is for."""
+"""Wait until an object is ready: as the kind's rule, the annotation `waitFor` or kstatus says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pulumi_standins.kubernetes.values import Object
 
 
 def check_annotations(inputs: Object) -> None:
-    """Raise ValueError for a `waitFor` that cannot be read: before anything is made, not after."""
+    """Raise ValueError for an unreadable `waitFor`, before the object is sent."""
     if text := annotation(inputs, WAIT_FOR):
         wait_for.rule(text)
 
@@ -23,6 +23,8 @@ def until_ready(session: Session, urn: str, inputs: Object, live: Object, second
     """Wait as the kind and the annotations ask; returns the object as last seen.
 
     Parameters:
+        inputs: the plain inputs, whose annotations count.
+        live: the object as the server answered.
         seconds: how long; None for the kind's own time.
 
     Raises:
@@ -37,7 +39,7 @@ def until_ready(session: Session, urn: str, inputs: Object, live: Object, second
 
 
 def check_ready(session: Session, urn: str, inputs: Object, live: Object) -> Object:
-    """Look once whether the object is ready; raises NotReadyError when it is not."""
+    """Judge the object once, for a refresh; raises NotReadyError when it is not ready."""
     rule = RULES.get(str(kind_of(live)))
     if rule is None or not rule.on_refresh or is_annotated(inputs, SKIP_AWAIT):
         return live

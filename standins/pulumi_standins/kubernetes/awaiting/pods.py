@@ -1,4 +1,4 @@
-"""Pods: what one waits for, and what keeps it from being ready."""
+"""Pods: their readiness, and the problems that prevent it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judge(snapshot: Snapshot) -> Verdict:
 
 
 def problems(pod: Object) -> list[str]:
-    """One line about what keeps the pod from being ready, or none while it starts as usual."""
+    """One line about the problem of a pod that is not ready; none while it starts as usual."""
     if nested(pod, "status", "phase") == "Succeeded":
         return []
     scheduled = condition(pod, "PodScheduled")

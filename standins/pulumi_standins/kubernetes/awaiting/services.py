@@ -18,7 +18,7 @@ _NO_PODS = (
 
 
 def service(snapshot: Snapshot) -> Verdict:
-    """It has endpoints, and an address where it is a load balancer."""
+    """A Service is ready with endpoints, and as a load balancer also with an address."""
     obj = snapshot.obj
     kind = nested(obj, "spec", "type", default="ClusterIP")
     has_address = kind != "LoadBalancer" or bool(nested(obj, "status", "loadBalancer", "ingress"))
@@ -48,7 +48,7 @@ def _has_pending(endpoints: Object) -> bool:
 
 
 def ingress(snapshot: Snapshot) -> Verdict:
-    """It has an address; services that its rules name get a while to appear, and are warned of if they do not."""
+    """An Ingress is ready with an address; services of its rules that stay missing are warned of."""
     missing = _rules_without_service(snapshot)
     left = 0.0 if snapshot.is_single_look else _until_settled(snapshot)
     status = "[2/3] Waiting for update of .status.loadBalancer with hostname/IP"
@@ -71,7 +71,7 @@ def ingress(snapshot: Snapshot) -> Verdict:
 
 
 def _until_settled(snapshot: Snapshot) -> float:
-    """Seconds until endpoints that nobody has seen yet are taken for missing."""
+    """Seconds until endpoints that have not appeared count as missing."""
     if ENDPOINTS in snapshot.changed_at:
         return _SETTLE - (snapshot.now - snapshot.changed_at[ENDPOINTS])
     return _NO_ENDPOINTS - snapshot.now

@@ -7,21 +7,21 @@ from pulumi_standins.kubernetes.objects import nested
 
 
 def quota(snapshot: Snapshot) -> Verdict:
-    """The controller has taken over the limits."""
+    """A ResourceQuota is ready when its status has the limits of its specification."""
     is_ready = nested(snapshot.obj, "spec", "hard") == nested(snapshot.obj, "status", "hard")
     text = "The quota's limits are not in its status yet"
     return Verdict(is_ready=is_ready, status=text, findings=[text])
 
 
 def secret(snapshot: Snapshot) -> Verdict:
-    """A service account's token has been filled in."""
+    """A service account's token Secret is ready when it has data; other Secrets are at once."""
     is_token = snapshot.obj.get("type") == "kubernetes.io/service-account-token"
     text = "The token controller has not filled in the secret"
     return Verdict(is_ready=not is_token or bool(snapshot.obj.get("data")), status=text, findings=[text])
 
 
 def definition(snapshot: Snapshot) -> Verdict:
-    """The server serves the kind that the CRD defines."""
+    """A CustomResourceDefinition is ready when Established; names that are taken end the wait."""
     established, accepted = condition(snapshot.obj, "Established"), condition(snapshot.obj, "NamesAccepted")
     if established.get("status") == "True":
         return Verdict(is_ready=True)

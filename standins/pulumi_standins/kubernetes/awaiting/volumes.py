@@ -10,7 +10,7 @@ _STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass")
 
 
 def volume(snapshot: Snapshot) -> Verdict:
-    """It is available or bound."""
+    """A PersistentVolume is ready when Available or Bound."""
     phase = nested(snapshot.obj, "status", "phase", default="")
     if phase in ("Available", "Bound"):
         status = "✅ PV marked available" if phase == "Available" else "✅ PV has been bound"
@@ -20,7 +20,7 @@ def volume(snapshot: Snapshot) -> Verdict:
 
 
 def claim(snapshot: Snapshot) -> Verdict:
-    """It is bound; one whose class waits for its first consumer only has to be pending."""
+    """A claim is ready when Bound, or Pending if its class waits for the first consumer."""
     phase = nested(snapshot.obj, "status", "phase", default="")
     if phase == "Bound":
         return Verdict(is_ready=True)

@@ -95,6 +95,10 @@ class _Reporter:
 def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -> Object:
     """Wait until the rule is satisfied; returns the object as last seen.
 
+    Parameters:
+        live: the object as the server answered the request.
+        seconds: how long to wait.
+
     Raises:
         NotReadyError: time is up, there is no hope, or the user asked to stop.
     """
@@ -206,7 +210,7 @@ def _apply(snapshot: Snapshot, change: _Change) -> None:
 
 
 def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
-    """Judge once; raises NotReadyError when the rule is not satisfied."""
+    """Judge once from fresh lists; raises NotReadyError when the rule is not satisfied."""
     snapshot = Snapshot(obj=live, client=session.client, is_single_look=True)
     for kind in rule.related:
         listing = session.client.list(kind, namespace_of(live))

@@ -33,7 +33,7 @@ def _pod_status(owned: list[Object]) -> str:
 
 
 def deployment(snapshot: Snapshot) -> Verdict:
-    """Its newest ReplicaSet is complete, it is available, and the claims it mounts are bound."""
+    """A Deployment is ready when available, with a complete newest ReplicaSet and its claims bound."""
     obj = snapshot.obj
     revision = annotation(obj, _REVISION)
     warnings = [
@@ -91,7 +91,10 @@ def _unbound_claims(snapshot: Snapshot) -> list[str]:
 
 
 def stateful_set(snapshot: Snapshot) -> Verdict:
-    """All replicas are ready and of the newest revision; with OnDelete, replacing them is the user's task."""
+    """A StatefulSet is ready when all replicas are ready and of the newest revision.
+
+    With the update strategy OnDelete the user replaces the pods, so that old ones count too.
+    """
     obj = snapshot.obj
     wanted = number(obj, "spec", "replicas", default=1)
     ready = number(obj, "status", "readyReplicas")
@@ -127,7 +130,7 @@ def stateful_set(snapshot: Snapshot) -> Verdict:
 
 
 def daemon_set(snapshot: Snapshot) -> Verdict:
-    """Every node that should run a pod runs one of the newest template, and it is ready."""
+    """A DaemonSet is ready when every node that should run a pod has a ready one of the newest template."""
     obj = snapshot.obj
     desired = nested(obj, "status", "desiredNumberScheduled")
     owned = snapshot.owned(POD)
@@ -151,7 +154,7 @@ def daemon_set(snapshot: Snapshot) -> Verdict:
 
 
 def replication_controller(snapshot: Snapshot) -> Verdict:
-    """As many replicas are available as asked for."""
+    """A ReplicationController is ready when all of its replicas are available."""
     wanted = number(snapshot.obj, "spec", "replicas", default=1)
     available = number(snapshot.obj, "status", "availableReplicas")
     text = f"{available}/{wanted} replicas available"
@@ -159,7 +162,7 @@ def replication_controller(snapshot: Snapshot) -> Verdict:
 
 
 def job(snapshot: Snapshot) -> Verdict:
-    """It is complete; one that failed for good ends the wait."""
+    """A Job is ready when Complete; a Failed one ends the wait."""
     obj = snapshot.obj
     owned = snapshot.owned(POD)
     failed = condition(obj, "Failed")
@@ -175,6 +178,6 @@ def job(snapshot: Snapshot) -> Verdict:
         active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
         counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
         status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
-    # Every pod of a job is unready before its end: that alone is no news.
+    # Pods of a job are unready until they end: unreadiness without a reason is not reported.
     news = [line for line in warnings if not line.endswith("]") or "unready status" not in line]
     return Verdict(status=status + _pod_status(owned), warnings=news, findings=warnings)
