@@ -14,6 +14,7 @@ from tests.e2e.project import ROOT, Project
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
 
+collect_ignore = ["trainer/inside"]  # tests/trainer/test_image.py runs them in the image
 MNIST = Path(os.environ.get("TRAINSTACK_MNIST", ROOT / ".." / "shared" / "data" / "mnist"))
 
 

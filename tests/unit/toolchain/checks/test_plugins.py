@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests import skips
 from tests.e2e.project import Project
 from toolchain.paths import ROOT
 
+SPREAD = ("-p", "xdist", "-n", "1")
 MIXED = """
 import pytest
 def test_good(): pass
@@ -28,10 +30,11 @@ def run(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedProces
     (folder / "test_it.py").write_text(tests)
     own = ["-p", "no:cacheprovider", f"--rootdir={folder}", "-c", "/dev/null", str(folder / "test_it.py")]
     command = [sys.executable, "-m", "pytest", "-v", *own, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # half of pytest's start
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("spread", [(), SPREAD], ids=["one process", "xdist"])
 def test_a_skip_that_is_not_listed_fails_the_run(tmp_path: Path, spread: tuple[str, ...]) -> None:
     done = run(tmp_path, MIXED, "-p", "tests.skips", "-k", "not bad", *spread)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
@@ -89,7 +92,7 @@ def test_good(machine): pass
 """
 
 
-@pytest.mark.parametrize("spread", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("spread", [(), SPREAD], ids=["one process", "xdist"])
 def test_a_failure_shows_the_cluster(tmp_path: Path, spread: tuple[str, ...]) -> None:
     done = run(tmp_path, CLUSTER, "-p", "tests.skips", "-p", "tests.conftest", *spread)
     early, _, summary = done.stdout.partition("= ERRORS =")
