@@ -21,7 +21,7 @@ class ConfigError(Exception):
 
 
 def explain(error: ValidationError, model: type[BaseModel], file: str) -> ConfigError:
-    """One paragraph for each finding of `error`, which `model` raised about `file`."""
+    """One paragraph for each key of `file` that `model` refused with `error`."""
     seen: dict[str, str] = {}
     for finding in error.errors():
         key, paragraph = _paragraph(finding, model, file)
@@ -30,7 +30,15 @@ def explain(error: ValidationError, model: type[BaseModel], file: str) -> Config
 
 
 def paragraph(file: str, key: str, value: object, allowed: str, fix: str) -> str:
-    """The form of every configuration error."""
+    """The form of every configuration error.
+
+    Parameters:
+        file: the stack file.
+        key: its full path, `trainstack:job.resources.gpu`.
+        value: what was found; text in parentheses, `(absent)`, is shown as it is.
+        allowed: which values are.
+        fix: what to write or do instead.
+    """
     shown = value if isinstance(value, str) and value.startswith("(") else _short(value)
     return f"{file}: {key} = {shown}\n  allowed: {allowed}\n  fix: {fix}"
 

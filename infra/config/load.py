@@ -81,31 +81,47 @@ class Stack:
 
 
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
-    """Validate the sections of stack `name`: section -> its contents. Raises ConfigError about `file`."""
+    """The validated stack. Raises ConfigError with everything that is wrong.
+
+    Parameters:
+        name: the stack's name.
+        raw: section -> its contents, as read from YAML.
+        file: the stack file's path, for errors.
+    """
     try:
-        sections = Sections.model_validate(dict(raw))
+        given = Sections.model_validate(dict(raw))
     except ValidationError as error:
         raise explain(error, Sections, file) from None
-    jobs = (sections.job,) if sections.job else sections.jobs
-    if not jobs or (sections.job and sections.jobs):
-        fix = "add `trainstack:job: {name: mnist}`" if not jobs else "move job into the list jobs"
-        found = "(absent)" if not jobs else "(present beside jobs)"
+    jobs = _jobs(given, file)
+    _ensure_an_image(given, file)
+    return Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
+
+
+def _jobs(given: Sections, file: str) -> tuple[JobConfig, ...]:
+    """The jobs, whichever way they are given. Raises ConfigError unless there is one, and names differ."""
+    jobs = (given.job,) if given.job else given.jobs
+    if not jobs or (given.job and given.jobs):
+        fix = "move job into the list jobs" if jobs else "add `trainstack:job: {name: mnist}`"
+        found = "(present beside jobs)" if jobs else "(absent)"
         raise ConfigError(paragraph(file, f"{PREFIX}job", found, "one job, or a list of them in jobs", fix))
-    if sections.cluster.kind is ClusterKind.EXISTING and not (
-        sections.image.reference or sections.image.repository
-    ):
-        allowed = (
-            "image.repository (built here and pushed) or image.reference (ready-made) where kind is existing"
-        )
-        fix = "add `repository: <registry>/<path>` that the cluster can pull from"
-        raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
     names = [job.name for job in jobs]
     for place, job in enumerate(names):
         if job in names[:place]:
             fix = f"rename it, for example `name: {job}-{place + 1}`"
             key = f"{PREFIX}jobs[{place}].name"
             raise ConfigError(paragraph(file, key, job, "names that differ within a stack", fix))
-    return Stack(name, file, sections.cluster, sections.operator, sections.storage, sections.image, jobs)
+    return jobs
+
+
+def _ensure_an_image(given: Sections, file: str) -> None:
+    """Raises ConfigError where the cluster is somebody else's and has nowhere to pull a built image from."""
+    if given.cluster.kind is not ClusterKind.EXISTING or given.image.reference or given.image.repository:
+        return
+    allowed = (
+        "image.repository (built here and pushed) or image.reference (ready-made) where kind is existing"
+    )
+    fix = "add `repository: <registry>/<path>` that the cluster can pull from"
+    raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
 
 
 def from_file(path: Path) -> Stack:
@@ -139,7 +155,8 @@ def sections(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A section may be text: Pulumi hands mappings over as JSON, and `pulumi config set` may write them so.
     """
-    own = {key.removeprefix(PREFIX): value for key, value in config.items() if key.startswith(PREFIX)}
+    named = {str(key): value for key, value in config.items()}
+    own = {key.removeprefix(PREFIX): value for key, value in named.items() if key.startswith(PREFIX)}
     return {name: _from_json(value) if isinstance(value, str) else value for name, value in own.items()}
 
 
