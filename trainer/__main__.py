@@ -10,26 +10,37 @@ from typing import NoReturn
 
 from trainer import launch, options
 from trainer.idx import DataError
-
-RETRY = 138  # the operator's ExitCode policy restarts on 128 to 255; this one is set aside for users
+from trainer.launch import ExitStatus
+from trainer.volume import VolumeError
 
 
 def train(arguments: Sequence[str]) -> int:
+    termination = launch.Termination()
+    termination.install()
     config = options.parse(arguments)
-    if launch.wanted(os.environ):
-        launch.become_torchrun(arguments)
+    if launch.needs_torchrun(os.environ):
+        return launch.run_torchrun(arguments)
+    launch.take_static_rank(os.environ)
     launch.apply_threads()  # before torch is imported, which reads the number once
     launch.keep_freed_memory()
-    from trainer import distributed, train
+    from trainer import custom, distributed, evaluation, optimizers, train
     from trainer.checkpoint import CheckpointError
 
     try:
-        train.main(config)
+        train.main(config, termination)
     except distributed.PeerLostError as error:
-        return failed(error, RETRY)
-    except (distributed.SetupError, CheckpointError) as error:
+        return failed(error, ExitStatus.PEER_LOST)
+    except train.DivergedError as error:
+        return failed(error, ExitStatus.DIVERGED)
+    except (
+        distributed.SetupError,
+        CheckpointError,
+        custom.CustomError,
+        evaluation.ModelError,
+        optimizers.OptimizerError,
+    ) as error:
         return failed(error)
-    return 0
+    return ExitStatus.DONE
 
 
 def data(arguments: Sequence[str]) -> int:
@@ -47,25 +58,25 @@ def inspect(arguments: Sequence[str]) -> int:
 
 def evaluate(arguments: Sequence[str]) -> int:
     launch.apply_threads()
-    from trainer import evaluation
+    from trainer import custom, evaluation
 
     try:
         return evaluation.evaluate_verb(arguments)
-    except evaluation.ModelError as error:
+    except (evaluation.ModelError, custom.CustomError) as error:
         return failed(error)
 
 
 def predict(arguments: Sequence[str]) -> int:
     launch.apply_threads()
-    from trainer import evaluation
+    from trainer import custom, evaluation
 
     try:
         return evaluation.predict_verb(arguments)
-    except evaluation.ModelError as error:
+    except (evaluation.ModelError, custom.CustomError) as error:
         return failed(error)
 
 
-def failed(error: Exception, status: int = 1) -> int:
+def failed(error: Exception, status: int = ExitStatus.REFUSED) -> int:
     print(f"error: {error}", file=sys.stderr, flush=True)
     return status
 
@@ -85,8 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verb = given.pop(0) if given and given[0] in VERBS else "train"
     try:
         return VERBS[verb](given)
-    except (options.OptionError, DataError) as error:
+    except (options.OptionError, launch.LaunchError, DataError) as error:
         return failed(error)
+    except VolumeError as error:
+        return failed(error, ExitStatus.VOLUME)
 
 
 def run() -> NoReturn:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
+import zipfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from torch import Tensor
 from trainer import volume
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
+VERSION = 2  # of the layout; 1 had no buffers, no best epoch and no machine
+DESCRIPTION = "trainstack.json"  # the record of a model file that says what it was trained on
 
 
 class CheckpointError(Exception):
@@ -22,32 +27,61 @@ class CheckpointError(Exception):
 
 @dataclass
 class Progress:
-    """Where a run stands. Randomness and learning rate follow from it, so nothing else has to be kept."""
+    """Where a run stands. Randomness and learning rate follow from it, so nothing else has to be kept.
+
+    `best_epoch` is 0 before the first epoch is measured; `best` is that epoch's accuracy.
+    """
 
     epoch: int = 1  # the one under way, from 1
     images: int = 0  # of its images, how many have been trained on, over all ranks
     step: int = 0  # optimizer steps since the run began
+    best_epoch: int = 0
+    best: float = 0.0
 
 
-def dump(state: object) -> bytes:
-    """torch.save into memory: into a file it would store the file's name too, and equal states would differ."""
+def dump(state: object, description: dict[str, Any] | None = None) -> bytes:
+    """torch.save into memory: into a file it would store the file's name too, and equal states would differ.
+
+    A description becomes one more record of the archive, which torch.load does not read.
+    """
     buffer = io.BytesIO()
     torch.save(state, buffer)
+    if description is not None:
+        with zipfile.ZipFile(buffer, "a") as archive:
+            archive.writestr(zipfile.ZipInfo(f"archive/{DESCRIPTION}"), json.dumps(description))
     return buffer.getvalue()
 
 
-def save(
-    folder: Path, progress: Progress, model: Tensor, optimizer: dict[str, Any], config: dict[str, Any]
-) -> None:
-    """Write the checkpoint and keep the one before it."""
-    state = {"progress": asdict(progress), "model": model, "optimizer": optimizer, "config": config}
+def description(content: bytes) -> dict[str, Any]:
+    """What `dump` wrote beside the state; nothing of another file."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            (name,) = [name for name in archive.namelist() if name.endswith(f"/{DESCRIPTION}")]
+            return dict(json.loads(archive.read(name)))
+    except (ValueError, KeyError, zipfile.BadZipFile):
+        return {}
+
+
+def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
+    """Write the checkpoint and keep the one before it.
+
+    Parameters:
+        state: `model` and `buffers`, tensors; `optimizer`, nested; `config`, what a resumed run has to share;
+            `machine`, what it has to share for the same file bit for bit
+
+    Needs no links, which some volumes have not: a crash between the two renames leaves the one before, which counts.
+    Raises volume.VolumeError.
+    """
+    content = {"version": VERSION, "progress": asdict(progress), **state}
     current = folder / NAME
-    if current.exists():
-        kept = volume.part(folder / PREVIOUS)
-        kept.unlink(missing_ok=True)
-        kept.hardlink_to(current)
-        kept.replace(folder / PREVIOUS)
-    volume.write(current, dump({**state, "sha256": digest(state)}))
+    raw = dump({**content, "sha256": digest(content)})
+    fresh = folder / f".{NAME}.new"
+    volume.write(fresh, raw)
+    with volume.reported(current):
+        with suppress(FileNotFoundError):
+            current.replace(folder / PREVIOUS)
+        fresh.replace(current)
+        volume.sync(folder)
 
 
 def digest(state: object) -> str:
@@ -74,33 +108,50 @@ def digest(state: object) -> str:
 def load(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
     """State of the newest whole checkpoint, None without any; a damaged one is set aside and named.
 
-    Raises CheckpointError when the checkpoint belongs to a run with another configuration.
+    Raises CheckpointError when the checkpoint belongs to a run with another configuration or was written by a newer
+    version, volume.VolumeError when it cannot be read: what cannot be read now is not damaged.
     """
     for name in (NAME, PREVIOUS):
         path = folder / name
-        if not path.exists():
-            continue
-        state = _read(path)
+        try:
+            with volume.reported(path):
+                state = _whole(path.read_bytes())
+        except volume.VolumeError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                continue
+            raise
         if state is None:
             aside = path.with_name(f"{path.name}.damaged")
-            path.replace(aside)
+            with volume.reported(path):
+                path.replace(aside)
             print(f"warning: {path} is damaged; set aside as {aside.name}", flush=True)
             continue
+        if state.setdefault("version", 1) > VERSION:
+            raise CheckpointError(
+                f"{path} was written by a newer trainer (layout {state['version']}, this one reads up to {VERSION}); "
+                "use its image, or give the run another name (--run or TRAINER_RUN)"
+            )
         _same(path, state["config"], config)
         return state
     return None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _whole(raw: bytes) -> dict[str, Any] | None:
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
         expected = state.pop("sha256")
         return state if digest(state) == expected else None
+    except MemoryError:
+        raise
     except Exception:  # whatever a damaged archive makes of torch.load: it raises half a dozen types
         return None
 
 
 def _same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    if (
+        "epochs" not in ours
+    ):  # under a schedule that does not reach to the last epoch, more of them may follow
+        theirs = {key: value for key, value in theirs.items() if key != "epochs"}
     differing = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
     if differing:
         keys = "; ".join(f"{key}: checkpoint {theirs.get(key)}, now {ours.get(key)}" for key in differing)

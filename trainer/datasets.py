@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
@@ -17,7 +16,9 @@ from urllib.request import urlopen
 import torch
 from torch import Tensor
 
-from trainer import idx, volume
+from trainer import custom, idx, volume
+from trainer.custom import Examples, Tensors
+from trainer.networks import normalize
 from trainer.options import Config
 
 TEMPORARY = Path(tempfile.gettempdir()) / "trainer-datasets"
@@ -26,25 +27,13 @@ TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "kmnist": "KMN
 ANSWER_S = 30
 
 
-@dataclass(frozen=True)
-class Part:
-    """Images (n, 28, 28) as bytes and labels (n) as int64, which indexing wants."""
-
-    images: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def to(self, device: torch.device) -> Part:
-        return Part(self.images.to(device), self.labels.to(device))
-
-
 def resolve(config: Config) -> str:
     """The data set's name; `auto` is what the data directory holds, else the first preferred one at hand, else digits.
 
     Files that are not what they look like are found by `load`, which reads them anyway. Raises DataError.
     """
+    if config.data:
+        return config.data
     if config.dataset != "auto":
         return config.dataset
     if idx.present(config.data_dir):
@@ -77,18 +66,25 @@ def folder(config: Config, dataset: str) -> Path:
     )
 
 
-def load(config: Config, dataset: str) -> tuple[Part, Part]:
-    """Training and test part, verified; with config.validation, the training images split in two instead.
+def load(config: Config, dataset: str) -> tuple[Examples, Examples]:
+    """Training and test part; with config.validation, the training images split in two instead.
 
-    Raises DataError.
+    Of a named data set, verified images. Raises DataError, custom.CustomError.
     """
+    if config.data:
+        return custom.parts(config.data, folder=config.data_dir, seed=config.seed)
+    return load_images(config, dataset)
+
+
+def load_images(config: Config, dataset: str) -> tuple[Tensors, Tensors]:
+    """Training and test images of a named data set, bytes (n, 28, 28), with their labels. Raises DataError."""
     with instead_digits(config):
         place = folder(config, dataset)
         train = read(place, idx.TRAIN, dataset)
         if config.validation:
             kept = len(train) - len(train) * VALIDATION // 60_000
-            return Part(train.images[:kept], train.labels[:kept]), Part(
-                train.images[kept:], train.labels[kept:]
+            return _images(train.inputs[:kept], train.targets[:kept]), _images(
+                train.inputs[kept:], train.targets[kept:]
             )
         return train, read(place, idx.TEST, dataset)
 
@@ -104,14 +100,18 @@ def instead_digits(config: Config) -> Iterator[None]:
         raise idx.DataError(f"{error}, or choose --dataset digits") from error
 
 
-def read(place: Path, names: tuple[str, str], dataset: str) -> Part:
+def read(place: Path, names: tuple[str, str], dataset: str) -> Tensors:
     """One part of a data set from its image and label file. Raises DataError."""
     images, labels = (tensor(idx.verify(place, name, dataset), name) for name in names)
     if len(images) != len(labels) or images.shape[1:] != (28, 28):
         raise idx.DataError(
             f"{place}: {names[0]} has shape {tuple(images.shape)}, {names[1]} {tuple(labels.shape)}"
         )
-    return Part(images, labels.long())
+    return _images(images, labels.long())
+
+
+def _images(images: Tensor, labels: Tensor) -> Tensors:
+    return Tensors(images, labels, prepare=normalize)
 
 
 def tensor(raw: bytes, name: str) -> Tensor:

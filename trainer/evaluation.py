@@ -8,71 +8,88 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from trainer import datasets, networks, options
-from trainer.datasets import Part
+from trainer import checkpoint, datasets, networks, options, volume
+from trainer.custom import Examples, Objective, Tensors
 from trainer.distributed import World
 from trainer.inspection import read_picture
-from trainer.networks import Network, normalize
+from trainer.networks import normalize
 from trainer.precision import whole_float32
 
 
 @dataclass(frozen=True)
 class Metrics:
+    """Means over all test examples; accuracy is the network's own metric where it has one."""
+
     accuracy: float
     loss: float
-
-
-def evaluate(network: nn.Module, test: Part, batch_size: int, world: World) -> Metrics:
-    """Accuracy and mean cross-entropy of `network` on the whole of `test`, the same on every rank.
-
-    The batches are dealt out whole, and each one's sums keep a place of their own until all are there. So the result
-    does not depend, to the last digit, on how many ranks there are.
-    """
-    network.eval()
-    starts = range(0, len(test), batch_size)
-    sums = torch.zeros(len(starts), 2, dtype=torch.float64, device=test.images.device)
-    for number in range(world.rank, len(starts), world.size):
-        batch = slice(starts[number], starts[number] + batch_size)
-        labels = test.labels[batch]
-        with torch.no_grad(), whole_float32():
-            logits = network(normalize(test.images[batch])).float()
-        sums[number, 0] = (logits.argmax(1) == labels).sum()
-        sums[number, 1] = functional.cross_entropy(logits, labels, reduction="none").double().sum()
-    hits, loss = world.sum(sums).cpu().sum(0).tolist()
-    return Metrics(hits / len(test), loss / len(test))
 
 
 class ModelError(Exception):
     """The file is not a model of ours, or not a picture; the message says what it is."""
 
 
+def evaluate(network: nn.Module, test: Examples, batch_size: int, world: World) -> Metrics:
+    """Metric and mean loss of `network` on the whole of `test`, the same on every rank.
+
+    The batches are dealt out whole, and each one's sums keep a place of their own until all are there. So the result
+    does not depend, to the last digit, on how many ranks there are.
+    """
+    network.eval()
+    objective = Objective(network)
+    sums = torch.zeros(-(-len(test) // batch_size), 2, dtype=torch.float64, device=world.device)
+    with torch.no_grad(), whole_float32():
+        for number, inputs, targets in test.batches(batch_size, world.rank, world.size):
+            metric, loss = objective.measures(network(inputs), targets)
+            sums[number, 0] = metric.double().sum()
+            sums[number, 1] = loss.double().sum()
+    hits, loss = world.sum(sums).cpu().sum(0).tolist()
+    return Metrics(hits / len(test), loss / len(test))
+
+
 def evaluate_verb(arguments: Sequence[str]) -> int:
-    """Print accuracy and loss of a saved model on the test images, in one process."""
+    """Print accuracy and loss of a saved model on the test images, in one process. Raises ModelError."""
     top = argparse.ArgumentParser(
-        prog="trainer evaluate", description="Measure a saved model on the test images."
+        prog="trainer evaluate",
+        description="Measure a saved model on the test part of the data that it was trained on, or of what --dataset "
+        "or --data name.",
     )
     top.add_argument("model", type=Path)
     given, rest = top.parse_known_args(arguments)
-    config = options.parse([*_trained_on(given.model), *rest])
-    network = load(given.model)
-    _, test = datasets.load(config, datasets.resolve(config))
+    trained = trained_on(given.model)
+    config = options.parse([*measured(trained), *rest])
+    if config.dataset == "auto" and not config.data:
+        raise ModelError(
+            f"nothing says what {given.model} was trained on: there is no description in it, no config.json beside it "
+            "and no run with the same model below it; name the data with --dataset"
+        )
+    if config.data and config.network not in networks.NETWORKS:
+        trained = {**trained, "network": config.network}
+    dataset = datasets.resolve(config)
+    _, test = datasets.load(config, dataset)
+    network = load(given.model, trained, test)
+    print(f"measured on {dataset}: {len(test)} {'validation' if config.validation else 'test'} examples")
     metrics = evaluate(network, test, config.test_batch_size, World(0, 1, torch.device("cpu")))
     print(f"accuracy={metrics.accuracy:.4f}\nloss={metrics.loss:.4f}")
     return 0
 
 
 def predict_verb(arguments: Sequence[str]) -> int:
-    """Print, for each picture, the likeliest class and its probability."""
+    """Print, for each picture, the likeliest class and its probability. Raises ModelError."""
     top = argparse.ArgumentParser(prog="trainer predict", description="Classify pictures with a saved model.")
     top.add_argument("model", type=Path)
     top.add_argument("image", type=Path, nargs="+")
     given = top.parse_args(arguments)
-    network = load(given.model).eval()
+    trained = trained_on(given.model)
+    if trained.get("dataset", "digits") not in options.DATASETS:
+        raise ModelError(
+            f"{given.model} was trained on {trained['dataset']}, and predict reads 28x28 pictures only"
+        )
+    network = load(given.model, trained).eval()
     try:
         images = torch.stack([read_picture(path) for path in given.image])
     except OSError as error:
@@ -84,38 +101,80 @@ def predict_verb(arguments: Sequence[str]) -> int:
     return 0
 
 
-def load(path: Path) -> Network:
-    """The network of a saved state_dict, named by config.json beside it, else by the shapes. Raises ModelError."""
+def read_state(path: Path) -> dict[str, Tensor]:
+    """The state_dict in a model file. Raises ModelError."""
     try:
-        state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}") from error
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
         raise ModelError(
             f"{path} is not a whole state_dict that torch.load(weights_only=True) reads"
         ) from error
-    named = _config(path).get("network")
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ModelError(f"{path} is no state_dict; a checkpoint is not a model")
+    return state
+
+
+def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> nn.Module:
+    """The network of a saved state_dict: the one that it was trained as, else one of ours with its shapes.
+
+    Raises ModelError, custom.CustomError.
+    """
+    state = read_state(path)
     try:
-        network = networks.build(
-            str(named) if named in networks.NETWORKS else networks.matching(state), seed=0
-        )
+        named = str(trained.get("network") or networks.matching(state))
+        shape, classes = shape_of(test) if test else ((1, 28, 28), 10)
+        if "shape" in trained and "classes" in trained:
+            shape, classes = tuple(trained["shape"]), int(trained["classes"])
+        network = networks.build(named, seed=0, shape=shape, classes=classes)
         network.load_state_dict(state)
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
         raise ModelError(f"{path}: {error}") from error
     return network
 
 
-def _config(model: Path) -> dict[str, object]:
+def shape_of(examples: Examples) -> tuple[tuple[int, ...], int]:
+    """Shape of one input and number of classes, 0 unless the targets are class numbers."""
+    inputs, targets = examples.first()
+    whole = targets.dim() == 1 and not targets.is_floating_point()
+    counted = examples.targets if isinstance(examples, Tensors) else None
+    named = getattr(getattr(examples, "source", None), "classes", ())  # as torchvision's data sets have it
+    classes = int(counted.max()) + 1 if whole and counted is not None else len(named)
+    return tuple(inputs.shape[1:]), classes
+
+
+def trained_on(model: Path) -> dict[str, Any]:
+    """What is known of a model's training: its own description, else config.json of its run, else nothing.
+
+    Of a run that began before models had descriptions: the one beside the model, or below it with the same model.
+    """
     try:
-        return dict(json.loads((model.parent / "config.json").read_text()))
-    except (OSError, ValueError):
+        content = model.read_bytes()
+        if found := checkpoint.description(content):
+            return found
+        folders = [model.parent]
+        for path in sorted(model.parent.glob(f"runs/*/{volume.MODEL}")):
+            folders += [path.parent] if path.read_bytes() == content else []
+    except OSError:
         return {}
+    for folder in folders:
+        try:
+            return dict(json.loads((folder / "config.json").read_text()))
+        except (OSError, ValueError):
+            continue
+    return {}
 
 
-def _trained_on(model: Path) -> list[str]:
-    """Options of config.json that say what the job measured; they come first, so that the user's own win."""
-    config = _config(model)
-    chosen = ["--dataset", str(config["dataset"])] if config.get("dataset") in options.DATASETS else []
-    if "test_batch_size" in config:
-        chosen += ["--test-batch-size", str(config["test_batch_size"])]
-    return [*chosen, "--validation"] if config.get("validation") else chosen
+def measured(trained: dict[str, Any]) -> list[str]:
+    """Options that say what the job measured; they come first, so that the user's own win."""
+    chosen: list[str] = []
+    if ":" in str(trained.get("network", "")):
+        chosen += ["--network", str(trained["network"])]
+    if trained.get("dataset") in options.DATASETS:
+        chosen += ["--dataset", str(trained["dataset"])]
+    elif trained.get("dataset"):
+        chosen += ["--data", str(trained["dataset"])]
+    if "test_batch_size" in trained:
+        chosen += ["--test-batch-size", str(trained["test_batch_size"])]
+    return [*chosen, "--validation"] if trained.get("validation") else chosen

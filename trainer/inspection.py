@@ -51,11 +51,11 @@ def main(arguments: Sequence[str]) -> int:
     given, rest = top.parse_known_args(arguments)
     config = options.parse(rest)
     dataset = datasets.resolve(config)
-    train, test = datasets.load(config, dataset)
+    train, test = datasets.load_images(config, dataset)
     print(f"{dataset} from {datasets.folder(config, dataset)}")
     for name, part in (("train", train), ("validation" if config.validation else "test", test)):
-        print(describe(name, part.images, part.labels))
-    samples(train.images[: given.samples], train.labels[: given.samples]).save(given.png)
+        print(describe(name, part.inputs, part.targets))
+    samples(train.inputs[: given.samples], train.targets[: given.samples]).save(given.png)
     print(f"samples: {given.png}")
     return 0
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from trainer import volume
 from trainer.evaluation import Metrics
 
 METRICS = "metrics.jsonl"
+TRACED = 5_000  # parts in a trace: a thousand steps
 CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
 MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, lest a checksum be taken of a checksum
 WIDTH, HEIGHT, MARGIN = 640, 220, 40
@@ -79,12 +84,15 @@ class EventFile:
 
     def __init__(self, folder: Path) -> None:
         now = time.time()
-        self.file = (folder / f"events.out.tfevents.{now:.0f}.{socket.gethostname()}").open("ab")
-        self.file.write(record(b"\x09" + struct.pack("<d", now) + field(3, b"brain.Event:2")))
+        self.path = folder / f"events.out.tfevents.{now:.0f}.{socket.gethostname()}"
+        with volume.reported(self.path):
+            self.file = self.path.open("ab")
+            self.file.write(record(b"\x09" + struct.pack("<d", now) + field(3, b"brain.Event:2")))
 
     def add(self, step: int, scalars: dict[str, float]) -> None:
-        self.file.write(record(event(time.time(), step, scalars)))
-        self.file.flush()
+        with volume.reported(self.path):
+            self.file.write(record(event(time.time(), step, scalars)))
+            self.file.flush()
 
 
 def page(run: str, config: dict[str, Any], lines: Sequence[dict[str, float]]) -> str:
@@ -135,7 +143,10 @@ def curve(points: Sequence[tuple[float, float]]) -> str:
 
 
 class Journal:
-    """Of one run. Without a folder it only prints; a rank that does not lead says nothing at all."""
+    """The journal of one run: log lines, metrics, events, report.
+
+    Without a folder it only prints; a rank that does not lead says nothing at all. Raises volume.VolumeError.
+    """
 
     def __init__(self, folder: Path | None, log_dir: Path | None, speaks: bool) -> None:
         self.folder, self.speaks = folder, speaks
@@ -162,6 +173,9 @@ class Journal:
         if self.speaks:
             print(line, flush=True)
 
+    def warn(self, line: str) -> None:
+        print(f"warning: {line}", file=sys.stderr, flush=True)
+
     def progress(
         self, epoch: int, step: int, done: int, total: int, loss: float, lr: float, images: int
     ) -> None:
@@ -181,7 +195,8 @@ class Journal:
 
     def record(self, line: dict[str, float]) -> None:
         if self.folder:
-            with (self.folder / METRICS).open("a") as file:
+            path = self.folder / METRICS
+            with volume.reported(path), path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
         if self.events:
             scalars = {name: value for name, value in line.items() if name not in ("step", "epoch")}
@@ -198,13 +213,60 @@ class Journal:
         )
 
 
+class Profile:
+    """Times of the parts of a step, as rank 0 spends them: a table, and a trace for chrome://tracing or Perfetto."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = (folder or Path()) / "trace.json"
+        self.events: list[dict[str, object]] = []
+        self.seconds: dict[str, float] = {}
+        self.steps: set[int] = set()
+
+    @contextmanager
+    def part(self, name: str, step: int) -> Iterator[None]:
+        """Time one part of a step; work of the GPU is waited for, so that it counts where it was asked for."""
+        began = time.perf_counter()
+        yield
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        took = time.perf_counter() - began
+        self.steps.add(step)
+        self.seconds[name] = self.seconds.get(name, 0.0) + took
+        if len(self.events) < TRACED:
+            times = {"ts": began * 1e6, "dur": took * 1e6}  # the format counts in microseconds
+            self.events.append({"name": name, "ph": "X", "pid": 0, "tid": 0, **times, "args": {"step": step}})
+
+    def end(self) -> str:
+        """Write the trace; returns the table. Raises volume.VolumeError."""
+        volume.write(self.path, json.dumps({"traceEvents": self.events}).encode())
+        whole, steps = sum(self.seconds.values()) or 1.0, max(len(self.steps), 1)
+        rows = [
+            f"{name:<10}{1000 * seconds / steps:>9.3f} ms {seconds / whole:>6.1%}"
+            for name, seconds in self.seconds.items()
+        ]
+        return "\n".join([f"{'part':<10}{'a step':>12} {'of it':>6}", *rows, f"trace: {self.path}"])
+
+
 def read(folder: Path) -> list[dict[str, float]]:
-    """Lines of metrics.jsonl; a last line cut short by a kill is left out."""
+    """Lines of metrics.jsonl up to the first that a crash tore or filled with zeros. Raises VolumeError."""
+    path = folder / METRICS
     try:
-        lines = (folder / METRICS).read_text().splitlines()
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+        with volume.reported(path):
+            lines = path.read_bytes().split(b"\n")
+    except volume.VolumeError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return []
+        raise
+    whole = []
+    for line in lines[:-1]:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(found, dict) or "step" not in found:
+            break
+        whole.append(found)
+    return whole
 
 
 def _writable(folder: Path | None) -> Path | None:

@@ -1,57 +1,184 @@
-"""What a process does before it imports torch: processes of its pod, threads, memory."""
+"""What a process does before it imports torch: signals, place in the job, threads, memory. Standard library only."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
+import signal
 import socket
 import sys
-from collections.abc import MutableMapping, Sequence
+import threading
+from collections.abc import Iterable, MutableMapping, Sequence
+from enum import IntEnum
 from pathlib import Path
+from types import FrameType
 
 CGROUP = Path("/sys/fs/cgroup")
+DEVICES = Path("/dev")
 WITHOUT_LIMIT = 8  # more threads do not help networks of this size
 # Of glibc's <malloc.h>; its manual explains them under "Malloc Tunable Parameters".
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-BYTES = 1 << 30
+KEPT_BYTES = 1 << 30
 
 
-def wanted(environ: MutableMapping[str, str]) -> bool:
-    """Whether the operator set up a rendezvous and no torchrun stands above this process yet."""
-    return "PET_RDZV_ENDPOINT" in environ and "RANK" not in environ
+class ExitStatus(IntEnum):
+    """How a process ends. The operator's policy ExitCode restarts from 128 on; below, a restart mends nothing."""
+
+    DONE = 0
+    REFUSED = 1  # data, options or set-up
+    DIVERGED = 3  # loss or weights are not finite
+    VOLUME = 4  # the volume cannot be read or written
+    PEER_LOST = 138  # set aside for users by the operator
+    TERMINATED = 128 + signal.SIGTERM
 
 
-def become_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> None:
-    """Replace this process by torchrun over the same command; it reads the operator's PET_* variables itself."""
+class LaunchError(Exception):
+    """The environment names a job that this process cannot take part in; the message says what is missing."""
+
+
+class Termination:
+    """SIGTERM ends the process at once; while `training`, it sets `requested` and the step under way is finished.
+
+    As PID 1 a process without a handler never sees SIGTERM, and Python runs a handler only between two byte codes,
+    which a rendezvous does not reach for minutes. So a thread waits for the signal's number on a pipe.
+    """
+
+    def __init__(self) -> None:
+        self.training = False
+        self.requested = False
+
+    def install(self) -> None:
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.signal(signal.SIGTERM, self._request)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+
+    def _watch(self, reading: int) -> None:
+        while number := os.read(reading, 1):
+            ours = signal.getsignal(signal.SIGTERM) == self._request  # torchrun installs its own handler
+            if number[0] == signal.SIGTERM and ours and not self.training:
+                os._exit(ExitStatus.TERMINATED)
+
+
+def needs_torchrun(environ: MutableMapping[str, str]) -> bool:
+    """Whether torchrun has to start this pod's processes: those of an elastic job, or several in one pod."""
+    if "LOCAL_RANK" in environ:  # torchrun stands above this process already
+        return False
+    if "PET_RDZV_ENDPOINT" in environ and "RANK" not in environ:
+        return True
+    return "PET_NNODES" in environ and processes(environ) != "1"
+
+
+def processes(environ: MutableMapping[str, str]) -> str:
+    """Processes of this pod: PET_NPROC_PER_NODE, with `auto` as the number of GPUs, 1 without any.
+
+    torchrun's own `auto` counts the host's cores, whatever the pod's limit.
+    """
+    given = environ.get("PET_NPROC_PER_NODE", "auto")
+    if given == "auto" and "PET_RDZV_ENDPOINT" in environ and (DEVICES / "nvidiactl").exists():
+        return given  # torchrun counts the GPUs
+    return "1" if given == "auto" else given
+
+
+def take_static_rank(environ: MutableMapping[str, str]) -> None:
+    """Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of a job that is described by PET_* variables only.
+
+    So does Kubeflow Trainer v2. Raises LaunchError for a job of several nodes that leaves something out: without it,
+    every node would train alone.
+    """
+    if {"RANK", "WORLD_SIZE"} <= environ.keys() or "LOCAL_RANK" in environ:
+        return
+    nodes = environ.get("WORLD_SIZE") or environ.get("PET_NNODES", "1")
+    if nodes == "1":
+        return
+    names = {
+        "RANK": "PET_NODE_RANK",
+        "WORLD_SIZE": "PET_NNODES",
+        "MASTER_ADDR": "PET_MASTER_ADDR",
+        "MASTER_PORT": "PET_MASTER_PORT",
+    }
+    for name, source in names.items():
+        if value := environ.get(name) or environ.get(source):
+            environ[name] = value
+    missing = [f"{name} (or {source})" for name, source in names.items() if not environ.get(name)]
+    if missing or not environ["WORLD_SIZE"].isdecimal():
+        raise LaunchError(
+            f"this is one of {nodes} replicas, and {', '.join(missing) or 'PET_RDZV_ENDPOINT'} is not set: "
+            "it would train alone; set it, or unset every PET_* variable for a job of one process"
+        )
+
+
+def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> int:
+    """Run the trainer's processes of this pod below torchrun, which reads PET_* itself; returns the exit status.
+
+    torchrun's own exit status is 1 whatever its processes ended with.
+    """
     fill_in(environ)
-    command = [sys.executable, "-m", "torch.distributed.run", "-m", "trainer", *arguments]
-    os.execv(sys.executable, command)
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous.api import RendezvousError
+
+    try:
+        run.main(["-m", "trainer", *arguments])
+    except ChildFailedError as error:
+        print(error, file=sys.stderr)
+        return pod_status(failure.exitcode for failure in error.failures.values())
+    except RendezvousError as error:
+        print(f"error: the pods of this job did not meet ({error})", file=sys.stderr)
+        return ExitStatus.PEER_LOST
+    except SignalException as error:
+        return 128 + int(error.sigval)
+    return ExitStatus.DONE
+
+
+def pod_status(codes: Iterable[int]) -> int:
+    """One exit status for several processes: a cause that no restart mends comes first, a signal counts from 128."""
+    found = [128 - code if code < 0 else code for code in codes if code]
+    return min((code for code in found if code < 128), default=found[0] if found else ExitStatus.DONE)
 
 
 def fill_in(environ: MutableMapping[str, str]) -> None:
-    """What torchrun would otherwise take from the host: processes, threads of each, the address."""
-    if environ.get("PET_NPROC_PER_NODE", "auto") == "auto" and not os.path.exists("/dev/nvidiactl"):
-        environ["PET_NPROC_PER_NODE"] = "1"  # `auto` counts the host's cores, whatever the pod's limit
-    processes = environ.get("PET_NPROC_PER_NODE", "")
-    if processes.isdecimal() and int(processes) > 1:  # to which torchrun would give one thread each
+    """What torchrun would otherwise take from the host: processes, threads of each, the address. Raises LaunchError."""
+    if "PET_RDZV_ENDPOINT" not in environ and environ.get("PET_NNODES", "1") != "1":
+        for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK"):
+            if not environ.setdefault(f"PET_{name}", environ.get(name, "")):
+                raise LaunchError(
+                    f"PET_NNODES is {environ['PET_NNODES']}, but neither PET_{name} nor {name} is set"
+                )
+    environ["PET_NPROC_PER_NODE"] = number = processes(environ)
+    if number.isdecimal() and int(number) > 1:  # to which torchrun would give one thread each
         nodes = environ.get("PET_NNODES", "1").rpartition(":")[2]
-        world = {"LOCAL_WORLD_SIZE": processes, "WORLD_SIZE": str(int(processes) * int(nodes))}
+        world = {"LOCAL_WORLD_SIZE": number, "WORLD_SIZE": str(int(number) * int(nodes))}
         environ["OMP_NUM_THREADS"] = str(apply_threads({**environ, **world}))
-    environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
+    if "PET_RDZV_ENDPOINT" in environ:
+        environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
 
 
 def own_address(endpoint: str) -> str:
-    """This pod's address towards the rendezvous. A pod's own name is not known to the others.
+    """This pod's address towards the rendezvous, IPv4 or IPv6. A pod's own name is not known to the others.
 
     Connecting a datagram socket only looks up the route; nothing is sent.
     """
-    host, _, port = endpoint.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host or endpoint, int(port) if host else 29500))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return socket.gethostname()
+    matched = re.fullmatch(r"\[?(.*?)\]?(?::(\d+))?", endpoint)
+    host, port = (matched[1], matched[2]) if matched else (endpoint, None)
+    try:
+        found = socket.getaddrinfo(host, int(port or 29500), type=socket.SOCK_DGRAM)
+    except OSError:
+        return socket.gethostname()
+    for family, kind, protocol, _, address in found:
+        with socket.socket(family, kind, protocol) as probe:
+            try:
+                probe.connect(address)
+                return str(probe.getsockname()[0])
+            except OSError:
+                continue
+    return socket.gethostname()
 
 
 def cpu_limit(cgroup: Path = CGROUP) -> float | None:
@@ -84,7 +211,10 @@ def thread_count(limit: float | None, usable: int, local_world: int, world: int)
 
 
 def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
-    """Set OMP_NUM_THREADS unless the user did; returns the number of threads."""
+    """Set OMP_NUM_THREADS to the pod's CPU limit, unless the user set it; returns the number of threads.
+
+    OpenMP and torch read it once, so this has to run before torch is imported.
+    """
     if "OMP_NUM_THREADS" not in environ:
         local_world = int(environ.get("LOCAL_WORLD_SIZE", "1"))
         world = int(environ.get("WORLD_SIZE", "1"))
@@ -94,11 +224,13 @@ def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep freed blocks of up to BYTES; returns whether it will. Only some glibcs know how.
+    """Tell the C library to keep freed blocks of up to KEPT_BYTES; returns whether it will.
 
+    glibc gives blocks of more than 32 MiB back to the kernel when they are freed, and the kernel clears them page by
+    page when the next step asks for them again. The first activations of `lenet` are that large from 730 images on.
     The order matters: a glibc that takes the second setting without the first would map every block anew.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):
         return False
-    return all(libc.mallopt(parameter, BYTES) for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))
+    return all(libc.mallopt(parameter, KEPT_BYTES) for parameter in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))

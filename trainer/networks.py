@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainer import custom
+
 MEAN, STD = (
     0.1307,
     0.3081,
@@ -80,13 +82,19 @@ class Fast(Network):
 NETWORKS: Mapping[str, type[Network]] = {"lenet": LeNet, "convnet": ConvNet, "fast": Fast}
 
 
-def build(name: str, seed: int) -> Network:
+def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: int = 10) -> nn.Module:
     """The network with the initial weights of this seed, the same on every rank.
 
-    Channels come last in memory, which oneDNN and cuDNN convolve fastest.
+    Channels come last in memory, which oneDNN and cuDNN convolve fastest. `shape` of one input and `classes` are for
+    networks of the user's that ask for them. Raises custom.CustomError.
     """
     torch.manual_seed(seed)
-    network = NETWORKS[name]()
+    if name in NETWORKS:
+        network: nn.Module = NETWORKS[name]()
+    else:
+        network = custom.call(custom.load(name, "--network"), shape=shape, classes=classes)
+        if not isinstance(network, nn.Module) or not list(network.parameters()):
+            raise custom.CustomError(f"--network {name} is no torch.nn.Module with parameters")
     network.to(memory_format=torch.channels_last)
     return network
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,9 +15,14 @@ from pathlib import Path
 
 from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule
 
+MODEL_DIR = Path("/opt/mnist/models")  # of the published image, whether a volume is mounted there or not
 NETWORKS = ("lenet", "convnet", "fast")
 DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
 BACKENDS = ("gloo", "nccl", "mpi")
+
+
+# Settings that older checkpoints do not have, with what they stand for there.
+ADDED = {"weight_decay": 0.0, "clip": 0.0, "accumulate": 1, "optimizer_args": "", "schedule_args": ""}
 
 
 class OptionError(Exception):
@@ -45,8 +53,21 @@ class Config:
     mirror: str | None
     download: bool
     model_dir: Path
+    volume: bool  # whether the user named the model directory: then it has to be writable
     run: str | None
     timeout_s: int
+    data: str | None = None  # package.module:function of the user's own data
+    start_from: Path | None = None  # a model file whose weights are the first ones
+    checkpoint_s: float = 60.0  # seconds between checkpoints within an epoch
+    patience: int | None = None  # epochs without a better accuracy, after which training stops
+    profile: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for what cannot be combined."""
+        if self.data and self.validation:
+            raise OptionError(
+                "--validation holds images of a named data set out; with --data return other parts"
+            )
 
     def global_batch(self, world_size: int) -> int:
         """Images per step over all replicas."""
@@ -57,19 +78,32 @@ class Config:
         settings = {
             name: str(value) if isinstance(value, StrEnum) else value
             for name, value in asdict(self.settings).items()
-            if name not in ("network", "epochs")
+            if name not in ("network", "epochs") and (name not in ADDED or value != ADDED[name])
         }
         if self.batch_size:
             del settings["global_batch"]
+        spans_the_run = self.settings.schedule in [one for one in Schedule if one.spans_the_run]
         return {
             "network": self.network,
             "recipe": self.recipe,
             **settings,
-            "dataset": self.dataset,
-            "epochs": self.epochs,
+            "dataset": self.data or self.dataset,
+            **({"epochs": self.epochs} if spans_the_run else {}),
             "seed": self.seed,
             "batch_size": self.batch_size,
             "validation": self.validation,
+            **({"from": str(self.start_from)} if self.start_from else {}),
+            **({"patience": self.patience} if self.patience else {}),
+        }
+
+    def agreed(self) -> dict[str, str | int | float | bool | None]:
+        """What every rank has to be started with alike: else they would train apart, or wait for each other."""
+        return {
+            **self.outcome(),
+            "epochs": self.epochs,
+            "test_batch_size": self.test_batch_size,
+            "backend": self.backend,
+            "no_cuda": self.no_cuda,
         }
 
 
@@ -105,7 +139,47 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--preset", choices=PRESETS, default=default(environ, "TRAINER_PRESET", PRESETS) or "pytorch-simple"
     )
     ours.add_argument("--recipe", choices=RECIPES, help="default: the preset's")
-    ours.add_argument("--network", choices=NETWORKS, help="default: the recipe's")
+    ours.add_argument(
+        "--network",
+        type=network,
+        help=f"{', '.join(NETWORKS)} or package.module:Class; default: the recipe's",
+    )
+    ours.add_argument("--data", type=reference, help="your own data: package.module:function")
+    ours.add_argument(
+        "--optimizer", help=f"{', '.join(Optimizer)} or a class of torch.optim; default: the recipe's"
+    )
+    ours.add_argument("--optimizer-args", type=json_object, metavar="JSON", help="more for torch's class")
+    ours.add_argument(
+        "--schedule",
+        help=f"{', '.join(Schedule)} or a class of torch.optim.lr_scheduler, stepped after each epoch",
+    )
+    ours.add_argument("--schedule-args", type=json_object, metavar="JSON", help="for torch's class")
+    ours.add_argument("--warm-up", type=part, metavar="PART", help="part of the run in which lr rises")
+    ours.add_argument("--beta2", type=part, help="Adam's second beta; --momentum is its first")
+    ours.add_argument(
+        "--weight-decay", type=not_negative, help="of matrices and kernels, apart from the gradient"
+    )
+    ours.add_argument("--clip", type=not_negative, metavar="NORM", help="largest norm of the gradients")
+    ours.add_argument(
+        "--accumulate",
+        type=positive,
+        metavar="N",
+        help="passes a step, each over a part of the replica's examples",
+    )
+    ours.add_argument("--from", dest="start_from", type=Path, metavar="FILE", help="model to start from")
+    ours.add_argument(
+        "--patience", type=positive, metavar="N", help="stop after N epochs without a better accuracy"
+    )
+    ours.add_argument(
+        "--checkpoint-seconds",
+        type=not_negative,
+        default=60.0,
+        metavar="S",
+        help="a checkpoint every S seconds, besides those after each epoch; 0: after each step; default 60",
+    )
+    ours.add_argument(
+        "--profile", action="store_true", help="print the parts of a step, leave a trace beside the model"
+    )
     ours.add_argument(
         "--dataset",
         choices=DATASETS,
@@ -136,7 +210,10 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         "--no-download", action="store_true", help="never fetch data that is nowhere on the machine"
     )
     ours.add_argument(
-        "--model-dir", type=Path, default=Path(environ.get("TRAINER_MODEL_DIR") or "/opt/mnist/models")
+        "--model-dir",
+        type=Path,
+        default=Path(environ["TRAINER_MODEL_DIR"]) if environ.get("TRAINER_MODEL_DIR") else None,
+        help=f"the volume; when given it has to be writable; default {MODEL_DIR}, if it is",
     )
     ours.add_argument(
         "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
@@ -159,6 +236,45 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return value
+
+
+def not_negative(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
+    return value
+
+
+def part(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 0 and below 1")
+    return value
+
+
+def json_object(text: str) -> str:
+    """The same object in one spelling."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text} is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f'{text} is not a JSON object such as {{"foreach": false}}')
+    return json.dumps(value, sort_keys=True)
+
+
+def reference(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", text):
+        raise argparse.ArgumentTypeError(f"{text} is not of the form package.module:name")
+    return text
+
+
+def network(text: str) -> str:
+    if text not in NETWORKS and ":" not in text:
+        raise argparse.ArgumentTypeError(
+            f"{text} is none of {', '.join(NETWORKS)} and no package.module:Class"
+        )
+    return text if text in NETWORKS else reference(text)
 
 
 def warn(text: str, environ: Mapping[str, str]) -> None:
@@ -189,11 +305,19 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         "global_batch": given.global_batch_size,
         "label_smoothing": given.label_smoothing,
         "bf16": given.bf16,
+        "optimizer": given.optimizer and _member(Optimizer, given.optimizer),
+        "schedule": given.schedule and _member(Schedule, given.schedule),
+        "optimizer_args": given.optimizer_args,
+        "schedule_args": given.schedule_args,
+        "warm_up": given.warm_up,
+        "beta2": given.beta2,
+        "weight_decay": given.weight_decay,
+        "clip": given.clip,
+        "accumulate": given.accumulate,
     }
     settings = replace(RECIPES[name], **{key: value for key, value in overrides.items() if value is not None})
     without_effect = [
-        *(["--momentum"] if given.momentum is not None and settings.optimizer is Optimizer.ADADELTA else []),
-        *(["--gamma"] if given.gamma is not None and settings.schedule is not Schedule.STEP else []),
+        f"--{name.replace('_', '-')}" for name in _unused(settings) if vars(given)[name] is not None
     ]
     if without_effect:
         warn(f"without effect in recipe {name}: {' '.join(without_effect)}", environ)
@@ -217,7 +341,31 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         baked_dir=given.baked_dir,
         mirror=given.mirror,
         download=not given.no_download,
-        model_dir=given.model_dir,
+        model_dir=given.model_dir or MODEL_DIR,
+        volume=given.model_dir is not None,
         run=given.run,
         timeout_s=given.timeout,
+        data=given.data,
+        start_from=given.start_from,
+        checkpoint_s=given.checkpoint_seconds,
+        patience=given.patience,
+        profile=given.profile,
     )
+
+
+def _member(kind: type[StrEnum], name: str) -> str:
+    return kind(name) if name in set(kind) else name
+
+
+def _unused(settings: Recipe) -> list[str]:
+    """Options that this recipe has no use for."""
+    ours = settings.optimizer in set(Optimizer)
+    used = {
+        "momentum": settings.optimizer in (Optimizer.SGD, Optimizer.ADAM),
+        "beta2": settings.optimizer == Optimizer.ADAM,
+        "gamma": settings.schedule == Schedule.STEP,
+        "warm_up": settings.schedule in (Schedule.ONE_CYCLE, Schedule.COSINE),
+        "optimizer_args": not ours,
+        "schedule_args": settings.schedule not in set(Schedule),
+    }
+    return [name for name, has in used.items() if not has]

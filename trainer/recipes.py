@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +17,12 @@ class Schedule(StrEnum):
     CONSTANT = "constant"
     STEP = "step"  # lr x gamma after each epoch
     ONE_CYCLE = "one-cycle"  # up from lr / 25, then down to nearly nothing
+    COSINE = "cosine"  # up from nothing, then down to a tenth along half a cosine
+
+    @property
+    def spans_the_run(self) -> bool:
+        """Whether the learning rate depends on the number of epochs, so that no more of them can follow."""
+        return self in (Schedule.ONE_CYCLE, Schedule.COSINE)
 
 
 @dataclass(frozen=True)
@@ -23,17 +30,24 @@ class Recipe:
     """Defaults of a run; every option given overrides its field."""
 
     network: str
-    optimizer: Optimizer
+    optimizer: Optimizer | str  # a str names a class of torch.optim
     lr: float
     momentum: float  # SGD's momentum, Adam's first beta; Adadelta has none
-    schedule: Schedule
+    schedule: Schedule | str  # a str names a class of torch.optim.lr_scheduler, stepped after each epoch
     gamma: float
     global_batch: int  # images per step over all replicas
     epochs: int
     label_smoothing: float = 0.0
     beta2: float = 0.999  # Adam's second beta
-    warm_up: float = 0.0  # part of a one-cycle run in which lr rises
+    warm_up: float = 0.0  # part of a one-cycle or cosine run in which lr rises
     bf16: bool = False  # multiply in bfloat16 where the processor does
+    weight_decay: float = (
+        0.0  # per step, times lr, of matrices and kernels; apart from the gradient, as AdamW's
+    )
+    clip: float = 0.0  # largest norm of all gradients together; 0 leaves them alone
+    accumulate: int = 1  # forward and backward passes a step and replica
+    optimizer_args: str = ""  # JSON: further arguments of torch's class
+    schedule_args: str = ""
 
 
 RECIPES = {
@@ -100,13 +114,20 @@ def learning_rate(recipe: Recipe, done: float, epochs: int) -> float:
     """Learning rate after `done` epochs of `epochs`, whole or in part.
 
     A pure function of the progress, so that a resumed run needs no scheduler's state. One cycle follows
-    L. N. Smith and N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines.
+    L. N. Smith and N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines; the cosine I. Loshchilov and
+    F. Hutter, "SGDR" (arXiv:1608.03983), without restarts and down to a tenth.
     """
-    if recipe.schedule is Schedule.STEP:
+    if recipe.schedule == Schedule.STEP:
         return float(recipe.lr * recipe.gamma ** int(done))
-    if recipe.schedule is Schedule.ONE_CYCLE:
+    if recipe.schedule == Schedule.ONE_CYCLE:
         part, lowest = done / epochs, 0.04
         if part < recipe.warm_up:
             return recipe.lr * (lowest + (1 - lowest) * part / recipe.warm_up)
         return recipe.lr * max(1 - part, 0) / (1 - recipe.warm_up)
+    if recipe.schedule == Schedule.COSINE:
+        part = min(done / epochs, 1)
+        if part < recipe.warm_up:
+            return recipe.lr * part / recipe.warm_up
+        falling = (part - recipe.warm_up) / (1 - recipe.warm_up) if recipe.warm_up < 1 else 1
+        return recipe.lr * (0.1 + 0.9 * (1 + math.cos(math.pi * falling)) / 2)
     return recipe.lr

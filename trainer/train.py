@@ -1,67 +1,145 @@
-"""Training, top to bottom: meet the other ranks, load, resume, train epoch by epoch, save.
+"""Training, top to bottom: meet the other ranks, load, agree, resume, train epoch by epoch, measure, save.
 
-Every rank holds the same weights and sees its slice of each global batch. Rank 0 logs and saves.
+    python3 -m trainer --dataset mnist --data-dir FOLDER --model-dir .      one process, with torch installed
+    python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER      0.99 in one epoch
+
+What each recipe reaches, and how fast, is in docs/benchmarks.md. Every rank holds the same weights and trains on its
+share of each global batch. Rank 0 logs and saves.
 """
 
 from __future__ import annotations
 
-import signal
+import math
 import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
+from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
-from trainer import checkpoint, datasets, distributed, networks, precision, volume
-from trainer.checkpoint import Progress
-from trainer.distributed import World
-from trainer.evaluation import Metrics, evaluate
-from trainer.journal import Journal
-from trainer.optimizers import OPTIMIZERS, Flat
+from trainer import (
+    checkpoint,
+    datasets,
+    distributed,
+    evaluation,
+    networks,
+    optimizers,
+    precision,
+    volume,
+)
+from trainer.checkpoint import CheckpointError, Progress
+from trainer.custom import Objective, Share
+from trainer.distributed import SetupError, World
+from trainer.evaluation import Metrics
+from trainer.journal import Journal, Profile
+from trainer.launch import ExitStatus, Termination
 from trainer.options import Config
-from trainer.recipes import learning_rate
 
-TERMINATED = 128 + signal.SIGTERM  # an exit code that the operator's ExitCode policy restarts
+SLACK_BYTES = 1 << 20  # for log lines, events and the report
+
+
+class DivergedError(Exception):
+    """Loss or weights are not finite; the message says since when."""
 
 
 class Training:
     """One run on one rank."""
 
-    def __init__(self, config: Config, world: World) -> None:
-        self.config, self.world = config, world
+    def __init__(self, config: Config, world: World, termination: Termination) -> None:
+        self.config, self.world, self.termination = config, world, termination
         dataset = world.from_rank_zero(lambda: datasets.resolve(config))
         train, test = datasets.load(config, dataset)
         self.train, self.test = train.to(world.device), test.to(world.device)
         self.dtype = precision.choose(config.settings, world)
         self.forward_pass = precision.forward_pass(self.dtype, world.device)
         self.training_s, began = 0.0, time.perf_counter()  # the clock starts with the data in memory
-        self.network = networks.build(config.network, config.seed).to(world.device)
-        self.flat = Flat(self.network)
-        self.optimizer = OPTIMIZERS[config.settings.optimizer](config.settings, self.flat.values)
+        self.shape, self.classes = evaluation.shape_of(self.train)
+        self.network = networks.build(config.network, config.seed, self.shape, self.classes).to(world.device)
+        self.objective = Objective(self.network, config.settings.label_smoothing)
+        self.check_fit()
+        self.take_first_weights()
+        self.flat = optimizers.Flat(self.network)
+        self.optimizer = optimizers.build(config.settings, self.network, self.flat.values)
+        self.learning_rate = optimizers.schedule(config.settings, config.epochs)
         self.batch = config.global_batch(world.size)
         self.progress = Progress()
-        self.stopping = False
-        self.folder = volume.open_run(config.model_dir, config.run) if world.leads else None
         self.outcome = {**config.outcome(), "dataset": dataset}
+        self.agree()
+        self.folder = world.from_rank_zero(self.open_folder)
+        self.folder = self.folder if world.leads else None
         self.journal = Journal(self.folder, config.log_dir, world.leads)
+        self.profile = Profile(self.folder) if config.profile and world.leads else None
+        self.saved_at = time.monotonic()
         self.training_s = time.perf_counter() - began
+
+    def check_fit(self) -> None:
+        """Raises SetupError when the user's network does not take the data, before anybody trains."""
+        if self.config.network in networks.NETWORKS and not self.config.data:
+            return
+        inputs, targets = self.train.first()
+        try:
+            self.network.eval()
+            with torch.no_grad():
+                metric, loss = self.objective.measures(self.network(inputs), targets)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise SetupError(
+                f"--network {self.config.network} does not take the data, inputs of shape {tuple(inputs.shape)} and "
+                f"targets of shape {tuple(targets.shape)}: {error}"
+            ) from error
+        if loss.shape != (len(inputs),) or metric.shape != (len(inputs),):
+            raise SetupError(
+                f"--network {self.config.network}: loss and metric have to give one number for each example; "
+                f"of {len(inputs)} examples their shapes are {tuple(loss.shape)} and {tuple(metric.shape)}"
+            )
+
+    def take_first_weights(self) -> None:
+        """With --from, begin with the weights of that model, as rank 0 reads it. Raises evaluation.ModelError."""
+        path = self.config.start_from
+        if path is None:
+            return
+        state = self.world.from_rank_zero(lambda: evaluation.read_state(path))
+        try:
+            self.network.load_state_dict(state)
+        except RuntimeError as error:
+            raise evaluation.ModelError(
+                f"{path} is no model of --network {self.config.network}: {error}"
+            ) from error
+
+    def agree(self) -> None:
+        """Raises SetupError, naming rank and key, unless all ranks begin with the same weights on the same data."""
+        facts = {
+            "train": self.train.fingerprint(),
+            "test": self.test.fingerprint(),
+            "first weights": checkpoint.digest(self.flat.values)[:12],
+        }
+        distributed.agree(self.world.gather(facts), "data or first weights")
+
+    def open_folder(self) -> Path | None:
+        """The run folder, None without a volume. Raises VolumeError unless all that training writes has room there."""
+        folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
+        if folder:
+            checkpoints = 3 * len(
+                checkpoint.dump(self.state())
+            )  # the new one, the last and the one before it
+            volume.reserve(folder, checkpoints + 6 * self.flat.values.numel() * 4 + SLACK_BYTES)
+        return folder
 
     def run(self) -> None:
         """Train what is left to train, then save. Exits with TERMINATED after a SIGTERM."""
-        signal.signal(signal.SIGTERM, self.stop)
+        self.termination.training = True
         self.resume()
         self.journal.begin(self.described(), self.progress.step)
         if self.config.settings.bf16 and self.dtype is torch.float32:
             self.journal.say("not every replica's processor multiplies bfloat16: computing in float32")
         metrics = None
         try:
-            while self.progress.epoch <= self.config.epochs:
+            while self.progress.epoch <= self.config.epochs and not self.out_of_patience():
                 self.epoch()
                 metrics = self.measure()
                 self.journal.epoch(self.progress.epoch, self.progress.step, metrics, self.training_s)
-                self.progress = Progress(self.progress.epoch + 1, 0, self.progress.step)
+                self.keep_best(metrics)
+                self.progress = replace(self.progress, epoch=self.progress.epoch + 1, images=0)
                 self.save_checkpoint()
         except distributed.PeerLostError:
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
@@ -71,104 +149,206 @@ class Training:
             self.finish(metrics)
         self.world.wait_for_leader()
 
-    def stop(self, number: int, frame: FrameType | None) -> None:
-        """On SIGTERM: the step under way is finished first."""
-        self.stopping = True
-
     def resume(self) -> None:
-        """Take the state of rank 0's checkpoint, if there is one, on every rank."""
+        """Take the state of rank 0's checkpoint, if there is one, on every rank. Raises CheckpointError."""
         folder = self.folder
         state = self.world.from_rank_zero(lambda: checkpoint.load(folder, self.outcome) if folder else None)
         if state is None:
             return
         self.progress = Progress(**state["progress"])
+        if self.progress.epoch > self.config.epochs + 1:
+            raise CheckpointError(
+                f"the run has {self.progress.epoch - 1} epochs already, and --epochs asks for {self.config.epochs}; "
+                "ask for as many, or give the run another name (--run or TRAINER_RUN)"
+            )
         self.flat.values.copy_(state["model"])
-        for slot, values in self.optimizer.state.items():
-            values.copy_(state["optimizer"][slot])
+        for buffer, before, value in zip(
+            self.flat.buffers, self.flat.before, state.get("buffers", []), strict=True
+        ):
+            buffer.copy_(value)
+            before.copy_(value)
+        self.optimizer.restore(state["optimizer"])
         self.journal.say(f"resumed at epoch {self.progress.epoch}, image {self.progress.images}")
+        for key, now in self.machine().items():
+            then = state.get("machine", {}).get(key, now)
+            if then != now and self.world.leads:
+                self.journal.warn(
+                    f"{key}: {then} before, {now} now; the model will not be the same file bit for bit"
+                )
 
     def epoch(self) -> None:
         """Train on the images that this epoch has left, in an order that depends on seed and epoch alone."""
         began = time.perf_counter()
         self.network.train()
         epoch, total = self.progress.epoch, len(self.train)
-        order = torch.randperm(total, generator=generator(self.config.seed, epoch)).to(self.world.device)
         logged = self.progress.images
-        while (done := self.progress.images) < total:
-            if self.stopping:
+        order = seed(self.config.seed, epoch)
+        rank, size = self.world.rank, self.world.size
+        for share in self.train.shares(epoch, order, self.progress.images, self.batch, rank, size):
+            if self.termination.requested:
                 self.save_checkpoint()
-                raise SystemExit(TERMINATED)
-            chosen = order[done : done + self.batch]
-            lr = learning_rate(self.config.settings, epoch - 1 + done / total, self.config.epochs)
-            self.step(chosen, lr)
-            step = self.progress.step
-            self.progress = Progress(epoch, done + len(chosen), step + 1)
+                raise SystemExit(ExitStatus.TERMINATED)
+            done, step = self.progress.images, self.progress.step
+            lr = self.learning_rate(epoch - 1 + done / total)
+            self.step(share, lr)
+            self.progress = replace(self.progress, images=done + share.total, step=step + 1)
             if step % self.config.log_interval == 0:
                 seen, logged = self.progress.images - logged, self.progress.images
                 self.journal.progress(epoch, step, done, total, self.flat.loss.item(), lr, seen)
+            if self.folder and time.monotonic() - self.saved_at >= self.config.checkpoint_s:
+                self.save_checkpoint()
         if self.world.device.type == "cuda":
             torch.cuda.synchronize()
         self.training_s += time.perf_counter() - began
 
-    def step(self, chosen: Tensor, lr: float) -> None:
-        """One optimizer step on the images `chosen` for all ranks; the last global batch may be uneven, even empty.
+    def step(self, share: Share, lr: float) -> None:
+        """One optimizer step on this rank's share of the global batch; the last one may be uneven, even empty.
 
-        Raises distributed.PeerLostError, with the weights as they were before the step.
+        Raises distributed.PeerLostError with the weights as they were before the step, and DivergedError.
         """
-        mine = chosen.tensor_split(self.world.size)[self.world.rank]
-        images, labels = self.train.images[mine], self.train.labels[mine]
-        if self.network.random:
+        settings = self.config.settings
+        if getattr(self.network, "random", True):
             torch.manual_seed(
                 seed(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
             )
-        smoothing = self.config.settings.label_smoothing
-        self.flat.buffer.zero_()
-        with self.forward_pass:
-            logits = self.network(networks.normalize(images))
-        loss = functional.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=smoothing)
-        loss = loss / len(chosen)
-        loss.backward()
-        self.flat.loss.copy_(loss.detach())
-        self.world.sum(self.flat.buffer)
-        self.optimizer.step(self.flat.values, self.flat.gradients, lr, self.progress.step)
+        self.flat.exchanged.zero_()
+        passes = min(settings.accumulate, len(share.inputs))
+        for inputs, targets in zip(
+            share.inputs.tensor_split(passes) if passes else (),
+            share.targets.tensor_split(passes) if passes else (),
+            strict=True,
+        ):
+            with self.part("forward"), self.forward_pass:
+                outputs = self.network(inputs)
+            with self.part("loss"):
+                loss = self.objective.loss(outputs, targets).sum() / share.total
+            with self.part("backward"):
+                loss.backward()
+            self.flat.loss.add_(loss.detach())
+        with self.part("exchange"):
+            self.flat.note_changes(len(share.inputs) / share.total)
+            self.world.sum(self.flat.exchanged)
+        looks = self.world.device.type == "cpu" or self.progress.step % self.config.log_interval == 0
+        if looks and not math.isfinite(self.flat.loss.item()):  # the same sum on every rank
+            raise DivergedError(self.diverged(f"the loss is {self.flat.loss.item()}"))
+        with self.part("optimizer"):
+            self.flat.take_changes()
+            if settings.clip:
+                norm = self.flat.gradients.norm()
+                self.flat.gradients.mul_((settings.clip / (norm + 1e-6)).clamp(max=1))
+            if settings.weight_decay:
+                self.flat.values.mul_(1 - lr * settings.weight_decay * self.flat.decaying)
+            self.optimizer.step(self.flat.values, self.flat.gradients, lr, self.progress.step)
+
+    def part(self, name: str) -> AbstractContextManager[object]:
+        return self.profile.part(name, self.progress.step) if self.profile else nullcontext()
 
     def measure(self) -> Metrics:
-        return evaluate(self.network, self.test, self.config.test_batch_size, self.world)
+        """Metrics on the test images. Raises DivergedError."""
+        if not self.flat.finite():
+            raise DivergedError(self.diverged("weights are not finite"))
+        metrics = evaluation.evaluate(self.network, self.test, self.config.test_batch_size, self.world)
+        if not math.isfinite(metrics.loss):
+            raise DivergedError(self.diverged(f"the loss on the test images is {metrics.loss}"))
+        return metrics
+
+    def diverged(self, what: str) -> str:
+        epoch, step = self.progress.epoch, self.progress.step
+        return (
+            f"{what} in epoch {epoch}, step {step}: training has diverged, and the model on the volume stays as it is; "
+            "take a smaller --lr, or --clip"
+        )
+
+    def keep_best(self, metrics: Metrics) -> None:
+        """Remember the epoch with the best accuracy, and keep its model beside the last when there are several."""
+        if self.progress.best_epoch and metrics.accuracy <= self.progress.best:
+            return
+        self.progress = replace(self.progress, best_epoch=self.progress.epoch, best=metrics.accuracy)
+        if self.folder and self.config.epochs > 1:
+            volume.write(self.folder / volume.BEST, self.model())
+
+    def out_of_patience(self) -> bool:
+        """Whether --patience epochs have passed without a better accuracy; a resumed run answers alike."""
+        patience, progress = self.config.patience, self.progress
+        return bool(patience and progress.best_epoch and progress.epoch - 1 - progress.best_epoch >= patience)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds, besides the progress."""
+        return {
+            "model": self.flat.values,
+            "buffers": list(self.flat.buffers),
+            "optimizer": self.optimizer.state,
+            "config": self.outcome,
+            "machine": self.machine(),
+        }
 
     def save_checkpoint(self) -> None:
-        if self.folder:
-            checkpoint.save(self.folder, self.progress, self.flat.values, self.optimizer.state, self.outcome)
+        """Keep the state, unless nobody can go on from it: then the next step ends every rank alike."""
+        if not self.folder or not self.flat.finite():
+            return
+        checkpoint.save(self.folder, self.progress, self.state())
+        self.saved_at = time.monotonic()
 
-    def finish(self, metrics: Metrics) -> None:
-        """Put the model where the job's user looks for it, and report. The run's own copy says that it has finished."""
+    def model(self) -> bytes:
+        """The model as a file: a plain state_dict, and what it was trained on."""
         state = {
             name: value.detach().cpu().clone().contiguous()
             for name, value in self.network.state_dict().items()
         }
-        model = checkpoint.dump(state)
+        described = {
+            "network": self.config.network,
+            "dataset": self.outcome["dataset"],
+            "validation": self.config.validation,
+            "test_batch_size": self.config.test_batch_size,
+            "shape": list(self.shape),
+            "classes": self.classes,
+        }
+        return checkpoint.dump(state, described)
+
+    def finish(self, metrics: Metrics) -> None:
+        """Put the model where the job's user looks for it, and report. The run's own copy says that it has finished."""
+        model = self.model()
+        if self.out_of_patience():
+            self.journal.say(
+                f"stopped after epoch {self.progress.epoch - 1}: best was {self.progress.best_epoch}"
+            )
         if self.folder:
             volume.write(self.config.model_dir / volume.MODEL, model)
         elif self.config.save_model:
             volume.write(Path(volume.MODEL), model)
         else:
             self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
+        if self.profile:
+            self.journal.say(self.profile.end())
+        if summary := getattr(self.network, "summary", None):
+            self.journal.say(summary())
         self.journal.end(self.described(), metrics)
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)
 
+    def machine(self) -> dict[str, object]:
+        """What the bits of the result depend on besides the configuration."""
+        cuda = self.world.device.type == "cuda"
+        return {
+            "replicas": self.world.size,
+            "threads": list(self.world.threads),
+            "precision": str(self.dtype).removeprefix("torch."),
+            "device": torch.cuda.get_device_name(self.world.device) if cuda else "cpu",
+            "instructions": torch.backends.cpu.get_cpu_capability(),
+            "torch": str(torch.__version__),  # a class of its own, which weights_only refuses
+        }
+
     def described(self) -> dict[str, object]:
         """config.json: what the outcome depends on, then where it was computed."""
+        machine = self.machine()
         return {
             **self.outcome,
+            "epochs": self.config.epochs,
             "global_batch": self.batch,
-            "world_size": self.world.size,
-            "threads": torch.get_num_threads(),
-            "precision": str(self.dtype).removeprefix("torch."),
+            "world_size": machine.pop("replicas"),
+            **machine,
+            "threads": self.world.threads[self.world.rank],
             "test_batch_size": self.config.test_batch_size,
-            "device": torch.cuda.get_device_name(self.world.device)
-            if self.world.device.type == "cuda"
-            else "cpu",
-            "torch": torch.__version__,
         }
 
 
@@ -180,10 +360,6 @@ def seed(*key: int) -> int:
     return mixed
 
 
-def generator(*key: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed(*key))
-
-
-def main(config: Config) -> None:
+def main(config: Config, termination: Termination) -> None:
     """Train as `config` says, as one rank of the job."""
-    Training(config, distributed.join(config)).run()
+    Training(config, distributed.join(config), termination).run()

@@ -5,20 +5,44 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MODEL = "mnist_cnn.pt"
+MODEL, BEST = "mnist_cnn.pt", "mnist_cnn.best.pt"
+
+
+class VolumeError(Exception):
+    """The volume cannot be read or written; the message names the file, the kernel's reason and the way out."""
+
+
+@contextmanager
+def reported(path: Path) -> Iterator[None]:
+    """Raises VolumeError for every OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise VolumeError(
+            f"{error.filename or path}: {error.strerror or error}; "
+            "the volume has to be mounted, with free space, readable and writable for this user"
+        ) from error
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step, on disk when this returns."""
+    """Put `content` at `path` in one step, on disk when this returns. Raises VolumeError and leaves nothing behind."""
     beside = part(path)
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync(path.parent)
+    with reported(path):
+        try:
+            with beside.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+        sync(path.parent)
 
 
 def part(path: Path) -> Path:
@@ -35,20 +59,42 @@ def sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def open_run(model_dir: Path, run: str | None) -> Path | None:
-    """The folder of this run, made when missing; None when the model directory cannot be written.
+def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
+    """The folder of this run, made when missing.
 
     A run without a name takes the job's, and a new number where a finished run of that name exists: a restarted pod
     goes on with its run, a job submitted again starts anew.
+
+    Without a volume, None: the published pytorch-simple manifest mounts none. `required` says that the user named
+    one; then, and where something is mounted at `model_dir`, raises VolumeError when it cannot be written.
     """
     try:
-        runs = model_dir / "runs"
-        runs.mkdir(exist_ok=True)
-        folder = runs / run if run else _unfinished(runs, job_name(socket.gethostname()))
-        folder.mkdir(exist_ok=True)
-    except OSError:
+        with reported(model_dir):
+            if required:
+                model_dir.mkdir(parents=True, exist_ok=True)
+            runs = model_dir / "runs"
+            runs.mkdir(exist_ok=True)
+            folder = runs / run if run else _unfinished(runs, job_name(socket.gethostname()))
+            folder.mkdir(exist_ok=True)
+            for place in (model_dir, folder):
+                part(place / "probe").touch()
+                part(place / "probe").unlink()
+    except VolumeError:
+        if required or os.path.ismount(model_dir):
+            raise
         return None
-    return folder if os.access(folder, os.W_OK) and os.access(model_dir, os.W_OK) else None
+    return folder
+
+
+def reserve(folder: Path, size: int) -> None:
+    """Raises VolumeError unless `size` bytes can be written into `folder` now."""
+    probe = part(folder / "space")
+    with reported(folder):
+        try:
+            with probe.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def job_name(hostname: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainer import options
+from trainer.launch import ExitStatus
 from trainer.recipes import PRESETS, RECIPES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
@@ -30,3 +31,10 @@ def test_the_row_of_a_recipe_states_its_numbers(name: str) -> None:
 
 def test_every_preset_is_named() -> None:
     assert all(f"`{preset}`" in PAGE for preset in PRESETS)
+
+
+@pytest.mark.parametrize("status", ExitStatus)
+def test_the_row_of_an_exit_status_says_whether_it_is_restarted(status: ExitStatus) -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| {int(status)} |")]
+    restarted = row.strip("|").split("|")[2].strip()
+    assert restarted == ("" if status == 0 else "yes" if status >= 128 else "no")

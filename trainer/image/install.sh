@@ -10,12 +10,14 @@ cp "$root/trainer/scripts/mnist_training.py" /opt/mnist/src/mnist_training.py
 python3 -m trainer data digits "$root/digits.csv" /datasets/digits
 python3 -m trainer data bake "$root/data" /datasets
 rm -r "$root/digits.csv" "$root/data"
-# Debian builds torch without libuv, and torchrun's rendezvous asks for it whatever USE_LIBUV says.
-rendezvous=/usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py
-if [ -f "$rendezvous" ]; then
-  sed -i 's/multi_tenant=True,$/& use_libuv=False,/' "$rendezvous"
-  grep -q use_libuv=False "$rendezvous"
-  python3 -m compileall -q "$rendezvous"
+# Debian builds torch without libuv, and torchrun's two kinds of rendezvous ask for it whatever USE_LIBUV says.
+rendezvous=/usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous
+if [ -d "$rendezvous" ]; then
+  for file in "$rendezvous/c10d_rendezvous_backend.py" "$rendezvous/static_tcp_rendezvous.py"; do
+    sed -i 's/multi_tenant=True,$/& use_libuv=False,/' "$file"
+    grep -q use_libuv=False "$file"
+    python3 -m compileall -q "$file"
+  done
 fi
 python3 -m compileall -q "$root/trainer"
 

@@ -81,7 +81,10 @@ class Ranks:
 
 @dataclass
 class Job:
-    """Starts `trainer` as a job of `world` ranks over gloo, on digits, with a volume of its own."""
+    """Starts `trainer` as a job of `world` ranks over gloo, on digits, with a volume of its own.
+
+    `each` has further environment variables of each rank, `options_of` further options.
+    """
 
     volume: Path
 
@@ -92,6 +95,7 @@ class Job:
         run: str = "run",
         script: str | None = None,
         each: Sequence[dict[str, str]] = (),
+        options_of: Sequence[Sequence[str]] = (),
         **environ: str,
     ) -> Ranks:
         with socket.socket() as free:
@@ -111,7 +115,9 @@ class Job:
         folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
         patience = [] if "--timeout" in options else ["--timeout", "60"]
         ranks = Ranks([*options, *patience], common, folder, script)
-        ranks.processes = [ranks.start(rank, **(each[rank] if each else {})) for rank in range(world)]
+        for rank in range(world):
+            more = each[rank] if each else {}
+            ranks.processes.append(ranks.start(rank, *(options_of[rank] if options_of else ()), **more))
         return ranks
 
     def train(self, *options: str, world: int = 1, run: str = "run", **environ: str) -> str:

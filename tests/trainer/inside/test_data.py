@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import torch
 from PIL import Image
 
 from tests.inside.conftest import Job, copy, trainer
-from trainer import idx
+from trainer import checkpoint, idx
 
 
 class Counting(http.server.SimpleHTTPRequestHandler):
@@ -150,16 +151,77 @@ def test_evaluate_says_what_the_job_said(job: Job) -> None:
     output = job.train("--epochs", "2")
     reported = re.findall(r"^(?:accuracy|loss)=.*$", output, re.MULTILINE)[-2:]
     for model in (job.volume / "mnist_cnn.pt", job.folder() / "mnist_cnn.pt"):
-        done = trainer("evaluate", str(model), "--dataset", "digits")
-        assert done.stdout.splitlines() == reported
+        done = trainer("evaluate", str(model))
+        assert done.stdout.splitlines() == ["measured on digits: 355 test examples", *reported]
 
 
 def test_evaluate_measures_what_the_job_measured(job: Job, mnist: Path) -> None:
     output = job.train("--test-batch-size", "7")
     done = trainer("evaluate", str(job.folder() / "mnist_cnn.pt"), "--data-dir", str(mnist))
-    assert done.stdout.splitlines() == output.splitlines()[-3:-1], "on digits, though MNIST is at hand"
+    assert done.stdout.splitlines()[1:] == output.splitlines()[-3:-1], "on digits, though MNIST is at hand"
     config = json.loads((job.folder() / "config.json").read_text())
     assert (config["dataset"], config["test_batch_size"]) == ("digits", 7)
+
+
+def test_a_model_of_mnist_is_not_measured_on_digits(job: Job, mnist: Path) -> None:
+    """Wherever the file lies, and with nothing but digits at hand."""
+    options = (
+        "--dataset",
+        "mnist",
+        "--data-dir",
+        str(mnist),
+        "--network",
+        "fast",
+        "--log-interval",
+        "100000",
+    )
+    output = job.train(*options, "--global-batch-size", "2000", "--no-bf16")
+    (elsewhere := job.volume.parent / "copy.pt").write_bytes((job.volume / "mnist_cnn.pt").read_bytes())
+    for model in (job.volume / "mnist_cnn.pt", elsewhere):
+        done = trainer("evaluate", str(model), "--data-dir", str(mnist))
+        first, *rest = done.stdout.splitlines()
+        assert (first, rest) == ("measured on mnist: 10000 test examples", output.splitlines()[-3:-1])
+        done = trainer("evaluate", str(model), "--no-download")
+        assert done.returncode == 1
+        assert "mnist is in none of " in done.stderr
+
+
+def plain(job: Job) -> bytes:
+    """The run's model as it was before models had descriptions."""
+    state = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)
+    return checkpoint.dump(state)
+
+
+def test_a_model_without_a_description_is_known_by_its_run(job: Job) -> None:
+    job.train(run="a")
+    job.train("--seed", "2", run="b")
+    for path in (job.volume / "mnist_cnn.pt", job.folder("b") / "mnist_cnn.pt"):
+        path.write_bytes(plain(job))
+    for model in (job.volume / "mnist_cnn.pt", job.folder("b") / "mnist_cnn.pt"):
+        assert trainer("evaluate", str(model)).stdout.startswith("measured on digits: 355")
+
+
+def test_a_model_that_nobody_knows_is_not_measured_on_a_guess(job: Job, tmp_path: Path) -> None:
+    job.train()
+    (model := tmp_path / "found.pt").write_bytes(plain(job))
+    done = trainer("evaluate", str(model))
+    assert done.returncode == 1
+    assert "name the data with --dataset" in done.stderr
+    assert trainer("evaluate", str(model), "--dataset", "digits").stdout.startswith("measured on digits: 355")
+
+
+def test_a_user_s_own_network_is_measured_on_its_own_data(job: Job) -> None:
+    own = ("--data", "tests.inside.own:colours", "--network", "tests.inside.own:Normed")
+    output = job.train(*own, "--epochs", "2", world=2)
+    done = trainer("evaluate", str(job.volume / "mnist_cnn.pt"))
+    assert done.stdout.splitlines() == [
+        "measured on tests.inside.own:colours: 30 test examples",
+        *output.splitlines()[-3:-1],
+    ]
+    assert (
+        "predict reads 28x28 pictures only"
+        in trainer("predict", str(job.volume / "mnist_cnn.pt"), "x").stderr
+    )
 
 
 def test_predict_reads_pictures(job: Job, tmp_path: Path) -> None:
@@ -181,7 +243,7 @@ def test_predict_reads_pictures(job: Job, tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mnist_cnn.pt"
     path.write_bytes(b"nonsense")
-    done = trainer("evaluate", str(path))
+    done = trainer("evaluate", str(path), "--dataset", "digits")
     assert done.returncode == 1
     assert "is not a whole state_dict" in done.stderr
     assert "No such file" in trainer("predict", str(tmp_path / "missing.pt"), "x.png").stderr
@@ -200,5 +262,6 @@ def test_what_is_no_picture_is_refused(job: Job, tmp_path: Path) -> None:
 def test_a_checkpoint_is_no_model(job: Job, tmp_path: Path) -> None:
     job.train()
     (path := tmp_path / "checkpoint.pt").write_bytes((job.folder() / "checkpoint.pt").read_bytes())
-    done = trainer("evaluate", str(path))
+    done = trainer("evaluate", str(path), "--dataset", "digits")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "a checkpoint is not a model" in done.stderr

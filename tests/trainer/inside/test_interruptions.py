@@ -2,59 +2,96 @@
 
 import os
 import random
+import re
 import signal
 import time
-from dataclasses import dataclass
 
 import pytest
 
-from tests.inside.conftest import Job
+from tests.inside.conftest import PATIENCE_S, Job
+from trainer.launch import ExitStatus
 
 OPTIONS = ("--epochs", "4", "--log-interval", "5", "--network", "lenet")
 KILLS = int(os.environ.get("KILLS", "2"))
-TERMINATED = 128 + signal.SIGTERM
-RETRY = 138
-
-
-@dataclass(frozen=True)
-class Whole:
-    model: bytes
-    seconds: float
+TERMINATED, RETRY = ExitStatus.TERMINATED, ExitStatus.PEER_LOST
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The model of a run that nobody disturbed."""
     job = Job(tmp_path_factory.mktemp("undisturbed") / "volume")
     job.volume.mkdir()
-    began = time.monotonic()
     job.train(*OPTIONS, world=2)
-    return Whole(job.model(), time.monotonic() - began)
+    return bytes(job.model())
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("trial", range(KILLS))
-def test_kill_9_changes_nothing(job: Job, undisturbed: Whole, rank: int, trial: int) -> None:
+def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: int) -> None:
+    """At a random moment after the first epoch's checkpoint, so that there is something to go on from."""
     ranks = job.start(*OPTIONS, world=2)
-    time.sleep(random.uniform(0.1, 0.95) * undisturbed.seconds)
+    wait_for_step(job, random.randrange(25, 85))
+    time.sleep(random.uniform(0, 0.1))
+    assert ranks.processes[rank].poll() is None, "the victim lives"
     ranks.kill(rank)
+    assert ranks.processes[rank].wait(PATIENCE_S) == -signal.SIGKILL
     ranks.supervise()
-    assert job.model() == undisturbed.model
-
-
-def wait_for_steps(job: Job) -> None:
-    deadline = time.monotonic() + 60
-    path = job.folder() / "metrics.jsonl"
-    while time.monotonic() < deadline:
-        if path.exists() and '"step": 10,' in path.read_text():
-            return
-        time.sleep(0.02)
-    raise AssertionError("the job made no step in a minute")
+    assert re.search(r"^resumed at epoch [2345], image", ranks.output[0], re.MULTILINE), ranks.output[0]
+    assert job.model() == undisturbed
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_sigterm_loses_no_whole_step(job: Job, undisturbed: Whole, rank: int) -> None:
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4])
+def test_kill_9_while_the_ranks_meet_changes_nothing(
+    job: Job, undisturbed: bytes, rank: int, seconds: float
+) -> None:
     ranks = job.start(*OPTIONS, world=2)
-    wait_for_steps(job)
+    time.sleep(seconds)
+    assert ranks.processes[rank].poll() is None, "the victim lives"
+    ranks.kill(rank)
+    ranks.supervise()
+    assert job.model() == undisturbed
+
+
+def test_a_replica_back_before_the_others_noticed_does_not_join_their_last_start(
+    job: Job, undisturbed: bytes
+) -> None:
+    """Rank 0 takes three seconds to end after it has lost rank 1, and its store with it."""
+    script = (
+        "import os, time\n"
+        "from trainer import __main__\n"
+        "failed = __main__.failed\n"
+        "def slowly(error, status=1):\n"
+        "    time.sleep(3 if os.environ['RANK'] == '0' else 0)\n"
+        "    return failed(error, status)\n"
+        "__main__.failed = slowly\n"
+        "__main__.run()\n"
+    )
+    ranks = job.start(*OPTIONS, world=2, script=script)
+    wait_for_step(job, 25)
+    ranks.kill(1)
+    began = time.monotonic()
+    ranks.supervise()
+    assert time.monotonic() - began < 50, "nobody waits for ranks that are gone, which takes 60 s"
+    assert job.model() == undisturbed
+
+
+def wait_for_step(job: Job, step: int) -> None:
+    """Metrics have a line for every fifth step."""
+    deadline = time.monotonic() + PATIENCE_S
+    path = job.folder() / "metrics.jsonl"
+    while time.monotonic() < deadline:
+        found = re.findall(r'"step": (\d+)', path.read_text()) if path.exists() else []
+        if found and int(found[-1]) >= step // 5 * 5:
+            return
+        time.sleep(0.005)
+    raise AssertionError(f"the job did not get to step {step}")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_sigterm_loses_no_whole_step(job: Job, undisturbed: bytes, rank: int) -> None:
+    ranks = job.start(*OPTIONS, world=2)
+    wait_for_step(job, 10)
     ranks.kill(rank, signal.SIGTERM)
     statuses = ranks.wait()
     assert statuses[rank] == TERMINATED
@@ -62,12 +99,12 @@ def test_sigterm_loses_no_whole_step(job: Job, undisturbed: Whole, rank: int) ->
     output = job.train(*OPTIONS, world=2)
     assert "resumed at epoch 1, image" in output or "resumed at epoch 2" in output
     assert "image 0" not in output.splitlines()[0], "it goes on in the middle of an epoch"
-    assert job.model() == undisturbed.model
+    assert job.model() == undisturbed
 
 
 def test_a_lost_peer_is_explained(job: Job) -> None:
     ranks = job.start(*OPTIONS, world=2)
-    wait_for_steps(job)
+    wait_for_step(job, 10)
     ranks.kill(1)
     assert ranks.wait() == [RETRY, -signal.SIGKILL]
     assert "error: rank 0 lost another replica" in ranks.output[0]
@@ -110,4 +147,4 @@ def test_a_run_killed_between_its_last_files_is_finished(job: Job) -> None:
 def test_an_interface_that_is_not_there_is_named(job: Job) -> None:
     ranks = job.start(world=2, GLOO_SOCKET_IFNAME="eth7")
     assert ranks.wait() == [1, 1]
-    assert "GLOO_SOCKET_IFNAME names eth7, which this pod has not; use one of: lo" in ranks.output[0]
+    assert "rank 0: GLOO_SOCKET_IFNAME names eth7, which this pod has not; use one of: lo" in ranks.output[0]

@@ -1,68 +1,356 @@
-"""Jobs of an ElasticPolicy, whose pods get a rendezvous and no rank."""
+"""A process's place in its job, as operators and torchrun describe it; signals, threads, memory.
+
+Under torchrun each process imports torch for itself, so these jobs are few.
+"""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.inside.conftest import PATIENCE_S, Job
+from tests.inside.own import NUMBERS
 from trainer import launch
+from trainer.launch import ExitStatus
 
-OPTIONS = ("--epochs", "4", "--log-interval", "5", "--timeout", "30")
+DIGITS = ("--dataset", "digits", "--timeout", "60")
+# Counts how often each of 64 examples was trained on; see own.Tally. A checkpoint follows each step.
+TALLY: tuple[str, ...] = (
+    "--network",
+    "tests.inside.own:Tally",
+    "--data",
+    "tests.inside.own:numbers",
+    "--checkpoint-seconds",
+    "0",
+)
+TALLY += (
+    "--lr",
+    "1",
+    "--momentum",
+    "0",
+    "--global-batch-size",
+    "8",
+    "--log-interval",
+    "1",
+    "--timeout",
+    "60",
+)
 
 
-def start(job: Job, log: Path) -> subprocess.Popen[bytes]:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    environ |= {
-        "OMP_NUM_THREADS": "1",
-        "TRAINER_MODEL_DIR": str(job.volume),
-        "TRAINER_RUN": "elastic",
-        "TRAINER_DATASET": "digits",
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": f"localhost:{port}",
-        "PET_RDZV_ID": "job",
-        "PET_NNODES": "1",
-        "PET_NPROC_PER_NODE": "2",
-        "PET_MAX_RESTARTS": "3",
-    }
-    with log.open("wb") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "trainer", *OPTIONS], env=environ, stdout=file, stderr=file
-        )
+        return int(free.getsockname()[1])
+
+
+class Pods:
+    """The pods of one job, each a process with a log of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *options: str, **environ: str) -> subprocess.Popen[bytes]:
+        common = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        common |= {"OMP_NUM_THREADS": "1", "TRAINER_MODEL_DIR": str(self.job.volume), "TRAINER_RUN": "run"}
+        command = [sys.executable, "-m", "trainer", *options]
+        with self.log(len(self.started)).open("wb") as file:
+            pod = subprocess.Popen(command, env={**common, **environ}, stdout=file, stderr=file)
+        self.started.append(pod)
+        return pod
+
+    def log(self, number: int) -> Path:
+        return Path(self.job.volume.parent, f"pod-{number}.log")
+
+    def wait(self) -> list[int]:
+        return [pod.wait(PATIENCE_S) for pod in self.started]
+
+    def output(self) -> str:
+        return "\n".join(self.log(number).read_text() for number in range(len(self.started)))
+
+
+@pytest.fixture
+def pods(job: Job) -> Iterator[Pods]:
+    pods = Pods(job)
+    yield pods
+    print(pods.output())
+    for pod in pods.started:
+        pod.kill()
+        pod.wait()
 
 
 def children(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, tmp_path: Path) -> None:
-    job.train(*OPTIONS, world=2, run="static")
-    agent = start(job, log := tmp_path / "log")
-    metrics = job.folder("elastic") / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while not (metrics.exists() and '"step": 10,' in metrics.read_text()) and time.monotonic() < deadline:
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
         time.sleep(0.05)
-    os.kill(children(agent.pid)[0], signal.SIGKILL)
-    try:
-        assert agent.wait(PATIENCE_S) == 0
-    finally:
-        agent.kill()
-        print(log.read_text())
-    assert job.model("elastic") == job.model("static")
 
 
-def test_only_a_rendezvous_without_a_rank_calls_for_torchrun() -> None:
-    assert launch.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400"})
-    assert not launch.wanted({"PET_RDZV_ENDPOINT": "job-worker-0:29400", "RANK": "0"})
-    assert not launch.wanted({"PET_MASTER_ADDR": "job-master-0"})
+def steps(job: Job) -> int:
+    """The last step in the run's metrics, -1 before the first."""
+    path = job.folder() / "metrics.jsonl"
+    found = re.findall(r'"step": (\d+)', path.read_text()) if path.exists() else []
+    return int(found[-1]) if found else -1
+
+
+def elastic(nodes: str, port: int, processes: int = 1) -> dict[str, str]:
+    """As the operator describes an ElasticPolicy."""
+    return {
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": f"127.0.0.1:{port}",
+        "PET_RDZV_ID": "job",
+        "PET_RDZV_CONF": "last_call_timeout=1,join_timeout=60,keep_alive_interval=1,keep_alive_max_attempt=3",
+        "PET_NNODES": nodes,
+        "PET_NPROC_PER_NODE": str(processes),
+        "PET_MAX_RESTARTS": "10",
+    }
+
+
+def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, pods: Pods) -> None:
+    options = (*DIGITS, "--epochs", "4", "--log-interval", "5")
+    job.train(*options, world=2, run="static")
+    pod = pods.start(*options, **elastic("1", free_port(), processes=2))
+    until(lambda: steps(job) >= 30, "no step in the second epoch")
+    victims = children(pod.pid)
+    assert len(victims) == 2
+    os.kill(victims[0], signal.SIGKILL)
+    assert pods.wait() == [0]
+    assert "resumed at epoch 2" in pods.output()
+    assert job.model() == job.model("static")
+
+
+@pytest.fixture
+def slowed(tmp_path: Path) -> dict[str, str]:
+    """PYTHONPATH to a network whose steps take a tenth of a second."""
+    (folder := tmp_path / "slow").mkdir()
+    (folder / "slow.py").write_text(
+        "import time\nfrom tests.inside.own import Tally\n"
+        "class Slow(Tally):\n    def forward(self, x):\n        time.sleep(0.1)\n        return super().forward(x)\n"
+    )
+    return {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, slowed: dict[str, str]) -> None:
+    """One, two, one: no example is lost or trained on twice within an epoch, and the run ends."""
+    epochs = 12
+    options = (*TALLY, "--network", "slow:Slow", "--epochs", str(epochs))
+    environ = {**elastic("1:2", free_port()), **slowed}
+    pods.start(*options, **environ)
+    until(lambda: steps(job) >= 4, "the first pod does not train alone")
+    second = pods.start(*options, **environ)
+    until(lambda: "replicas: 1 before, 2 now" in pods.output(), "the second pod does not join")
+    joined = steps(job)
+    until(lambda: steps(job) >= joined + 4, "they do not train together")
+    second.kill()
+    for worker in children(second.pid):
+        os.kill(worker, signal.SIGKILL)
+    assert pods.started[0].wait(PATIENCE_S) == 0
+    assert "replicas: 2 before, 1 now" in pods.output()
+    weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
+    assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [(("--lr", "1e9"), ExitStatus.DIVERGED), (("--from", "missing.pt"), ExitStatus.REFUSED)],
+)
+def test_torchrun_s_status_is_that_of_its_processes(
+    pods: Pods, options: tuple[str, ...], status: ExitStatus
+) -> None:
+    once = {**elastic("1", free_port(), processes=2), "PET_MAX_RESTARTS": "0"}
+    pods.start(*DIGITS, *options, **once)
+    assert pods.wait() == [status]
+
+
+def test_a_lost_process_under_torchrun_is_one_that_a_restart_mends(job: Job, pods: Pods) -> None:
+    pod = pods.start(*DIGITS, "--epochs", "100", **{**elastic("1", free_port(), 2), "PET_MAX_RESTARTS": "0"})
+    until(lambda: steps(job) >= 10, "no step")
+    os.kill(children(pod.pid)[1], signal.SIGKILL)
+    assert pods.wait()[0] in (ExitStatus.PEER_LOST, 128 + signal.SIGKILL)
+
+
+def test_sigterm_under_torchrun_is_sigterm(job: Job, pods: Pods) -> None:
+    pod = pods.start(*DIGITS, "--epochs", "100", **elastic("1", free_port(), 2))
+    until(lambda: steps(job) >= 10, "no step")
+    pod.terminate()
+    assert pods.wait() == [ExitStatus.TERMINATED]
+
+
+@pytest.mark.parametrize(
+    ("codes", "status"),
+    [
+        ([0, 0], 0),
+        ([1, 138], 1),
+        ([138, 1], 1),
+        ([138, -9], 138),
+        ([-9, 138], 137),
+        ([3, 138], 3),
+        ([-15], 143),
+        ([143], 143),
+    ],
+)
+def test_one_status_for_the_processes_of_a_pod(codes: list[int], status: int) -> None:
+    assert launch.pod_status(codes) == status
+
+
+def test_two_processes_in_each_pod_without_an_elastic_policy(job: Job, pods: Pods) -> None:
+    """As the operator describes `nprocPerNode: "2"` with Master 1 and Worker 1."""
+    port = str(free_port())
+    for rank in ("0", "1"):
+        place = {
+            "RANK": rank,
+            "WORLD_SIZE": "4",
+            "PET_NODE_RANK": rank,
+            "PET_NNODES": "2",
+            "PET_NPROC_PER_NODE": "2",
+        }
+        address = {"MASTER_ADDR": "127.0.0.1", "PET_MASTER_ADDR": "127.0.0.1"}
+        pods.start(*DIGITS, **place, **address, MASTER_PORT=port, PET_MASTER_PORT=port)
+    assert pods.wait() == [0, 0]
+    assert '"world_size": 4' in (job.folder() / "config.json").read_text()
+
+
+def test_a_job_described_by_pet_variables_only_meets(job: Job, pods: Pods) -> None:
+    """As Kubeflow Trainer v2 describes a job of two nodes."""
+    port = str(free_port())
+    for rank in ("0", "1"):
+        place = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": rank}
+        pods.start(*DIGITS, **place, PET_MASTER_ADDR="127.0.0.1", PET_MASTER_PORT=port)
+    assert pods.wait() == [0, 0]
+    assert '"world_size": 2' in (job.folder() / "config.json").read_text()
+
+
+STATIC = {
+    "PET_NNODES": "2",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "job-master-0",
+    "PET_MASTER_PORT": "23456",
+}
+
+
+@pytest.mark.parametrize("processes", ["1", "auto", "2"])
+@pytest.mark.parametrize("missing", ["PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"])
+def test_a_replica_that_would_train_alone_is_refused(missing: str, processes: str) -> None:
+    environ = {name: value for name, value in STATIC.items() if name != missing}
+    environ["PET_NPROC_PER_NODE"] = processes
+    refusing = launch.fill_in if launch.needs_torchrun(environ) else launch.take_static_rank
+    with pytest.raises(launch.LaunchError, match=missing):
+        refusing(environ)
+
+
+@pytest.mark.parametrize(
+    "environ", [{"WORLD_SIZE": "2"}, {"PET_NNODES": "1:2"}, {"PET_NNODES": "2", "RANK": "0"}], ids=str
+)
+def test_half_a_description_is_refused(environ: dict[str, str]) -> None:
+    with pytest.raises(launch.LaunchError, match="it would train alone"):
+        launch.take_static_rank(environ)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "auto"},
+        {"RANK": "0", "WORLD_SIZE": "2", "PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto"},
+        {"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "1", "PET_NNODES": "1:4"},
+    ],
+    ids=str,
+)
+def test_a_whole_description_is_left_as_it_is(environ: dict[str, str]) -> None:
+    before = dict(environ)
+    assert not launch.needs_torchrun(environ)
+    launch.take_static_rank(environ)
+    assert environ == before
+
+
+@pytest.mark.parametrize(
+    ("environ", "needed"),
+    [
+        ({"PET_RDZV_ENDPOINT": "job-worker-0:29400"}, True),
+        ({"PET_RDZV_ENDPOINT": "job-worker-0:29400", "RANK": "0"}, False),
+        ({"PET_RDZV_ENDPOINT": "job-worker-0:29400", "LOCAL_RANK": "0"}, False),
+        ({"PET_MASTER_ADDR": "job-master-0"}, False),
+        ({"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "RANK": "1", "WORLD_SIZE": "4"}, True),
+        ({"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "RANK": "1", "WORLD_SIZE": "2"}, False),
+        ({"PET_NNODES": "1", "PET_NPROC_PER_NODE": "3"}, True),
+    ],
+    ids=str,
+)
+def test_torchrun_is_for_elastic_jobs_and_several_processes(environ: dict[str, str], needed: bool) -> None:
+    assert launch.needs_torchrun(environ) is needed
+
+
+@pytest.mark.parametrize("place", ["ranks", "elastic", "processes"])
+def test_sigterm_ends_a_rendezvous_at_once(job: Job, pods: Pods, place: str) -> None:
+    """Nobody else comes. As PID 1 it is tried with the image itself."""
+    port = str(free_port())
+    static = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": "0"}
+    environ = {
+        "ranks": {**static, "WORLD_SIZE": "2"},
+        "elastic": elastic("2", int(port)),
+        "processes": {
+            **static,
+            "WORLD_SIZE": "4",
+            "PET_NNODES": "2",
+            "PET_NPROC_PER_NODE": "2",
+            "PET_NODE_RANK": "0",
+        },
+    }[place]
+    pod = pods.start(*DIGITS, **environ)
+    until(lambda: listening(int(port)), "the rendezvous is not open")
+    time.sleep(0.5)
+    began = time.monotonic()
+    pod.terminate()
+    assert pod.wait(PATIENCE_S) == ExitStatus.TERMINATED
+    assert time.monotonic() - began < 30, "it does not wait for the rendezvous to time out"
+
+
+def listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_pod_gives_its_address_not_its_name() -> None:
+    assert launch.own_address("127.0.0.1:29400") == "127.0.0.1"
+    assert launch.own_address("127.0.0.1") == "127.0.0.1"
+
+
+def test_a_pod_with_ipv6_only_gives_that_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(host: str, port: int, **more: object) -> list[tuple[object, ...]]:
+        assert (host, port) == ("fd00::7", 29400)
+        return [(socket.AF_INET6, socket.SOCK_DGRAM, 17, "", (host, port, 0, 0))]
+
+    class Probe:
+        def __init__(self, family: int, *rest: int) -> None:
+            assert family == socket.AF_INET6
+
+        def __enter__(self) -> "Probe":
+            return self
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def connect(self, address: tuple[object, ...]) -> None:
+            assert address[0] == "fd00::7"
+
+        def getsockname(self) -> tuple[str, int]:
+            return "fd00::8", 1
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(socket, "socket", Probe)
+    assert launch.own_address("[fd00::7]:29400") == "fd00::8"
 
 
 @pytest.mark.parametrize(
@@ -82,10 +370,6 @@ def test_processes_of_one_pod_share_its_cpu_limit(
     environ = {"PET_RDZV_ENDPOINT": "127.0.0.1:29400", "PET_NPROC_PER_NODE": "2", **given}
     launch.fill_in(environ)
     assert environ.get("OMP_NUM_THREADS") == threads_each, "of one process the process itself decides"
-
-
-def test_a_pod_gives_its_address_not_its_name() -> None:
-    assert launch.own_address("127.0.0.1:29400") == "127.0.0.1"
 
 
 def version_2(folder: Path, text: str) -> None:

@@ -24,7 +24,7 @@ def test_steps_are_those_of_torch_optim(recipe: str) -> None:
     ours = OPTIMIZERS[settings.optimizer](settings, flat.values)
     x, labels = torch.randn(8, 1, 28, 28), torch.arange(8)
     for count in range(3):
-        flat.buffer.zero_()
+        flat.exchanged.zero_()
         functional.cross_entropy(network(x), labels).backward()
         ours.step(flat.values, flat.gradients, 0.01, count)
         theirs.zero_grad()

@@ -36,7 +36,7 @@ def test_the_volume_holds_what_is_promised(job: Job) -> None:
     names = {path.name.split(".tfevents")[0] for path in job.folder().iterdir()}
     assert names == {
         *("mnist_cnn.pt", "checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl", "config.json"),
-        *("events.out", "report.html"),
+        *("events.out", "report.html", "mnist_cnn.best.pt"),
     }
     assert (job.volume / "mnist_cnn.pt").read_bytes() == job.model()
     lines = [json.loads(line) for line in (job.folder() / "metrics.jsonl").read_text().splitlines()]
@@ -98,7 +98,7 @@ def test_the_reported_result_is_the_saved_files_to_the_last_digit(job: Job, worl
     exactly = (
         "from trainer import options, datasets, evaluation, distributed; import json, torch, pathlib\n"
         "config = options.parse(['--dataset', 'digits', '--test-batch-size', '100'])\n"
-        f"network = evaluation.load(pathlib.Path({str(job.volume / 'mnist_cnn.pt')!r}))\n"
+        f"network = evaluation.load(pathlib.Path({str(job.volume / 'mnist_cnn.pt')!r}), {{}})\n"
         "world = distributed.World(0, 1, torch.device('cpu'))\n"
         "metrics = evaluation.evaluate(network, datasets.load(config, 'digits')[1], 100, world)\n"
         "print(json.dumps([metrics.accuracy, metrics.loss]))"
@@ -116,15 +116,24 @@ def test_a_finished_run_reports_again_and_trains_no_more(job: Job) -> None:
     assert job.model() == model
 
 
-def test_without_a_writable_volume_it_trains_and_says_so(job: Job, tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    output = job.train("--log-interval", "1000", TRAINER_MODEL_DIR=missing)
-    assert f"{missing} cannot be written: the model is not saved" in output
-    assert output.splitlines()[-1].startswith("{metricName: accuracy")
+# The published pytorch-simple manifest mounts no volume, and some clusters make the image read-only.
+WITHOUT_VOLUME = """
+from pathlib import Path
+from trainer import __main__, options
+options.MODEL_DIR = Path("/nowhere/models")
+__main__.run()
+"""
 
 
-def test_save_model_then_writes_into_the_working_directory(job: Job, tmp_path: Path) -> None:
-    ranks = job.start("--save-model", TRAINER_MODEL_DIR=str(tmp_path / "missing"))
+def test_without_a_volume_it_trains_and_says_so(job: Job) -> None:
+    ranks = job.start("--log-interval", "1000", script=WITHOUT_VOLUME, TRAINER_MODEL_DIR="")
+    assert ranks.wait() == [0]
+    assert "/nowhere/models cannot be written: the model is not saved" in ranks.output[0]
+    assert ranks.output[0].splitlines()[-1].startswith("{metricName: accuracy")
+
+
+def test_save_model_then_writes_into_the_working_directory(job: Job) -> None:
+    ranks = job.start("--save-model", script=WITHOUT_VOLUME, TRAINER_MODEL_DIR="")
     assert ranks.wait() == [0]
     assert torch.load(ranks.folder / "mnist_cnn.pt", weights_only=True)
 
@@ -154,6 +163,101 @@ def test_a_lone_rank_needs_no_process_group(job: Job) -> None:
 def test_the_published_paths_train(path: str) -> None:
     done = trainer("--epochs=1", "--dataset", "digits", script=Path(path).read_text())
     assert "metricName: accuracy" in done.stdout
+
+
+def test_more_epochs_go_on_where_the_run_stopped(job: Job) -> None:
+    job.train("--epochs", "3", run="whole", world=2)
+    job.train("--epochs", "1", world=2)
+    output = job.train("--epochs", "3", world=2)
+    assert "resumed at epoch 2, image 0" in output
+    assert job.model() == job.model("whole")
+    ranks = job.start("--epochs", "2")
+    assert ranks.wait() == [1]
+    assert "the run has 3 epochs already, and --epochs asks for 2" in ranks.output[0]
+
+
+def test_a_schedule_over_the_whole_run_takes_no_more_epochs(job: Job) -> None:
+    cosine = ("--schedule", "cosine", "--epochs")
+    job.train(*cosine, "1")
+    ranks = job.start(*cosine, "2")
+    assert ranks.wait() == [1]
+    assert "epochs: checkpoint 1, now 2" in ranks.output[0]
+
+
+def test_a_run_starts_from_a_given_model(job: Job) -> None:
+    job.train("--epochs", "3", run="first")
+    model = str(job.folder("first") / "mnist_cnn.pt")
+    measured = re.findall(r"^accuracy=.*$", job.train("--epochs", "3", run="first"), re.MULTILINE)
+    output = job.train("--from", model, "--lr", "0", world=2)
+    assert re.findall(r"^accuracy=.*$", output, re.MULTILINE) == measured[-1:]
+    ranks = job.start("--from", model, "--network", "fast", run="other", world=2)
+    assert ranks.wait() == [1, 1]
+    assert "is no model of --network fast" in ranks.output[1]
+    ranks = job.start("--from", "nowhere.pt", run="missing", world=2)
+    assert ranks.wait() == [1, 1]
+    assert "nowhere.pt: No such file" in ranks.output[1]
+
+
+def accuracies(job: Job, run: str = "run") -> list[float]:
+    lines = map(json.loads, (job.folder(run) / "metrics.jsonl").read_text().splitlines())
+    return [line["accuracy"] for line in lines if "accuracy" in line]
+
+
+def test_the_best_model_is_kept_beside_the_last(job: Job) -> None:
+    """The learning rate jumps up and down, so that the last epoch is not the best."""
+    options = ("--lr", "0.02", "--schedule", "CyclicLR", "--schedule-args")
+    cycle = '{"base_lr": 0.02, "max_lr": 0.6, "step_size_up": 3, "cycle_momentum": false}'
+    job.train(*options, cycle, "--epochs", "4", "--test-batch-size", "100")
+    found = accuracies(job)
+    assert found.index(max(found)) < 3, found
+    done = trainer("evaluate", str(job.folder() / "mnist_cnn.best.pt"))
+    assert f"accuracy={max(found):.4f}" in done.stdout
+    assert f"accuracy={found[-1]:.4f}" in trainer("evaluate", str(job.volume / "mnist_cnn.pt")).stdout
+
+
+def test_it_stops_when_nothing_improves(job: Job) -> None:
+    output = job.train("--epochs", "9", "--patience", "2", "--lr", "0", world=2)
+    assert len(accuracies(job)) == 3, "the first, and two more without a better accuracy"
+    assert "stopped after epoch 3: best was 1" in output
+    again = job.train("--epochs", "9", "--patience", "2", "--lr", "0", world=2)
+    assert "Train Epoch" not in again
+
+
+def test_a_checkpoint_by_time_saves_a_job_of_one_epoch(job: Job) -> None:
+    """Nothing but kill -9 ends it, in its first epoch."""
+    script = (
+        "import os, signal\n"
+        "from trainer import __main__, train\n"
+        "step = train.Training.step\n"
+        "def dying(self, share, lr):\n"
+        "    step(self, share, lr)\n"
+        "    if self.progress.step == 15:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "train.Training.step = dying\n"
+        "__main__.run()\n"
+    )
+    assert job.start("--checkpoint-seconds", "0", script=script).wait() == [-9]
+    assert "resumed at epoch 1, image 960" in job.train()
+
+
+def test_accumulation_clipping_and_weight_decay_reach_the_steps(job: Job) -> None:
+    def losses(run: str, *options: str) -> list[float]:
+        job.train("--log-interval", "1", *options, run=run)
+        lines = map(json.loads, (job.folder(run) / "metrics.jsonl").read_text().splitlines())
+        return [line["loss"] for line in lines if "lr" in line]
+
+    plain = losses("plain")
+    assert losses("accumulate", "--accumulate", "3") == pytest.approx(plain, abs=1e-4)
+    assert losses("clip", "--clip", "1e-9") == pytest.approx(losses("still", "--lr", "0"), abs=1e-5)
+    assert losses("decay", "--weight-decay", "5")[-1] != pytest.approx(plain[-1], abs=1e-4)
+
+
+def test_a_profile_says_where_a_step_spends_its_time(job: Job) -> None:
+    output = job.train("--profile", world=2)
+    for part in ("forward", "loss", "backward", "exchange", "optimizer"):
+        assert re.search(rf"^{part} +\d+\.\d{{3}} ms +\d+\.\d%$", output, re.MULTILINE), output
+    events = json.loads((job.folder() / "trace.json").read_text())["traceEvents"]
+    assert sum(event["name"] == "forward" for event in events) == 23
 
 
 def test_a_checkpoint_of_other_options_is_refused_on_every_rank(job: Job) -> None:

@@ -1,0 +1,171 @@
+"""Checkpoints: damage is noticed and passed over; nothing else counts as damage."""
+
+import errno
+import io
+import os
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.inside.conftest import Job
+from trainer import checkpoint
+from trainer.checkpoint import CheckpointError, Progress
+from trainer.launch import ExitStatus
+from trainer.volume import VolumeError
+
+CONFIG = {"network": "lenet", "seed": 1}
+
+
+def save(folder: Path, step: int) -> None:
+    model = torch.full((1000,), float(step))
+    state = {"model": model, "optimizer": {"state": {0: {"square": model * 2}}}, "config": CONFIG}
+    checkpoint.save(folder, Progress(1, step, step), state)
+
+
+def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
+    assert checkpoint.load(tmp_path, CONFIG) is None
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    state = checkpoint.load(tmp_path, CONFIG)
+    assert state
+    assert Progress(**state["progress"]) == Progress(1, 2, 2)
+    assert torch.equal(state["optimizer"]["state"][0]["square"], torch.full((1000,), 4.0))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    path = tmp_path / checkpoint.NAME
+    raw = bytearray(path.read_bytes())
+    if damage == "flip":
+        raw[raw.index(struct.pack("<f", 2.0) * 10) + 2] ^= 1
+    path.write_bytes({"cut": bytes(raw[: len(raw) // 2]), "flip": bytes(raw), "empty": b""}[damage])
+    state = checkpoint.load(tmp_path, CONFIG)
+    assert state
+    assert state["progress"]["step"] == 1
+    assert f"{path} is damaged" in capsys.readouterr().out
+    assert path.with_name("checkpoint.pt.damaged").exists()
+
+
+def test_a_checkpoint_of_another_configuration_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    with pytest.raises(
+        CheckpointError, match=r"network: checkpoint lenet, now fast; seed: checkpoint 1, now 2"
+    ):
+        checkpoint.load(tmp_path, {"network": "fast", "seed": 2})
+
+
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EIO, errno.ESTALE, errno.ENOMEM])
+def test_what_cannot_be_read_now_is_an_error_and_not_damage(
+    reason: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+
+    def fail(path: Path) -> bytes:
+        raise OSError(reason, os.strerror(reason), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(VolumeError, match=os.strerror(reason)):
+        checkpoint.load(tmp_path, CONFIG)
+    assert {path.name for path in tmp_path.iterdir()} == {checkpoint.NAME, checkpoint.PREVIOUS}
+
+
+@pytest.mark.parametrize("unreadable", ["file", "folder"])
+def test_a_checkpoint_without_permission_ends_the_job(job: Job, unreadable: str) -> None:
+    job.train("--epochs", "2")
+    place = job.folder() / checkpoint.NAME if unreadable == "file" else job.folder()
+    place.chmod(0o200 if unreadable == "file" else 0o300)
+    ranks = job.start("--epochs", "3", world=2)
+    statuses = ranks.wait()
+    place.chmod(0o700)
+    if unreadable == "file":
+        assert statuses == [ExitStatus.VOLUME] * 2
+        assert "checkpoint.pt: Permission denied" in ranks.output[0]
+    else:
+        assert statuses == [0, 0], "a folder that cannot be listed is no obstacle"
+    assert not list(job.folder().glob("*.damaged"))
+
+
+def test_a_memory_error_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, 1)
+
+    def fail(*arguments: object, **more: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(MemoryError):
+        checkpoint.load(tmp_path, CONFIG)
+    assert (tmp_path / checkpoint.NAME).exists()
+
+
+def test_a_volume_without_hard_links_keeps_two_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **more: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    for step in (1, 2, 3):
+        save(tmp_path, step)
+    assert torch.load(tmp_path / checkpoint.NAME)["progress"]["step"] == 3
+    assert torch.load(tmp_path / checkpoint.PREVIOUS)["progress"]["step"] == 2
+
+
+def test_a_crash_between_the_two_renames_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1)
+    replace, count = Path.replace, []
+
+    def dying(path: Path, target: Path) -> Path:
+        count.append(target)
+        if len(count) == 3:  # the new file's own, then the old one's, then this
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", dying)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, 2)
+    state = checkpoint.load(tmp_path, CONFIG)
+    assert state
+    assert state["progress"]["step"] == 1
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    path = tmp_path / checkpoint.NAME
+    state = torch.load(io.BytesIO(path.read_bytes()))
+    state.pop("sha256")
+    state["version"] += 1
+    path.write_bytes(checkpoint.dump({**state, "sha256": checkpoint.digest(state)}))
+    with pytest.raises(
+        CheckpointError, match=r"written by a newer trainer \(layout 3, this one reads up to 2\)"
+    ):
+        checkpoint.load(tmp_path, CONFIG)
+    assert path.exists()
+
+
+def test_a_checkpoint_of_the_first_version_still_counts(tmp_path: Path) -> None:
+    state = {"progress": {"epoch": 2, "images": 0, "step": 5}, "model": torch.ones(3), "optimizer": {}}
+    state = {**state, "config": {**CONFIG, "epochs": 4}}
+    raw = checkpoint.dump({**state, "sha256": checkpoint.digest(state)})
+    (tmp_path / checkpoint.NAME).write_bytes(raw)
+    found = checkpoint.load(tmp_path, CONFIG)
+    assert found
+    assert Progress(**found["progress"]) == Progress(2, 0, 5)
+
+
+def test_a_model_s_description_leaves_the_state_dict_as_it_is(tmp_path: Path) -> None:
+    state = {"weight": torch.arange(5.0)}
+    raw = checkpoint.dump(state, {"dataset": "digits"})
+    (path := tmp_path / "model.pt").write_bytes(raw)
+    assert torch.equal(torch.load(path, weights_only=True)["weight"], state["weight"])
+    assert torch.equal(torch.load(path, weights_only=True, mmap=True)["weight"], state["weight"])
+    assert checkpoint.description(raw) == {"dataset": "digits"}
+    assert checkpoint.description(checkpoint.dump(state)) == checkpoint.description(b"nonsense") == {}

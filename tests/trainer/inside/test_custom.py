@@ -1,0 +1,132 @@
+"""A user's own network and data, by name, without a fork."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from tests.inside.conftest import Job, trainer
+from tests.inside.own import NUMBERS
+from trainer import custom
+from trainer.launch import ExitStatus
+from trainer.optimizers import Flat
+
+OWN = "tests.inside.own"
+NORMED = ("--network", f"{OWN}:Normed", "--recipe", "fast", "--no-bf16")
+BATCH = ("--global-batch-size", "20", "--log-interval", "1")
+
+
+def losses(job: Job, run: str) -> list[float]:
+    lines = map(json.loads, (job.folder(run) / "metrics.jsonl").read_text().splitlines())
+    return [line["loss"] for line in lines if "lr" in line]
+
+
+@pytest.mark.parametrize("data", ["colours", "files", "streams"])
+def test_any_size_channels_and_classes_learn(job: Job, data: str) -> None:
+    """The last global batch of 96 has 16 examples."""
+    output = job.train("--data", f"{OWN}:{data}", *NORMED, *BATCH, "--epochs", "6", world=2)
+    assert float(re.findall(r"^accuracy=(.*)$", output, re.MULTILINE)[-1]) >= 0.9
+    state = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)
+    assert state["layers.0.weight"].shape == (8, 3, 3, 3)
+    assert state["layers.9.weight"].shape == (5, 800)
+
+
+def test_a_map_style_data_set_trains_as_its_tensors_do(job: Job) -> None:
+    for data in ("colours", "files"):
+        job.train("--data", f"{OWN}:{data}", *NORMED, *BATCH, world=2, run=data)
+    assert losses(job, "colours") == losses(job, "files")
+
+
+def test_one_s_own_network_trains_on_a_named_data_set(job: Job) -> None:
+    output = job.train(*NORMED, "--epochs", "2", world=2)
+    assert "accuracy=" in output
+    assert json.loads((job.folder() / "config.json").read_text())["network"] == f"{OWN}:Normed"
+
+
+def test_loss_metric_and_summary_are_the_network_s(job: Job) -> None:
+    options = ("--network", f"{OWN}:Tally", "--data", f"{OWN}:numbers", "--lr", "1", "--momentum", "0")
+    output = job.train(*options, "--global-batch-size", "8", "--epochs", "3", world=3)
+    weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
+    assert torch.equal(weights, torch.full((NUMBERS, 1), -3 / 8)), "each example once an epoch"
+    assert "accuracy=0.3750\nloss=-0.3750\n" in output
+    assert "least -0.375, most -0.375" in output
+
+
+def test_the_function_gets_what_it_names(job: Job) -> None:
+    output = job.train("--data", f"{OWN}:described", "--seed", "4", "--data-dir", "/some/where")
+    assert "called with /some/where and 4" in output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--network", "nowhere:Net"),
+            "--network nowhere:Net: No module named 'nowhere'; put its folder on PYTHONPATH",
+        ),
+        (("--network", f"{OWN}:Nothing"), "module 'tests.inside.own' has no attribute 'Nothing'"),
+        (("--network", f"{OWN}:NoModule"), "is no torch.nn.Module with parameters"),
+        (("--network", f"{OWN}:WrongLoss"), "have to give one number for each example"),
+        (("--data", "nowhere:data"), "--data nowhere:data: No module named 'nowhere'"),
+        (("--data", f"{OWN}:one_part"), "has to return two parts"),
+        (("--data", f"{OWN}:without_length"), "has no length; say how many examples make an epoch"),
+        (
+            ("--data", f"{OWN}:colours", "--network", "lenet"),
+            "does not take the data, inputs of shape (2, 3, 20, 24)",
+        ),
+        (("--data", f"{OWN}:short_stream", *NORMED), "an epoch ended after 96 examples of 200"),
+        (("--data", f"{OWN}:tiny", "--validation"), "with --data return other parts"),
+        (("--optimizer", "Adamm"), "torch.optim has no Adamm; it has ASGD, "),
+        (("--optimizer", "AdamW", "--optimizer-args", '{"speed": 1}'), "unexpected keyword argument 'speed'"),
+        (("--schedule", "Nothing"), "torch.optim.lr_scheduler has no Nothing; it has "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_used_is_explained(options: tuple[str, ...], message: str) -> None:
+    done = trainer("--dataset", "digits", *options)
+    assert done.returncode == ExitStatus.REFUSED, done.stderr
+    assert message in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--network", "resnet"),
+        ("--network", "a b:c"),
+        ("--data", "mnist"),
+        ("--optimizer-args", "[1]"),
+        ("--clip", "-1"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_reference_is_refused_by_its_form(options: tuple[str, ...]) -> None:
+    done = trainer(*options)
+    assert done.returncode == 2
+    assert f"argument {options[0]}: " in done.stderr
+
+
+def test_a_buffer_that_does_not_change_stays_as_it_is() -> None:
+    """A mask with infinite numbers, of a rank that had no example."""
+    network = torch.nn.Linear(2, 1)
+    network.register_buffer("mask", torch.tensor([float("-inf"), 0.0]))
+    network.register_buffer("count", torch.tensor(3))
+    flat = Flat(network)
+    network.count += 1
+    for weight in (0.5, 0.5):
+        flat.exchanged.zero_()
+        flat.note_changes(weight)
+    flat.changes *= 2  # the sum over two ranks
+    flat.take_changes()
+    assert network.mask.tolist() == [float("-inf"), 0.0]
+    assert network.count.item() == 4
+    assert flat.finite()
+
+
+def test_parts_are_what_the_documentation_lists() -> None:
+    assert isinstance(custom.examples((torch.zeros(2, 3), torch.zeros(2)), "train on"), custom.Tensors)
+    with pytest.raises(custom.CustomError, match="2 inputs to train on, but 3 targets"):
+        custom.examples((torch.zeros(2), torch.zeros(3)), "train on")
+    with pytest.raises(custom.CustomError, match="there is no example to test on"):
+        custom.examples((torch.zeros(0), torch.zeros(0)), "test on")

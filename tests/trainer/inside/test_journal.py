@@ -1,0 +1,70 @@
+"""What rank 0 writes about a run: events that TensorBoard reads, metrics that survive a crash."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.inside.conftest import Job
+from trainer import journal
+
+
+def test_the_checksum_is_crc_32c() -> None:
+    # RFC 3720, appendix B.4: 32 bytes of zeros have the checksum 0x8A9136AA.
+    unmasked = (journal.checksum(bytes(32)) - journal.MASK) & 0xFFFFFFFF
+    assert (unmasked << 15 | unmasked >> 17) & 0xFFFFFFFF == 0x8A9136AA
+
+
+def test_event_files_are_rows_of_checked_records(tmp_path: Path) -> None:
+    journal.EventFile(tmp_path).add(300, {"loss": 0.5})
+    (file,) = tmp_path.glob("events.out.tfevents.*")
+    raw, payloads = file.read_bytes(), []
+    while raw:
+        (length,) = struct.unpack_from("<Q", raw)
+        assert struct.unpack_from("<I", raw, 8)[0] == journal.checksum(raw[:8])
+        payload, raw = raw[12 : 12 + length], raw[12 + length :]
+        assert struct.unpack_from("<I", raw)[0] == journal.checksum(payload)
+        payloads.append(payload)
+        raw = raw[4:]
+    assert b"brain.Event:2" in payloads[0]
+    assert payloads[1][9:12] == b"\x10\xac\x02", "step 300 as a varint"
+    assert b"\x04loss\x15" + struct.pack("<f", 0.5) in payloads[1]
+
+
+def test_an_interrupted_run_drops_the_lines_that_it_writes_again(tmp_path: Path) -> None:
+    lines = [{"step": 0, "loss": 2.0}, {"step": 5, "accuracy": 0.5}, {"step": 5, "loss": 1.0}]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (tmp_path / journal.METRICS).write_text(text + '{"step": 7, "lo')
+    journal.Journal(tmp_path, None, speaks=True).begin({}, step=5)
+    assert journal.read(tmp_path) == lines[:2]
+
+
+LINES = [{"step": 0, "loss": 2.0}, {"step": 5, "loss": 1.0}, {"step": 9, "accuracy": 0.5}]
+TEXT = "".join(f"{json.dumps(line)}\n" for line in LINES).encode()
+
+
+@pytest.mark.parametrize(
+    "end", [b"", b"\0" * 100, b"\xff\xfe}\n", b"}\n", b"[1]\n", b"{}\n", b'{"step": 7, "lo']
+)
+def test_a_torn_end_is_dropped(end: bytes, tmp_path: Path) -> None:
+    """At every byte, and with whatever a file system puts there."""
+    for cut in range(len(TEXT) + 1):
+        (tmp_path / journal.METRICS).write_bytes(TEXT[:cut] + end)
+        found = journal.read(tmp_path)
+        assert found == LINES[: len(found)]
+        whole = TEXT[:cut].count(b"\n")
+        assert len(found) in (whole, whole + 1)
+        assert len(found) >= whole
+
+
+def test_a_run_with_a_torn_file_goes_on(job: Job) -> None:
+    job.train("--epochs", "3", run="whole")
+    job.train("--epochs", "2")
+    path = job.folder() / journal.METRICS
+    path.write_bytes(path.read_bytes()[:-10] + b"\0" * 64)
+    job.train("--epochs", "3")
+    lines = journal.read(job.folder())
+    assert [line["epoch"] for line in lines if "accuracy" in line] == [1, 3], "one line was torn"
+    assert path.read_bytes().count(b"\n") == len(lines)
+    assert job.model() == job.model("whole")
