@@ -1,7 +1,8 @@
 """Your own network and data: `--network package.module:Class` and `--data package.module:function`.
 
-A network is an `nn.Module`. `Class` is called with the keyword arguments among `shape` (of one input) and `classes`
-(number of classes, 0 where it is not known) that its constructor names. It may have, besides `forward`:
+A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names, among `shape` (of
+one input) and `classes` (their number: one more than the largest target in memory, else `len(part.classes)`, else 0).
+It may have, besides `forward`:
 
     loss(outputs, targets) -> (n,)      the loss of each example; without it, cross-entropy of logits (n, classes)
     metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy; without it, hits of the largest logit

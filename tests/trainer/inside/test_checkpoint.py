@@ -84,11 +84,8 @@ def test_a_checkpoint_without_permission_ends_the_job(job: Job, unreadable: str)
     ranks = job.start("--epochs", "3", world=2)
     statuses = ranks.wait()
     place.chmod(0o700)
-    if unreadable == "file":
-        assert statuses == [ExitStatus.VOLUME] * 2
-        assert "checkpoint.pt: Permission denied" in ranks.output[0]
-    else:
-        assert statuses == [0, 0], "a folder that cannot be listed is no obstacle"
+    assert statuses == [ExitStatus.VOLUME] * 2
+    assert f"{place.name}: Permission denied" in ranks.output[0]
     assert not list(job.folder().glob("*.damaged"))
 
 
