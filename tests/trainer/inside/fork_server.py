@@ -39,6 +39,8 @@ def become(request: dict[str, Any]) -> None:
     torch.set_num_threads(int(request["environ"]["OMP_NUM_THREADS"]))
     if request["script"]:
         exec(compile(request["script"], "script", "exec"), {"__name__": "__main__"})
+        sys.stdout.flush()
+        os._exit(0)
     __main__.run()
 
 
