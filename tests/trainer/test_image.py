@@ -7,6 +7,7 @@ import json
 import os
 import random
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,41 @@ def test_twenty_kills_of_either_rank_change_nothing(image: str, monkeypatch: pyt
     done = inside(image, "-k", "kill_9")
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
     assert "20 passed" in done.stdout
+
+
+def test_sigterm_ends_a_rendezvous_even_as_process_one(image: str) -> None:
+    """Nobody else comes; without a handler, the kernel would ignore the signal until the container is killed."""
+    job = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    environ = [f"--env={name}={value}" for name, value in job.items()]
+    container = docker("run", "--detach", *environ, image, "--dataset", "digits").strip()
+    try:
+        deadline = time.monotonic() + 120
+        while ":733C 00000000:0000 0A" not in docker(
+            "exec", container, "cat", "/proc/net/tcp"
+        ):  # 29500, listening
+            assert time.monotonic() < deadline, docker("logs", container)
+            time.sleep(0.2)
+        docker("kill", "--signal", "TERM", container)
+        assert docker("wait", container).strip() == "143"
+    finally:
+        docker("rm", "--force", container)
+
+
+@pytest.mark.parametrize(
+    ("mount", "reason"),
+    [
+        ("--tmpfs=/volume:size=1m,uid=1000", "No space left on device"),
+        ("--tmpfs=/volume:ro", "Read-only file system"),
+        ("--tmpfs=/volume:mode=0700,uid=0", "Permission denied"),
+    ],
+    ids=["full", "read-only", "somebody else's"],
+)
+def test_a_volume_that_cannot_take_the_model_is_refused(image: str, mount: str, reason: str) -> None:
+    command = ["docker", "run", "--rm", mount, image, "--dataset", "digits", "--model-dir", "/volume"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert reason in done.stderr
+    assert "Train Epoch" not in done.stdout
 
 
 def test_the_image_is_small(image: str) -> None:
