@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,8 +92,6 @@ def one_part() -> Tensor:
 
 def by_rank() -> tuple[Part, Part]:
     """Other data on each replica, as from a file that one node has not updated."""
-    import os
-
     return pictures(96, (1, 28, 28), 10, int(os.environ["RANK"])), tiny()[1]
 
 
@@ -157,3 +157,11 @@ class NoModule:
 class WrongLoss(Normed):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return nn.functional.cross_entropy(outputs, targets)
+
+
+class SlowTally(Tally):
+    """Takes its time until there is a file HURRY, so that pods can come and go meanwhile."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(0 if Path(os.environ["HURRY"]).exists() else 0.3)
+        return super().forward(x)

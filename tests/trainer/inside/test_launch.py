@@ -131,22 +131,11 @@ def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, pods: Pods) ->
     assert job.model() == job.model("static")
 
 
-@pytest.fixture
-def slowed(tmp_path: Path) -> dict[str, str]:
-    """PYTHONPATH to a network whose steps take a tenth of a second."""
-    (folder := tmp_path / "slow").mkdir()
-    (folder / "slow.py").write_text(
-        "import time\nfrom tests.inside.own import Tally\n"
-        "class Slow(Tally):\n    def forward(self, x):\n        time.sleep(0.1)\n        return super().forward(x)\n"
-    )
-    return {"PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}"}
-
-
-def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, slowed: dict[str, str]) -> None:
+def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, tmp_path: Path) -> None:
     """One, two, one: no example is lost or trained on twice within an epoch, and the run ends."""
-    epochs = 12
-    options = (*TALLY, "--network", "slow:Slow", "--epochs", str(epochs))
-    environ = {**elastic("1:2", free_port()), **slowed}
+    epochs = 100
+    options = (*TALLY, "--network", "tests.inside.own:SlowTally", "--epochs", str(epochs))
+    environ = {**elastic("1:2", free_port()), "HURRY": str(tmp_path / "hurry")}
     pods.start(*options, **environ)
     until(lambda: steps(job) >= 4, "the first pod does not train alone")
     second = pods.start(*options, **environ)
@@ -156,8 +145,9 @@ def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, slowed: dict[s
     second.kill()
     for worker in children(second.pid):
         os.kill(worker, signal.SIGKILL)
+    until(lambda: "replicas: 2 before, 1 now" in pods.output(), "the first pod does not go on alone")
+    (tmp_path / "hurry").touch()
     assert pods.started[0].wait(PATIENCE_S) == 0
-    assert "replicas: 2 before, 1 now" in pods.output()
     weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
     assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
 
