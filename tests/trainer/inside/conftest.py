@@ -22,7 +22,7 @@ from tests.inside.fork_server import Process
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 MNIST = Path("/mnist")
-PATIENCE_S = 120
+PATIENCE_S = 300
 # What the operator's ExitCode policy starts again: a lost replica, SIGTERM obeyed, SIGKILL.
 RESTARTED = (138, 143, -signal.SIGKILL)
 
@@ -113,7 +113,7 @@ class Job:
             **environ,
         }
         folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
-        patience = [] if "--timeout" in options else ["--timeout", "60"]
+        patience = [] if "--timeout" in options else ["--timeout", "120"]
         ranks = Ranks([*options, *patience], common, folder, script)
         for rank in range(world):
             more = each[rank] if each else {}

@@ -70,9 +70,10 @@ def test_a_replica_back_before_the_others_noticed_does_not_join_their_last_start
     ranks = job.start(*OPTIONS, world=2, script=script)
     wait_for_step(job, 25)
     ranks.kill(1)
-    began = time.monotonic()
     ranks.supervise()
-    assert time.monotonic() - began < 50, "nobody waits for ranks that are gone, which takes 60 s"
+    assert not any("did not meet" in output for output in ranks.output), (
+        "nobody waits for ranks that are gone"
+    )
     assert job.model() == undisturbed
 
 

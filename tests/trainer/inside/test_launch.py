@@ -142,9 +142,8 @@ def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, tmp_path: Path
     until(lambda: "replicas: 1 before, 2 now" in pods.output(), "the second pod does not join")
     joined = steps(job)
     until(lambda: steps(job) >= joined + 4, "they do not train together")
-    second.kill()
-    for worker in children(second.pid):
-        os.kill(worker, signal.SIGKILL)
+    for process in (*children(second.pid), second.pid):
+        os.kill(process, signal.SIGKILL)
     until(lambda: "replicas: 2 before, 1 now" in pods.output(), "the first pod does not go on alone")
     (tmp_path / "hurry").touch()
     assert pods.started[0].wait(PATIENCE_S) == 0
@@ -301,10 +300,8 @@ def test_sigterm_ends_a_rendezvous_at_once(job: Job, pods: Pods, place: str) -> 
     pod = pods.start(*DIGITS, **environ)
     until(lambda: listening(int(port)), "the rendezvous is not open")
     time.sleep(0.5)
-    began = time.monotonic()
     pod.terminate()
-    assert pod.wait(PATIENCE_S) == ExitStatus.TERMINATED
-    assert time.monotonic() - began < 30, "it does not wait for the rendezvous to time out"
+    assert pod.wait(PATIENCE_S) == ExitStatus.TERMINATED, "had it waited for the time-out, it were 138"
 
 
 def listening(port: int) -> bool:
