@@ -95,4 +95,7 @@ def _prepare(stage: Stage) -> dict[str, str]:
         venv.ensure()
         return {"PATH": environment.path()}
     variables = environment.complete(setup.prepare(), "dev")
-    return {**variables, "PATH": os.pathsep.join([variables["PATH"], *map(str, api_server())])}
+    # The stand-ins' tests install them into a new environment, from the packages that the project's own was made from.
+    uv = venv.find_uv()
+    path = os.pathsep.join([variables["PATH"], *map(str, api_server()), str(uv.parent)])
+    return {**variables, **venv.uv_cache(uv), "PATH": path}

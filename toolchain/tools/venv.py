@@ -41,7 +41,7 @@ def ensure() -> Path:
         with step("python packages") as progress:
             STAMP.unlink(missing_ok=True)
             progress.note("finding uv")
-            uv = _uv()
+            uv = find_uv()
             progress.note("installing what requirements.lock names")
             _install(uv)
             STAMP.write_text(wanted())
@@ -49,14 +49,17 @@ def ensure() -> Path:
 
 
 def _install(uv: Path) -> None:
-    env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never"}
-    if uv.is_relative_to(cache()):
-        env["UV_CACHE_DIR"] = str(cache() / "uv")
+    env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
     if not _same_python():
         shutil.rmtree(VENV, ignore_errors=True)
         run([uv, "venv", "--seed", "--python", sys.executable, VENV], log=_LOG, cwd=ROOT, env=env)
     run([uv, "pip", "sync", "--compile-bytecode", LOCK], log=_LOG, cwd=ROOT, env=env)
     run([uv, "pip", "install", "--no-deps", "--editable", ROOT], log=_LOG, cwd=ROOT, env=env)
+
+
+def uv_cache(uv: Path) -> dict[str, str]:
+    """The variables for a uv of ours: its cache lies beside it, a user's own keeps its own."""
+    return {"UV_CACHE_DIR": str(cache() / "uv")} if uv.is_relative_to(cache()) else {}
 
 
 def _same_python() -> bool:
@@ -67,8 +70,8 @@ def _same_python() -> bool:
     return done.stdout.strip() == sys.version.strip()
 
 
-def _uv() -> Path:
-    """The user's uv, or one from the package index in the cache."""
+def find_uv() -> Path:
+    """The user's uv, or one from the package index in the cache. Raises SetupError where none can be had."""
     cached = cache() / "tools" / f"uv-{UV_VERSION}" / "bin" / "uv"
     if own := which("uv"):
         return own
