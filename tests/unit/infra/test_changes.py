@@ -6,6 +6,7 @@ from infra.config import reference
 from infra.config.changes import NOTES, ON_KIND, OUTCOMES
 from infra.config.errors import model_in
 from infra.config.load import Sections
+from tests.matrix import entries
 
 KEYS = {
     f"{path}.{field.alias}"
@@ -34,3 +35,8 @@ def test_the_documentation_shows_the_rule() -> None:
 def _table(page: str, key: str) -> list[str]:
     heading = f"# {key.rpartition('.')[0]}\n"
     return page.partition(heading)[2].partition("\n#")[0].splitlines()
+
+
+def test_the_matrix_has_each_key_once() -> None:
+    listed = [*entries.OBJECTS, *entries.ON_KIND, *entries.ELSEWHERE]
+    assert sorted(listed) == sorted(KEYS)

@@ -1,0 +1,133 @@
+"""A second valid value for every key of the stack file, and what has to be given beside it.
+
+A key stands here once. `tests/unit/infra/test_changes.py` fails for one that does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Sections = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One change.
+
+    Parameters:
+        value: the key's second value; it differs from its default and from BASE.
+        given: further keys, path to value, before and after the change: those without which the key may not stand.
+    """
+
+    value: Any
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
+ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
+TOLERATION = {"job.tolerations": [{"key": "first"}]}
+
+# On an API server without nodes, by a kubeconfig.
+OBJECTS: dict[str, Entry] = {
+    "cluster.namespace": Entry("other"),
+    "cluster.podSecurity": Entry("restricted"),
+    "operator.install": Entry("auto"),
+    "storage.volume": Entry("other-volume"),
+    "storage.claim": Entry("other-claim"),
+    "storage.labels": Entry({"team": "a"}),
+    "storage.storageClass": Entry("other"),
+    "storage.capacity": Entry("12Gi"),
+    "storage.request": Entry("5Gi"),
+    "storage.accessMode": Entry("ReadWriteOnce"),
+    "storage.reclaimPolicy": Entry("Delete"),
+    "storage.hostPath": Entry("/var/lib/trainstack/other"),
+    "storage.mountPath": Entry("/other"),
+    "storage.dataPath": Entry("/var/lib/trainstack/data"),
+    "storage.allowedRoots": Entry(["/var/lib/trainstack", "/srv"]),
+    "storage.node": Entry("node"),
+    "storage.prepare": Entry(True),
+    "storage.owner": Entry(1001, {"storage.prepare": True}),
+    "storage.group": Entry(1001, {"storage.prepare": True}),
+    "storage.mode": Entry("2770", {"storage.prepare": True}),
+    "image.reference": Entry("localhost:5000/trainer:2"),
+    "image.unpinned": Entry(False, {"image.reference": "localhost:5000/trainer:1@sha256:" + "0" * 64}),
+    "job.name": Entry("other"),
+    "job.replicas.master": Entry(1, {**ELASTIC, "job.replicas.master": None}),
+    "job.replicas.worker": Entry(2),
+    "job.restartPolicy": Entry("Never"),
+    "job.command": Entry(["python3", "x.py"]),
+    "job.args": Entry(["--no-cuda"]),
+    "job.training.epochs": Entry(2),
+    "job.training.digitsEpochs": Entry(3, {"job.training.dataset": "auto"}),
+    "job.training.dataset": Entry("digits"),
+    "job.training.batchSize": Entry(32),
+    "job.training.testBatchSize": Entry(100),
+    "job.training.lr": Entry(0.02),
+    "job.training.momentum": Entry(0.6),
+    "job.training.gamma": Entry(0.8),
+    "job.training.seed": Entry(7),
+    "job.training.logInterval": Entry(5),
+    "job.training.backend": Entry("gloo"),
+    "job.env": Entry({"TEAM": "a"}),
+    "job.resources.cpu": Entry("2"),
+    "job.resources.memory": Entry("3Gi"),
+    "job.resources.requests.cpu": Entry("300m"),
+    "job.resources.requests.memory": Entry("600Mi"),
+    "job.runPolicy.backoffLimit": Entry(5),
+    "job.runPolicy.activeDeadlineSeconds": Entry(7200),
+    "job.runPolicy.ttlSecondsAfterFinished": Entry(60),
+    "job.runPolicy.cleanPodPolicy": Entry("All"),
+    "job.runPolicy.suspend": Entry(True),
+    "job.runPolicy.schedulingPolicy.minAvailable": Entry(2, GANG),
+    "job.runPolicy.schedulingPolicy.queue": Entry("second", GANG),
+    "job.runPolicy.schedulingPolicy.minResources": Entry({"cpu": "2"}, GANG),
+    "job.runPolicy.schedulingPolicy.priorityClass": Entry("high", GANG),
+    "job.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Entry(60, GANG),
+    "job.elasticPolicy.minReplicas": Entry(2, ELASTIC),
+    "job.elasticPolicy.maxReplicas": Entry(3, ELASTIC),
+    "job.elasticPolicy.rdzvBackend": Entry("etcd", ELASTIC),
+    "job.elasticPolicy.rdzvPort": Entry(29401, ELASTIC),
+    "job.elasticPolicy.rdzvHost": Entry("etcd", ELASTIC),
+    "job.elasticPolicy.rdzvId": Entry("other", ELASTIC),
+    "job.elasticPolicy.standalone": Entry(True, ELASTIC),
+    "job.elasticPolicy.maxRestarts": Entry(4, ELASTIC),
+    "job.elasticPolicy.metrics": Entry([{"type": "Resource"}], ELASTIC),
+    "job.nprocPerNode": Entry(2),
+    "job.annotations": Entry({"team": "a"}),
+    "job.labels": Entry({"team": "a"}),
+    "job.priorityClass": Entry("high"),
+    "job.imagePullSecrets": Entry(["registry"]),
+    "job.shmSize": Entry("1Gi"),
+    "job.nccl.socketInterface": Entry("eth0"),
+    "job.nccl.debug": Entry("INFO"),
+    "job.nccl.disableInfiniband": Entry(True),
+    "job.nccl.disablePeerToPeer": Entry(True),
+    "job.nodeSelector": Entry({"disk": "ssd"}),
+    "job.tolerations.key": Entry([{"key": "second"}], TOLERATION),
+    "job.tolerations.operator": Entry([{"key": "first", "operator": "Equal", "value": "x"}], TOLERATION),
+    "job.tolerations.value": Entry([{"key": "first", "value": "x"}], TOLERATION),
+    "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
+    "job.runtimeClass": Entry("nvidia"),
+    "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
+}
+# On a kind cluster: these make another cluster, build an image, or need nodes.
+ON_KIND: dict[str, Entry] = {
+    "cluster.name": Entry("{name}-2"),
+    "cluster.workers": Entry(1),
+    "cluster.apiServerPort": Entry(26443),
+    "image.preset": Entry("traindb"),
+    "image.repository": Entry("{registry}/elsewhere/trainer"),
+    "job.spread": Entry(False, {"cluster.workers": 1}),
+    "job.model": Entry("other.pt"),
+}
+# Not tried on this machine, and why.
+ELSEWHERE: dict[str, str] = {
+    "cluster.kind": "takes a second cluster of another kind; each kind's own lifecycle is tested in its room",
+    "cluster.channel": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",
+    "cluster.addons": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",
+    "cluster.kubeconfig": "another file is another cluster: standins/tests/test_unreachable.py",
+    "cluster.context": "another context is another cluster: standins/tests/test_unreachable.py",
+    "image.target": "the image for GPUs weighs several GB that package registries have for pip alone",
+    "job.resources.gpu": "the preview refuses more GPUs than the cluster offers: tests/unit/infra/test_program.py",
+}
