@@ -84,3 +84,39 @@ def _provider_values(deployment: Deployment) -> list[dict[str, Any]]:
 def forget_pending(deployment: dict[str, Any]) -> None:
     """Forget the operations of a killed run, where whatever came of them goes with its cluster."""
     deployment["pending_operations"] = []
+
+
+def left_behind(deployment: Deployment) -> list[Resource]:
+    """The objects, with their provider, of a kind cluster that the one in the state has replaced.
+
+    They went with it, and nobody can delete them any more: whoever asks their API server waits in vain.
+    """
+    cluster = of_type(deployment, KIND_CLUSTER)
+    current = ((cluster or {}).get("outputs") or {}).get("instance")
+    if current is None:
+        return []
+    old = {
+        f"{each['urn']}::{each['id']}"
+        for each in resources(deployment)
+        if each["type"] == PROVIDER
+        and (each.get("inputs") or {}).get("clusterIdentifier", current) != current
+    }
+    found = resources(deployment)
+    return [each for each in found if {each.get("provider"), f"{each['urn']}::{each.get('id')}"} & old]
+
+
+def forget_left_behind(deployment: dict[str, Any]) -> None:
+    """Take them out of the state, and what cannot be without them: the next update makes all of it again."""
+    gone = {id(each) for each in left_behind(deployment)}
+    while gone:
+        deployment["resources"] = [each for each in resources(deployment) if id(each) not in gone]
+        there = {each["urn"] for each in resources(deployment)}
+        gone = {id(each) for each in resources(deployment) if _needs(each) - there}
+
+
+def _needs(resource: Resource) -> set[str]:
+    """URNs without which a state with `resource` is refused."""
+    named = [resource.get("parent"), resource.get("deletedWith"), *(resource.get("dependencies") or [])]
+    for urns in (resource.get("propertyDependencies") or {}).values():
+        named += urns or []
+    return {str(urn) for urn in named if urn}

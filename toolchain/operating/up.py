@@ -36,13 +36,33 @@ def up(stack: str, data_dir: Path | None) -> None:
         if data_dir:
             data_folder.take(data_dir)
         variables = ready(stack)
-        with step("pulumi up"):
-            _pulumi(variables, "up", "--refresh", stack=stack)
+        _update(variables, stack)
         found = pulumi_cli.outputs(variables, stack)
         with step("a last look at cluster and model"):
             inspection.inspect(variables, stack, found)
     print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in phase_times()))
     print("\n".join(closing_lines(found)), flush=True)
+
+
+def _update(variables: dict[str, str], stack: str) -> None:
+    """`pulumi up`; once more where it has replaced the cluster, and could not delete what went with the old one."""
+    try:
+        with step("pulumi up"):
+            _pulumi(variables, "up", "--refresh", stack=stack)
+    except SetupError:
+        if not _forget_left_behind(variables, stack):
+            raise
+        with step("pulumi up in the new cluster"):
+            _pulumi(variables, "up", "--refresh", stack=stack)
+
+
+def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
+    """Take objects of a replaced cluster out of the state; whether there were any."""
+    if not state.left_behind(_deployment(variables, stack)):
+        return False
+    with step("taking the objects of the replaced cluster out of the state"):
+        pulumi_cli.edit_state(variables, stack, state.forget_left_behind)
+    return True
 
 
 def down(stack: str) -> None:
@@ -84,6 +104,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
 def ready(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
     variables = _set_up(stack)
+    _forget_left_behind(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
