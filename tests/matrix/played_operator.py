@@ -12,7 +12,6 @@ from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
-NAMESPACE = "kubeflow"
 LABEL = "training.kubeflow.org/job-name"
 PAUSE_S = 0.2
 
@@ -49,7 +48,6 @@ class PlayedOperator:
 
     def start(self) -> None:
         self.extensions.create_custom_resource_definition(CRD)
-        self.core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=NAMESPACE)))
         self._thread.start()
 
     def stop(self) -> None:
@@ -59,7 +57,7 @@ class PlayedOperator:
     def _play(self) -> None:
         while not self._stopped.wait(PAUSE_S):
             try:
-                listed: Any = self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+                listed: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
                 for job in listed["items"]:
                     if "status" not in job and "deletionTimestamp" not in job["metadata"]:
                         self._run(job)
@@ -75,7 +73,12 @@ class PlayedOperator:
         state = "Suspended" if suspended else "Succeeded"
         condition = {"type": state, "status": "True", "message": "played"}
         self.jobs.patch_namespaced_custom_object_status(
-            GROUP, VERSION, NAMESPACE, PLURAL, name, {"status": {"conditions": [condition]}}
+            GROUP,
+            VERSION,
+            job["metadata"]["namespace"],
+            PLURAL,
+            name,
+            {"status": {"conditions": [condition]}},
         )
 
     def _create_pod(self, job: dict[str, Any], name: str, template: dict[str, Any]) -> None:
@@ -95,4 +98,4 @@ class PlayedOperator:
         }
         spec = {**template["spec"], "restartPolicy": "Never"}
         pod: Any = {"metadata": metadata, "spec": spec}  # the client sends mappings as they are
-        self.core.create_namespaced_pod(NAMESPACE, pod)
+        self.core.create_namespaced_pod(job["metadata"]["namespace"], pod)

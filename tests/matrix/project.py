@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from kubernetes import client, config
 
-from tests.matrix.played_operator import GROUP, NAMESPACE, PLURAL, VERSION
+from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
 
 STACK = "matrix"
@@ -45,10 +45,12 @@ class AppliedProject(Project):
         self.core = client.CoreV1Api(connection)
         self.jobs = client.CustomObjectsApi(connection)
 
-    def up(self, *options: str, seconds: float = 240, **changes: dict[str, Any]) -> str:
-        """Write the stack file with `changes` merged over BASE section by section, and apply it. Raises UpError."""
-        names = {*BASE, *changes}
-        self.configure({name: {**BASE.get(name, {}), **changes.get(name, {})} for name in names})
+    def up(self, *options: str, seconds: float = 240, **changes: Any) -> str:
+        """Write the stack file, BASE with `changes` (path of a key, to value), and apply it. Raises UpError."""
+        sections = copy.deepcopy(BASE)
+        for path, value in changes.items():
+            _set(sections, path.split("."), value)
+        self.configure(sections)
         command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never", *options]
         done = subprocess.run(
             [*command, "--stack", self.stack],
@@ -66,13 +68,13 @@ class AppliedProject(Project):
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The stack's volumes, claims, jobs and pods in the cluster, by `Kind/name`."""
-        jobs: Any = self.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+        jobs: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
         listed = {
             "PersistentVolume": self._listed(self.core.list_persistent_volume()),
             "PersistentVolumeClaim": self._listed(
-                self.core.list_namespaced_persistent_volume_claim(NAMESPACE)
+                self.core.list_persistent_volume_claim_for_all_namespaces()
             ),
-            "Pod": self._listed(self.core.list_namespaced_pod(NAMESPACE)),
+            "Pod": self._listed(self.core.list_pod_for_all_namespaces()),
             "PyTorchJob": jobs["items"],
         }
         return {
@@ -82,8 +84,9 @@ class AppliedProject(Project):
     def _listed(self, answer: Any) -> list[dict[str, Any]]:
         return [self.connection.sanitize_for_serialization(each) for each in answer.items]
 
-    def uids(self) -> dict[str, str]:
-        return {name: str(each["metadata"]["uid"]) for name, each in self.objects().items()}
 
-    def outputs(self) -> dict[str, Any]:
-        return dict(json.loads(self.pulumi("stack", "output", "--json", "--stack", self.stack).stdout))
+def _set(section: dict[str, Any], path: list[str], value: Any) -> None:
+    *outer, last = path
+    for name in outer:
+        section = section.setdefault(name, {})
+    section[last] = copy.deepcopy(value)

@@ -1,0 +1,126 @@
+"""`python -m infra.release_volumes STACK`: frees the stack's volumes where a deletion has stopped half way.
+
+A claim that somebody deletes stays Terminating as long as a pod mounts it, finished pods of our jobs included; once it
+is gone, its volume is Released and remembers it, and takes no other. Pulumi sees neither: run before `pulumi up`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra import paths, volumes
+from infra.clusters import selection
+from infra.config import Stack
+from infra.config.load import from_file
+from infra.objects.api import api_client
+from infra.run.job_api import GROUP, PLURAL, VERSION
+from infra.run.patience import Patience
+from storage.manifests import Volume
+
+RELEASED = ("Released", "Failed")
+# How long finished pods and a claim may take to go, in seconds.
+GONE_S = 120
+PAUSE_S = 1
+
+
+class HeldError(RuntimeError):
+    """A claim is on its way out, and something that is not ours holds it."""
+
+
+class Releasing:
+    """The volumes of one stack in its cluster.
+
+    Parameters:
+        show: gets a line for everything that is done.
+    """
+
+    def __init__(self, stack: Stack, connection: client.ApiClient, show: Callable[[str], None]) -> None:
+        self.stack, self.show = stack, show
+        self.patience = Patience(show)
+        self.core = client.CoreV1Api(connection)
+        self.jobs = client.CustomObjectsApi(connection)
+
+    def run(self) -> None:
+        """Free each volume. Raises HeldError, UnreachableError."""
+        for volume in volumes.volumes(self.stack):
+            claim = self._get(
+                self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace
+            )
+            if claim is not None and claim.metadata.deletion_timestamp:
+                self._end_claim(volume)
+                claim = None
+            if claim is None:
+                self._forget_claim(volume)
+
+    def _end_claim(self, volume: Volume) -> None:
+        """Delete our jobs that hold a Terminating claim; the next update makes them again."""
+        names = {job.name for job in self.stack.jobs}
+        pods = self._pods(volume)
+        held = sorted({(pod.metadata.labels or {}).get("job-name", "") for pod in pods} & names)
+        for name in held:
+            self.show(f"claim {volume.claim} is Terminating: deleting PyTorchJob {name}, whose pods hold it")
+            place = (GROUP, VERSION, volume.namespace, PLURAL, name)
+            self._get(self.jobs.delete_namespaced_custom_object, *place, propagation_policy="Foreground")
+        end = time.monotonic() + GONE_S
+        while self._get(self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace):
+            if time.monotonic() > end:
+                others = ", ".join(pod.metadata.name for pod in self._pods(volume)) or "no pod"
+                raise HeldError(
+                    f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
+                    f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
+                )
+            time.sleep(PAUSE_S)
+
+    def _pods(self, volume: Volume) -> list[Any]:
+        listed: Any = self.patience.ask(lambda: self.core.list_namespaced_pod(volume.namespace))
+        return [pod for pod in listed.items if volume.claim in _claims(pod)]
+
+    def _forget_claim(self, volume: Volume) -> None:
+        """Let a Released volume be bound again: its claimRef keeps the name and loses the uid."""
+        found = self._get(self.core.read_persistent_volume, volume.name)
+        if found is None or found.status.phase not in RELEASED or found.spec.claim_ref is None:
+            return
+        uid = found.spec.claim_ref.uid
+        same = {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
+        removed = [{"op": "remove", "path": f"/spec/claimRef/{key}"} for key in ("uid", "resourceVersion")]
+        self.show(f"volume {volume.name} is {found.status.phase}: letting it be claimed again, files kept")
+        self._get(self.core.patch_persistent_volume, volume.name, [same, *removed])
+
+    def _get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """The answer, waited for with patience; None for what is not there."""
+        try:
+            return self.patience.ask(lambda: call(*arguments, **options))
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+
+
+def _claims(pod: Any) -> set[str]:
+    sources = [each.persistent_volume_claim for each in pod.spec.volumes or []]
+    return {source.claim_name for source in sources if source}
+
+
+def main(name: str) -> int:
+    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    try:
+        connection = api_client(selection.address(stack))
+    except ConfigException:
+        return 0  # no cluster yet
+    try:
+        Releasing(stack, connection, lambda line: print(line, flush=True)).run()
+    except HeldError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,85 @@
+"""Claims and volumes that somebody deleted half way, and claims of others: one run of ours puts it right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.config import Stack
+from infra.config.load import from_file
+from infra.objects.labels import STACK
+from infra.release_volumes import HeldError, Releasing
+from tests.matrix.project import AppliedProject
+from tests.matrix.test_objects import assert_settled, uids
+
+NAMESPACE = "kubeflow"
+NAME = "trainstack-matrix-models"
+
+
+def stack_of(project: AppliedProject) -> Stack:
+    return from_file(Path(project.stack_file))
+
+
+def release(project: AppliedProject) -> list[str]:
+    shown: list[str] = []
+    Releasing(stack_of(project), project.connection, shown.append).run()
+    return shown
+
+
+def test_a_whole_stack_is_left_alone(project: AppliedProject) -> None:
+    before = uids(project.objects())
+    assert release(project) == []
+    assert uids(project.objects()) == before
+
+
+def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProject) -> None:
+    project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
+    found = project.objects()
+    assert "deletionTimestamp" in found[f"PersistentVolumeClaim/{NAME}"]["metadata"], "the pods hold it"
+    assert len(release(project)) == 2, "the job is deleted, the volume forgets its claim"
+    project.up("--refresh")
+    assert_settled(project.objects())
+    assert project.objects()[f"PersistentVolume/{NAME}"]["metadata"]["uid"] in uids(found), (
+        "the volume stayed"
+    )
+
+
+def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("infra.release_volumes.GONE_S", 3)
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
+    container = {"name": "notebook", "image": "notebook"}
+    spec = {"containers": [container], "volumes": [volume], "nodeName": "node"}
+    theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
+    project.core.create_namespaced_pod(NAMESPACE, theirs)
+    project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
+    with pytest.raises(HeldError, match=r"held by: .*notebook"):
+        release(project)
+    project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
+    release(project)
+    project.up("--refresh")
+    assert_settled(project.objects())
+
+
+def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
+    """Also while our own is away: the volume is bound to it beforehand."""
+    labels = {"matchLabels": {"type": "trainstack", "name": NAME}}
+    spec = {
+        "storageClassName": "manual",
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "selector": labels,
+    }
+    theirs: Any = {"metadata": {"name": "theirs"}, "spec": spec}
+    project.core.create_namespaced_persistent_volume_claim(NAMESPACE, theirs)
+    try:
+        project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
+        release(project)
+        project.up("--refresh")
+        found = project.objects()
+        assert found[f"PersistentVolume/{NAME}"]["spec"]["claimRef"]["name"] == NAME
+        assert found["PersistentVolumeClaim/theirs"]["status"]["phase"] == "Pending"
+    finally:
+        project.core.delete_namespaced_persistent_volume_claim("theirs", NAMESPACE)
+    assert found[f"PersistentVolume/{NAME}"]["metadata"]["labels"][STACK] == "matrix"
