@@ -17,11 +17,11 @@ from kubernetes.config import ConfigException
 
 from infra import paths, volumes
 from infra.clusters import selection
-from infra.config import Stack
+from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
-from infra.run.job_api import GROUP, PLURAL, VERSION
-from infra.run.patience import Patience
+from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
+from infra.run.patience import Patience, UnreachableError
 from storage.manifests import Volume
 
 RELEASED = ("Released", "Failed")
@@ -109,14 +109,14 @@ def _claims(pod: Any) -> set[str]:
 
 
 def main(name: str) -> int:
-    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
     try:
+        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
         connection = api_client(selection.address(stack))
-    except ConfigException:
-        return 0  # no cluster yet
+    except (ConfigError, ConfigException):
+        return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
     try:
         Releasing(stack, connection, lambda line: print(line, flush=True)).run()
-    except HeldError as error:
+    except (HeldError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

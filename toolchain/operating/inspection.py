@@ -1,4 +1,4 @@
-"""A last look at what `pulumi up` made, by the program's own code in the virtual environment."""
+"""What the program's own code, in the virtual environment, does to a stack's cluster before and after `pulumi up`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,26 @@ from toolchain.paths import ROOT, VENV
 from toolchain.steps import SetupError
 
 
+def release_volumes(variables: Mapping[str, str], stack: str) -> None:
+    """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one."""
+    if problem := _run(variables, "infra.release_volumes", stack):
+        raise SetupError(problem)
+
+
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are half gone, or its model is not the one that `outputs` name."""
+    if problem := _run(variables, "infra.inspection", stack, json.dumps(outputs)):
+        raise SetupError(f"`pulumi up` has ended, and the stack is not whole:\n{problem}")
+
+
+def _run(variables: Mapping[str, str], module: str, stack: str, stdin: str = "") -> str:
+    """Run a module of the program for `stack`; what it says where it fails, else nothing."""
     done = subprocess.run(
-        [str(VENV / "bin" / "python"), "-m", "infra.inspection", stack],
+        [str(VENV / "bin" / "python"), "-m", module, stack],
         cwd=ROOT,
         env=environment.full(variables),
-        input=json.dumps(outputs),
+        input=stdin,
         stderr=subprocess.PIPE,
         text=True,
     )
-    if done.returncode:
-        raise SetupError(f"`pulumi up` has ended, and the stack is not whole:\n{done.stderr.strip()}")
+    return done.stderr.strip() or f"{module} failed" if done.returncode else ""

@@ -36,6 +36,10 @@ def up(stack: str, data_dir: Path | None) -> None:
         if data_dir:
             data_folder.take(data_dir)
         variables = ready(stack)
+        _forget_left_behind(variables, stack)
+        if state.objects(_deployment(variables, stack)):
+            with step("a first look at the volumes"):
+                inspection.release_volumes(variables, stack)
         _update(variables, stack)
         found = pulumi_cli.outputs(variables, stack)
         with step("a last look at cluster and model"):
@@ -104,7 +108,6 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
 def ready(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
     variables = _set_up(stack)
-    _forget_left_behind(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
