@@ -30,6 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group := order.group(item.path):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(pytest.mark.xdist_group(group))
+        # Whoever leaves a test out of `make test` says why.
+        unreasoned = [mark for mark in item.iter_markers("slow") if not mark.kwargs.get("reason")]
+        assert not unreasoned, f"{item.nodeid}: say pytest.mark.slow(reason=...)"
     items.sort(key=lambda item: order.place(item.path))
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(reason="whole trainings with the published epochs")
 MANIFESTS = Path(__file__).parent / "published"
 
 

@@ -18,7 +18,7 @@ from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until
 from toolchain.machine.engine import Engine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(reason="a cluster of three nodes beside the shared one")
 OPERATOR = "training-operator"
 GPU_PATCH = [{"op": "add", "path": "/status/capacity/nvidia.com~1gpu", "value": "1"}]
 

@@ -98,7 +98,7 @@ def test_make_up_finishes_what_interrupted_runs_left(project: Project) -> None:
     project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="eight clusters, made anew for each; `make test` interrupts three times on one")
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
 @pytest.mark.parametrize("end", [processes.kill, ctrl_c], ids=lambda end: end.__name__)
 def test_make_up_finishes_what_one_interrupted_run_left(

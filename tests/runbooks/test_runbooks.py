@@ -16,38 +16,41 @@ assert stuck  # it adds its situations
 
 # In `make test`: what needs neither another cluster nor another build.
 QUICK = ["change-the-training", "select-pods", "stuck-job", "models", "rotate-passphrase"]
-# The last ones end with the stack down, or are long.
-SLOW = [
-    "remove-a-job",
-    "watch-a-run",
-    "released-volume",
-    "backends",
-    "interrupted-up",
-    "upgrade",
-    "cluster-gone",
-    "another-cluster",
-    "tear-down",
-    "upgrade-kubernetes",
-]
+# Why each of the others waits for `make test-full`. The last ones end with the stack down.
+SLOW = {
+    "remove-a-job": "two trainings of half a minute",
+    "watch-a-run": "a training of half a minute",
+    "released-volume": "takes the volume's claim away twice",
+    "backends": "a backend of its own, and a wait for a colleague's lock",
+    "interrupted-up": "two interrupted trainings, and the stack made anew",
+    "upgrade": "builds another version of the operator",
+    "cluster-gone": "makes the cluster anew, as tests/e2e/test_repair.py does in `make test`",
+    "another-cluster": "makes a second cluster",
+    "tear-down": "makes the cluster anew",
+    "upgrade-kubernetes": "builds another version of Kubernetes",
+}
 # With a set-up of their own.
 FIRST, SMALL_DISK = "first-deployment", "disk-full"
 
 Results = dict[str, Result | None]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="makes the cluster anew")
 def test_first_deployment_does_what_it_says(project: Project, results: Results) -> None:
     assert project.make("down").returncode == 0
     rehearsed(FIRST, project, results)
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+LONG = [pytest.param(name, marks=pytest.mark.slow(reason=reason)) for name, reason in SLOW.items()]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *LONG])
 def test_does_what_it_says(project: Project, results: Results, name: str) -> None:
     project.stand_up()
     rehearsed(name, project, results)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a cluster of its own, on a small disk")
 def test_disk_full_does_what_it_says(small_disk: Project, results: Results) -> None:
     small_disk.up()
     rehearsed(SMALL_DISK, small_disk, results)

@@ -73,7 +73,7 @@ def test_the_trainers_own_tests_pass_inside_the_image(image: str) -> None:
     assert not [line for line in skipped if MNIST.is_dir() or NEEDS_MNIST not in line]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="twenty trainings of two ranks; `make test` kills each rank twice")
 @pytest.mark.faults
 def test_twenty_kills_of_either_rank_change_nothing(image: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KILLS", "10")

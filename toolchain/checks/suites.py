@@ -40,6 +40,7 @@ UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, pro
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/preview",
+    "tests/matrix",
     "standins/tests",
     "tests/trainer",
     "tests/faults",

@@ -19,7 +19,11 @@ from tests.unit.toolchain.conftest import ROOT
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 SEQUENCES = [each for length in (1, 2, 3) for each in product(NUMBERS, repeat=length)]
 # Together, as `timeout` sends them to the whole group; while the first is handled; a user who loses patience.
-PAUSES_S = (0.0, 0.05, pytest.param(1.2, marks=pytest.mark.slow))
+PAUSES_S = (
+    0.0,
+    0.05,
+    pytest.param(1.2, marks=pytest.mark.slow(reason="pauses add up over all sequences of signals")),
+)
 
 # One child for each sequence of signals, forked after the imports: it writes its id, its output and its status.
 START = """

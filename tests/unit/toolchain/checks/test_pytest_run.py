@@ -80,5 +80,16 @@ def test_every_stage_runs_folders_that_there_are() -> None:
                 assert (ROOT / folder).exists(), folder
 
 
+def test_every_test_is_in_a_suite() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "*/test_*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    stages = [*suites.SUITES["full"], *suites.SUITES["bench"]]
+    places = [*(folder for stage in stages for folder in stage.folders), "tests/trainer/inside"]
+    assert [
+        name for name in listed.stdout.split() if not any(Path(name).is_relative_to(each) for each in places)
+    ] == []
+
+
 def test_pytest_is_that_of_the_clone() -> None:
     assert pytest_run.PYTHON.is_relative_to(ROOT)
