@@ -3,6 +3,9 @@ STACK ?= dev
 DATA_DIR ?=
 PYTHON ?= python3
 ARGS ?=
+# `make up REPLACE_CLUSTER=yes` allows that a cluster is made anew, with all that is in it.
+REPLACE_CLUSTER ?= $(TRAINSTACK_REPLACE_CLUSTER)
+export TRAINSTACK_REPLACE_CLUSTER = $(REPLACE_CLUSTER)
 
 .PHONY: up down test test-unit test-full review bench env clean
 

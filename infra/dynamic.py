@@ -42,6 +42,11 @@ def missing() -> ReadResult:
     return ReadResult(GONE, {})
 
 
+def show(line: str) -> None:
+    """Pulumi shows what a plugin prints."""
+    print(line, flush=True)
+
+
 def own(props: Props) -> Props:
     """Properties without Pulumi's own."""
     return {key: value for key, value in props.items() if key not in IGNORED}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 
 TAIL_LINES = 25
@@ -20,14 +21,40 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
             command, input=stdin, capture_output=True, text=True, env={**os.environ, **(env or {})}
         )
     except FileNotFoundError:
-        raise CommandError(
-            f'{command[0]} is not on PATH: run `eval "$(make -s env)"`, or install it'
-        ) from None
+        raise _missing(command) from None
     if done.returncode:
-        raise CommandError(f"`{' '.join(command[:6])}` failed with code {done.returncode}:\n{tail(done)}")
+        raise CommandError(_failure(command, done.returncode, done.stdout + done.stderr))
     return done.stdout
 
 
-def tail(done: subprocess.CompletedProcess[str]) -> str:
-    lines: Sequence[str] = (done.stdout + done.stderr).strip().splitlines()
-    return "\n".join(lines[-TAIL_LINES:])
+def pipe(source: Sequence[str], target: Sequence[str]) -> None:
+    """`source | target`. Raises CommandError with the last lines of the one that failed.
+
+    When `target` ends early, the pipe is closed, so that `source` ends too: it would wait for ever to write.
+    """
+    try:
+        with (
+            tempfile.TemporaryFile() as complaints,
+            subprocess.Popen(source, stdout=subprocess.PIPE, stderr=complaints) as writing,
+        ):
+            assert writing.stdout
+            with writing.stdout as stream:
+                read = subprocess.run(target, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            written = writing.wait()
+            complaints.seek(0)
+            complaint = complaints.read()
+    except FileNotFoundError as error:
+        raise _missing([str(error.filename)]) from None
+    # The target first: one that gave up is why the source could not write.
+    for command, code, text in ((target, read.returncode, read.stdout), (source, written, complaint)):
+        if code:
+            raise CommandError(_failure(command, code, text.decode(errors="replace")))
+
+
+def _missing(command: Sequence[str]) -> CommandError:
+    return CommandError(f'{command[0]} is not on PATH: run `eval "$(make -s env)"`, or install it')
+
+
+def _failure(command: Sequence[str], code: int, text: str) -> str:
+    lines = "\n".join(text.strip().splitlines()[-TAIL_LINES:])
+    return f"`{' '.join(command[:6])}` failed with code {code}:\n{lines}"

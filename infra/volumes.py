@@ -88,7 +88,7 @@ def prepare(
         return [*storage.ready, _prepared_by_job(stack, cluster, storage, image)]
     props = {
         "node": cluster.nodes.apply(lambda nodes: nodes[0]),
-        "instance": cluster.instance,
+        "instance": cluster.cluster_uid,
         "path": config.host_path,
         "owner": config.owner,
         "group": config.group,

@@ -12,22 +12,32 @@ import pulumi_kubernetes
 class Cluster:
     """What the other components need to know of a cluster.
 
-    `lifetime` is the resource whose deletion takes all objects in the cluster with it; None for one that stays.
-    `instance` changes when the cluster is another one. `nodes` and `registry` are those of a kind
-    cluster of ours. Images get to other clusters through `repository`, or are imported where `imports` is set.
+    Parameters:
+        provider: for the objects in it.
+        kubeconfig: text of the kubeconfig.
+        kubeconfig_path: its file; known when the file is written.
+        context: the kubeconfig's context, None for its current one.
+        cluster_uid: changes when the cluster is another one.
+        owner: the resource whose deletion takes all objects in the cluster with it; None for a cluster that stays.
+        nodes: containers of a kind cluster's nodes.
+        registry: container of a kind cluster's registry.
+        registry_container: its id.
+        image_registry: where other clusters pull images from that were built here.
+        image_import: the command that takes an archive of `docker save`, where there is no such registry.
+        connection: what has to be there before nodes can pull.
     """
 
     provider: pulumi_kubernetes.Provider
     kubeconfig: pulumi.Output[str]
     kubeconfig_path: pulumi.Input[str | None]
     context: str | None
-    instance: pulumi.Input[str]
-    lifetime: pulumi.Resource | None = None
+    cluster_uid: pulumi.Input[str]
+    owner: pulumi.Resource | None = None
     nodes: pulumi.Output[list[str]] | None = None
     registry: str | None = None
-    repository: str | None = None
-    imports: bool = False
     registry_container: pulumi.Output[str] | None = None
+    image_registry: str | None = None
+    image_import: tuple[str, ...] | None = None
     connection: pulumi.Resource | None = None
 
     @property
@@ -47,4 +57,4 @@ class Cluster:
         self, parent: pulumi.Resource, depends_on: list[pulumi.Resource] | None = None
     ) -> pulumi.ResourceOptions:
         """Options of a dynamic resource that ends with this cluster."""
-        return pulumi.ResourceOptions(parent=parent, deleted_with=self.lifetime, depends_on=depends_on or [])
+        return pulumi.ResourceOptions(parent=parent, deleted_with=self.owner, depends_on=depends_on or [])

@@ -68,6 +68,6 @@ class Existing(pulumi.ComponentResource):
             kubeconfig=kubeconfig,
             kubeconfig_path=str(path),
             context=stack.cluster.context,
-            instance=stack.cluster.context or stack.name,
+            cluster_uid=stack.cluster.context or stack.name,
         )
         self.register_outputs({})

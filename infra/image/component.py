@@ -9,13 +9,12 @@ from typing import Any
 import pulumi
 
 from infra import paths
+from infra.clusters import registries
 from infra.clusters.cluster import Cluster
-from infra.clusters.microk8s.commands import REGISTRY
-from infra.clusters.microk8s.providers import ImportedImage
 from infra.config import Stack
 from infra.config.cluster import Addon, ClusterKind
 from infra.image import inputs
-from infra.image.providers import BuiltImage, PulledImages, RegistryImage, RepositoryImage
+from infra.image.providers import BuiltImage, ImportedImage, PulledImages, RegistryImage, RepositoryImage
 
 
 def rendered_reference(stack: Stack) -> str:
@@ -31,8 +30,8 @@ def _local_repository(stack: Stack) -> str:
     """Where an image that is only for this machine's cluster gets its name from."""
     if stack.cluster.kind is ClusterKind.MICROK8S:
         pushed = Addon.REGISTRY in stack.cluster.addons
-        return f"{REGISTRY}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
-    return f"{stack.cluster_name}-registry:5000/{inputs.REPOSITORY}"
+        return f"{registries.MICROK8S}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
+    return f"{registries.inside(registries.kind_name(stack.cluster_name))}/{inputs.REPOSITORY}"
 
 
 class Image(pulumi.ComponentResource):
@@ -51,7 +50,7 @@ class Image(pulumi.ComponentResource):
         else:
             self.reference = self._built(stack, cluster, environment)
         if cluster.nodes is not None and not config.reference:
-            props = {"references": [self.reference], "nodes": cluster.nodes, "instance": cluster.instance}
+            props = {"references": [self.reference], "nodes": cluster.nodes, "instance": cluster.cluster_uid}
             opts = cluster.bound(self, cluster.pull_ready)
             self.on_nodes.append(PulledImages(f"{stack.name}-nodes", props, opts))
         self.digest = self.reference.apply(inputs.digest_of)
@@ -63,12 +62,17 @@ class Image(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         built = BuiltImage(stack.name, {**source, "tag": build.tag}, child)
         props: dict[str, Any] = {"image": built.image, "tag": build.tag}
-        repository = stack.image.repository or cluster.repository
+        in_cluster = f"{cluster.image_registry}/{inputs.REPOSITORY}" if cluster.image_registry else None
+        repository = stack.image.repository or in_cluster
         if repository:
             opts = pulumi.ResourceOptions(parent=self, depends_on=cluster.pull_ready)
             return RepositoryImage(stack.name, {**props, "repository": repository}, opts).reference
-        if cluster.imports:
-            imported = {"image": built.image, "instance": cluster.instance}
+        if cluster.image_import:
+            imported = {
+                "image": built.image,
+                "instance": cluster.cluster_uid,
+                "command": list(cluster.image_import),
+            }
             return ImportedImage(stack.name, imported, child).reference
         place = {"registry": cluster.registry, "container": cluster.registry_container}
         return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference

@@ -10,10 +10,11 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra import docker
-from infra.clusters.kind import registry
+from infra.clusters import registries
 from infra.dynamic import Props, Provider, missing, own
 from infra.image import push
 from infra.image.inputs import REPOSITORY
+from infra.process import pipe
 
 
 class BuiltImageProvider(Provider):
@@ -71,7 +72,7 @@ class RegistryImageProvider(Provider):
 def _push(props: Props) -> Props:
     name, repository, tag = props["registry"], props["repository"], props["tag"]
     found = push.to_registry(props["image"], name, repository, tag)
-    return own(props) | {"digest": found, "reference": f"{registry.inside(name)}/{repository}@{found}"}
+    return own(props) | {"digest": found, "reference": f"{registries.inside(name)}/{repository}@{found}"}
 
 
 class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
@@ -112,6 +113,35 @@ class RepositoryImage(Resource, module="trainstack", name="RepositoryImage"):
 
     def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(RepositoryImageProvider(), name, {**props, "digest": None, "reference": None}, opts)
+
+
+class ImportedImageProvider(Provider):
+    """An image of the engine in the cluster's own containerd.
+
+    Properties: `image`, `instance` (the cluster's uid), `command`, which reads an archive of `docker save`.
+    """
+
+    updated_by = ("image", "instance")
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(props["image"], _import(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(_import(_news))
+
+
+def _import(props: Props) -> Props:
+    pipe(["docker", "save", props["image"]], props["command"])
+    return own(props) | {"reference": props["image"]}
+
+
+class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
+    """Output `reference`: by tag, which the hash of the image's inputs makes unique."""
+
+    reference: pulumi.Output[str]
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(ImportedImageProvider(), name, {**props, "reference": None}, opts)
 
 
 class PulledImagesProvider(Provider):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra import docker
-from infra.clusters.kind import registry
+from infra.clusters import registries
 from infra.image.inputs import DOCKERFILE
 from infra.process import CommandError, output
 
@@ -58,7 +58,7 @@ def digest(address: str, repository: str, tag: str) -> str | None:
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
     """Push the engine's `image` to the kind registry `name` as `repository:tag`, unless it is there; its digest."""
-    address = registry.address(name)
+    address = registries.address(name)
     found = digest(address, repository, tag)
     if found is None:
         remote = f"{address}/{repository}:{tag}"
@@ -77,7 +77,7 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
 def in_registry(name: str, repository: str, tag: str) -> str | None:
     """As `digest`, None too where there is no such registry."""
     try:
-        return digest(registry.address(name), repository, tag)
+        return digest(registries.address(name), repository, tag)
     except (CommandError, urllib.error.URLError, TimeoutError):
         return None
 

@@ -12,6 +12,7 @@ from toolchain.operating import (
     api_server,
     backend,
     cluster_gone,
+    cluster_repair,
     data_folder,
     environment,
     inspection,
@@ -108,6 +109,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
 def ready(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
     variables = _set_up(stack)
+    cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from infra import docker
-from infra.clusters.kind import ownership
-from infra.clusters.kind.config import KindConfig, render
+from infra import paths
+from infra.clusters.kind import ownership, pod_network
+from infra.clusters.kind.config import KindConfig, is_own_image, render
 from infra.process import CommandError, output
 
 READY_WAIT = "180s"
@@ -35,67 +33,49 @@ def ensure_free(port: int) -> None:
             ) from None
 
 
-def create(config: KindConfig, image: str | None, kubeconfig: Path, project: Path) -> dict[str, Any]:
+def create(config: KindConfig, image: str | None) -> dict[str, Any]:
     """Make the cluster; what a killed run left of it is removed first. Returns the outputs of `read`."""
-    marker = Path(config.marker)
-    left_over = ownership.refuse_foreign(config.name, marker, project)
-    if left_over:
-        delete(config.name, kubeconfig, marker, project)
+    if ownership.refuse_foreign(config.name):
+        delete(config.name)
     if config.api_server_port:
         ensure_free(config.api_server_port)
-    for folder in (Path(config.models), Path(config.data), kubeconfig.parent):
+    kubeconfig = paths.kubeconfig(config.name)
+    for folder in (paths.models(config.stack), paths.DATA, kubeconfig.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    identity = ownership.write_marker(marker, config.name, project)
+    uid = ownership.write_marker(config.name)
     command = ["kind", "create", "cluster", "--quiet", "--config", "-", "--kubeconfig", str(kubeconfig)]
     command += ["--wait", READY_WAIT, *(["--image", image] if image else [])]
-    output(*command, stdin=yaml.safe_dump(render(config)))
+    output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image))))
     os.chmod(kubeconfig, 0o600)
-    if config.own_image and config.workers:
-        connect_pods(kubeconfig)
-    found = read(config.name, kubeconfig, marker)
-    if found is None or found["instance"] != identity:
+    nodes = ownership.own_nodes(config.name)
+    if not nodes:
         raise CommandError(f"kind made {config.name}, and then it was gone")
-    return found
+    pod_network.connect(nodes, kubeconfig)
+    return outputs(config.name, uid, nodes)
 
 
-def read(name: str, kubeconfig: Path, marker: Path) -> dict[str, Any] | None:
-    """Instance, nodes and kubeconfig of a running cluster of ours, None when there is none."""
-    found = ownership.nodes(name)
-    running = [node for node in found if node["State"]["Running"]]
-    if not found or len(running) < len(found) or not ownership.ours(found, marker) or not kubeconfig.exists():
-        return None
-    return {
-        "instance": ownership.identity(marker),
-        "nodes": [str(node["Name"]).lstrip("/") for node in found],
-        "kubeconfig": kubeconfig.read_text(),
-    }
+def read(name: str, uid: str | None = None) -> dict[str, Any] | None:
+    """The outputs of our cluster, running or not; None when it is gone, which the engine has to say.
+
+    Parameters:
+        name: of the cluster.
+        uid: its id as the state knows it.
+    """
+    nodes = ownership.own_nodes(name, uid)
+    return outputs(name, ownership.cluster_uid(paths.marker(name)), nodes) if nodes else None
 
 
-def delete(name: str, kubeconfig: Path, marker: Path, project: Path) -> None:
+def outputs(name: str, uid: str | None, nodes: list[ownership.Node]) -> dict[str, Any]:
+    """`instance` is the cluster's uid; `kubeconfig` is missing where its file is."""
+    kubeconfig = paths.kubeconfig(name)
+    found: dict[str, Any] = {"instance": uid, "nodes": [ownership.node_name(node) for node in nodes]}
+    return found | ({"kubeconfig": kubeconfig.read_text()} if kubeconfig.exists() else {})
+
+
+def delete(name: str) -> None:
     """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine."""
-    ownership.refuse_foreign(name, marker, project)
+    ownership.refuse_foreign(name)
+    kubeconfig = paths.kubeconfig(name)
     output("kind", "delete", "cluster", "--quiet", "--name", name, "--kubeconfig", str(kubeconfig))
     kubeconfig.unlink(missing_ok=True)
-    marker.unlink(missing_ok=True)
-
-
-def routes(nodes: list[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
-    """Node -> (pod network, address) of each other node, from `kubectl get nodes`."""
-    known = {
-        node["metadata"]["name"]: (
-            node["spec"]["podCIDR"],
-            next(entry["address"] for entry in node["status"]["addresses"] if entry["type"] == "InternalIP"),
-        )
-        for node in nodes
-    }
-    return {name: [there for other, there in known.items() if other != name] for name in known}
-
-
-def connect_pods(kubeconfig: Path) -> None:
-    """Route between the nodes' pod networks: the pod network of our node image ends at the node."""
-    listed = json.loads(
-        output("kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "--output", "json")
-    )
-    for node, entries in routes(listed["items"]).items():
-        for network, address in entries:
-            docker.execute(node, "ip", "route", "replace", network, "via", address)
+    paths.marker(name).unlink(missing_ok=True)

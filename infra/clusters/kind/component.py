@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Awaitable, Mapping
 from typing import cast
@@ -12,30 +10,26 @@ import pulumi
 import pulumi_kubernetes
 
 from infra import paths
+from infra.clusters import registries
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry
 from infra.config import Stack
 
 REGISTRY_IMAGE = "registry:3"
-# toolchain/ builds node images of this name; they bring a pod network of their own.
-OWN_NODE_IMAGE = "trainstack/node:"
 
 
-def kind_config(stack: Stack, own_image: bool) -> KindConfig:
+def kind_config(stack: Stack) -> KindConfig:
     return KindConfig(
         name=stack.cluster_name,
-        marker=str(paths.marker(stack.cluster_name)),
-        models=str(paths.models(stack.name)),
-        data=str(paths.DATA),
+        stack=stack.name,
         models_path=stack.storage.host_path,
         workers=stack.cluster.workers,
         api_server_port=stack.cluster.api_server_port,
-        own_image=own_image,
     )
 
 
-def _apart(output: pulumi.Output[str]) -> pulumi.Output[str]:
+def without_dependencies(output: pulumi.Output[str]) -> pulumi.Output[str]:
     """`output` without the note of the resource that it comes from.
 
     Before a cluster is replaced, Pulumi (3.246) asks whatever takes properties of it whether it has to be replaced,
@@ -54,28 +48,20 @@ class Kind(pulumi.ComponentResource):
         super().__init__("trainstack:cluster:Kind", stack.cluster_name)
         name = stack.cluster_name
         image = environment.get("TRAINSTACK_NODE_IMAGE") or None
-        config = kind_config(stack, own_image=(image or "").startswith(OWN_NODE_IMAGE))
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = str(paths.kubeconfig(name))
-        props = {"config": json.dumps(dataclasses.asdict(config), sort_keys=True), "image": image}
-        cluster = KindCluster(
-            name, {**props, "kubeconfigPath": kubeconfig_path, "project": str(paths.ROOT)}, child
-        )
+        cluster = KindCluster(name, {"config": kind_config(stack).encode(), "image": image}, child)
         registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
-        registry_name = f"{name}-registry"
-        registry = Registry(
-            registry_name,
-            {"name": registry_name, "image": registry_image, "project": str(paths.ROOT)},
-            child,
-        )
+        registry_name = registries.kind_name(name)
+        registry = Registry(registry_name, {"name": registry_name, "image": registry_image}, child)
         link = {"registry": registry_name, "container": registry.container}
         connection = Connection(
             registry_name, {**link, "instance": cluster.instance, "nodes": cluster.nodes}, child
         )
         provider = pulumi_kubernetes.Provider(
             name,
-            kubeconfig=_apart(cluster.kubeconfig),
-            cluster_identifier=_apart(cluster.instance),
+            kubeconfig=without_dependencies(cluster.kubeconfig),
+            cluster_identifier=without_dependencies(cluster.instance),
             opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster]),
         )
         self.cluster = Cluster(
@@ -84,8 +70,8 @@ class Kind(pulumi.ComponentResource):
             # through the cluster's output, so that whoever reads the file comes after it was written
             kubeconfig_path=cluster.instance.apply(lambda _: kubeconfig_path),
             context=None,
-            instance=cluster.instance,
-            lifetime=cluster,
+            cluster_uid=cluster.instance,
+            owner=cluster,
             nodes=cluster.nodes,
             registry=registry_name,
             registry_container=connection.container,

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
+
+from infra import paths
 
 # Where pods' volumes and our marker lie on every node.
 MODELS = "/var/lib/trainstack/models"
 DATA = "/var/lib/trainstack/data"
 OWNER = "/var/lib/trainstack/owner.json"
+
+# toolchain/ builds node images of this name; they bring a pod network of their own.
+OWN_NODE_IMAGE = "trainstack/node:"
 
 # Registries that nodes reach over plain HTTP are files below this folder.
 CERTS = "/etc/containerd/certs.d"
@@ -17,27 +24,54 @@ CONTAINERD_PATCH = f'[plugins."io.containerd.grpc.v1.cri".registry]\n  config_pa
 
 @dataclass(frozen=True, kw_only=True)
 class KindConfig:
-    """`own_image`: the node image is built by toolchain/, which brings a pod network of its own."""
+    """What the stack file says of the cluster: all that a changed key can replace it for.
+
+    Parameters:
+        name: of the cluster.
+        stack: whose models the nodes mount.
+        models_path: where they lie on the nodes.
+        workers: nodes beside the control plane.
+        api_server_port: on 127.0.0.1; None for any free one.
+    """
 
     name: str
-    marker: str
-    models: str
-    data: str
+    stack: str
     models_path: str = MODELS
     workers: int = 0
     api_server_port: int | None = None
-    own_image: bool = False
+
+    def encode(self) -> str:
+        """As it stands in the state."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def decode(cls, text: str) -> KindConfig:
+        """From the state. Release 0.1 wrote absolute paths, and the stack's name only in that of its models."""
+        given = json.loads(text)
+        given.setdefault("stack", Path(given.get("models", "")).name)
+        return cls(**{field.name: given[field.name] for field in fields(cls) if field.name in given})
 
 
-def render(config: KindConfig) -> dict[str, Any]:
+def differences(old: KindConfig, new: KindConfig) -> list[str]:
+    """`workers: 0 -> 1` for each setting that a cluster cannot change while it runs."""
+    before, after = asdict(old), asdict(new)
+    return [f"{key}: {before[key]} -> {after[key]}" for key in before if before[key] != after[key]]
+
+
+def is_own_image(image: str | None) -> bool:
+    """Whether toolchain/ built the node image, so that routes between the nodes are ours to set."""
+    return (image or "").startswith(OWN_NODE_IMAGE)
+
+
+def render(config: KindConfig, own_image: bool) -> dict[str, Any]:
     """The document that `kind create cluster --config` reads."""
     mounts = [
-        {"hostPath": config.models, "containerPath": config.models_path},
-        {"hostPath": config.data, "containerPath": DATA, "readOnly": True},
-        {"hostPath": config.marker, "containerPath": OWNER, "readOnly": True},
+        {"hostPath": str(paths.models(config.stack)), "containerPath": config.models_path},
+        {"hostPath": str(paths.DATA), "containerPath": DATA, "readOnly": True},
+        {"hostPath": str(paths.marker(config.name)), "containerPath": OWNER, "readOnly": True},
     ]
     networking: dict[str, Any] = {"apiServerAddress": "127.0.0.1"}
-    if config.own_image:
+    if own_image:
         networking["disableDefaultCNI"] = True
     if config.api_server_port:
         networking["apiServerPort"] = config.api_server_port

@@ -11,25 +11,29 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from infra import docker
+from infra import docker, paths
 from infra.clusters.kind.config import OWNER
 
 LABEL = "io.x-k8s.kind.cluster"
+ROLE = "io.x-k8s.kind.role"
+
+Node = dict[str, Any]
 
 
 class ForeignClusterError(RuntimeError):
     """A kind cluster of our name exists and is not ours."""
 
 
-def write_marker(marker: Path, cluster: str, project: Path) -> str:
-    """A new random id for the cluster that is about to be made, written down first. Returns the id."""
-    identity = uuid.uuid4().hex
+def write_marker(cluster: str, uid: str | None = None) -> str:
+    """Write down the cluster's id, a new random one by default. Returns the id."""
+    marker = paths.marker(cluster)
+    uid = uid or uuid.uuid4().hex
     marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.write_text(json.dumps({"cluster": cluster, "project": str(project), "id": identity}) + "\n")
-    return identity
+    marker.write_text(json.dumps({"cluster": cluster, "project": str(paths.ROOT), "id": uid}) + "\n")
+    return uid
 
 
-def identity(marker: Path) -> str | None:
+def cluster_uid(marker: Path) -> str | None:
     """The id in the marker, None without one."""
     try:
         return str(json.loads(marker.read_text())["id"])
@@ -37,28 +41,50 @@ def identity(marker: Path) -> str | None:
         return None
 
 
-def nodes(cluster: str) -> list[dict[str, Any]]:
-    """`docker inspect` of the cluster's nodes, stopped ones included."""
-    return docker.labelled(f"{LABEL}={cluster}")
+def nodes(cluster: str) -> list[Node]:
+    """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first."""
+    found = docker.labelled(f"{LABEL}={cluster}")
+    return sorted(found, key=lambda node: (not is_control_plane(node), node_name(node)))
 
 
-def mounts_marker(node: dict[str, Any], marker: Path) -> bool:
+def node_name(node: Node) -> str:
+    return str(node["Name"]).lstrip("/")
+
+
+def is_control_plane(node: Node) -> bool:
+    return bool((node["Config"].get("Labels") or {}).get(ROLE) == "control-plane")
+
+
+def mounts_marker(node: Node, marker: Path) -> bool:
     return any(
         mount.get("Destination") == OWNER and mount.get("Source") == str(marker) for mount in node["Mounts"]
     )
 
 
-def ours(found: list[dict[str, Any]], marker: Path) -> bool:
+def ours(found: list[Node], marker: Path) -> bool:
     """Whether every node in `found` mounts our `marker` and the marker is still there."""
-    return identity(marker) is not None and all(mounts_marker(node, marker) for node in found)
+    return cluster_uid(marker) is not None and all(mounts_marker(node, marker) for node in found)
 
 
-def refuse_foreign(cluster: str, marker: Path, project: Path) -> list[dict[str, Any]]:
+def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
+    """The nodes of our cluster of that name; empty when it is gone, or another's.
+
+    A cluster without its control plane is gone: all that it held lay there. With the `uid` from the state, a marker
+    file that was deleted is written again.
+    """
+    found, marker = nodes(cluster), paths.marker(cluster)
+    if found and uid and not marker.exists() and all(mounts_marker(node, marker) for node in found):
+        write_marker(cluster, uid)
+    return found if ours(found, marker) and any(map(is_control_plane, found)) else []
+
+
+def refuse_foreign(cluster: str) -> list[Node]:
     """The cluster's nodes, all ours. Raises ForeignClusterError, and touches nothing, when they are not."""
     found = nodes(cluster)
-    if found and not ours(found, marker):
+    if found and not ours(found, paths.marker(cluster)):
         raise ForeignClusterError(
-            f"there is a kind cluster named {cluster} that this clone ({project}) did not make; it is left alone.\n"
+            f"there is a kind cluster named {cluster} that this clone ({paths.ROOT}) did not make; "
+            "it is left alone.\n"
             f"  fix: choose another name with `trainstack:cluster: {{name: ...}}`, "
             f"or remove that cluster yourself: kind delete cluster --name {cluster}"
         )

@@ -2,56 +2,74 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from infra.clusters.kind import cluster, registry
-from infra.clusters.kind.config import KindConfig
-from infra.dynamic import Props, Provider, changed, missing, own
+from infra import paths
+from infra.clusters.kind import cluster, ownership, registry, repair, replacement
+from infra.clusters.kind.config import KindConfig, differences
+from infra.dynamic import Props, Provider, missing, own, show
 
 
 class ClusterProvider(Provider):
-    """Properties: `config` (KindConfig as JSON), `image`, `kubeconfigPath`, `project`."""
+    """Properties: `config` (KindConfig as JSON) and `image`.
 
-    replaced_by = ("config", "image", "kubeconfigPath", "project")
+    A cluster that is there is repaired, never replaced for being stopped. What a replacement is due to, and what it
+    needs, is in `replacement`. States of release 0.1 hold absolute paths as well: nothing reads them.
+    """
 
     def create(self, props: Props) -> CreateResult:
-        kubeconfig, project = Path(props["kubeconfigPath"]), Path(props["project"])
         config = _config(props)
-        return CreateResult(
-            config.name, own(props) | cluster.create(config, props["image"], kubeconfig, project)
-        )
+        return CreateResult(config.name, own(props) | cluster.create(config, props["image"]))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        replaces = changed(self.replaced_by, _olds, _news)
-        if not replaces and _found(_olds) is None:
-            replaces = ["config"]  # deleted by hand: a plain `pulumi up` makes it anew, too
-        return DiffResult(changes=bool(replaces), replaces=replaces, delete_before_replace=True)
+        config = _config(_olds)
+        nodes = ownership.own_nodes(config.name, _olds.get("instance"))
+        if not nodes:  # deleted by hand: a plain `pulumi up` makes it anew, too
+            return DiffResult(changes=True, replaces=["config"], delete_before_replace=True)
+        reasons = _reasons(nodes, _olds, _news)
+        if reasons:
+            repair.repair(config.name, show)
+            replacement.ensure_allowed(config, reasons, show)
+            return DiffResult(changes=True, replaces=["config"], delete_before_replace=True)
+        if newer := replacement.newer_image(config.stack, _olds.get("image"), _news.get("image")):
+            show(newer)
+        return DiffResult(changes=not repair.is_working(nodes, paths.kubeconfig(config.name)), replaces=[])
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Nothing but a repair: the cluster stays as it was made, its image included."""
+        repaired = self.read(_id, own(_olds)).outs or {}
+        return UpdateResult(own(_news) | repaired | {"config": _news["config"]})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = _found(props)
+        name, uid = _config(props).name, props.get("instance")
+        # A refresh asks the API server next.
+        repair.repair(name, show, uid)
+        found = cluster.read(name, uid)
         return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        marker = Path(_config(_props).marker)
-        cluster.delete(_id, Path(_props["kubeconfigPath"]), marker, Path(_props["project"]))
+        cluster.delete(_id)
 
 
 def _config(props: Props) -> KindConfig:
-    return KindConfig(**json.loads(props["config"]))
+    return KindConfig.decode(props["config"])
 
 
-def _found(props: Props) -> dict[str, Any] | None:
-    config = _config(props)
-    return cluster.read(config.name, Path(props["kubeconfigPath"]), Path(config.marker))
+def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]:
+    """Why the cluster has to be replaced; empty where it stays."""
+    missing = set(olds.get("nodes") or []) - {ownership.node_name(node) for node in nodes}
+    reasons = differences(_config(olds), _config(news))
+    reasons += [f"node {name} is gone, and kind cannot add one" for name in sorted(missing)]
+    if replacement.asked_for() and olds.get("image") != news.get("image"):
+        reasons.append(f"image: {olds.get('image')} -> {news.get('image')}")
+    return reasons
 
 
 class KindCluster(Resource, module="trainstack", name="KindCluster"):
-    """Outputs: `instance` (another one for each cluster made), `nodes`, `kubeconfig`."""
+    """Outputs: `instance` (the cluster's uid: another one for each cluster made), `nodes`, `kubeconfig`."""
 
     instance: pulumi.Output[str]
     nodes: pulumi.Output[list[str]]
@@ -66,21 +84,29 @@ class KindCluster(Resource, module="trainstack", name="KindCluster"):
 
 
 class RegistryProvider(Provider):
-    """Properties: `name`, `image`, `project`."""
-
-    replaced_by = ("name", "image", "project")
+    """Properties: `name`, `image`. Replaced only when its container is gone, or another image was asked for."""
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(
-            props["name"], own(props) | registry.create(props["name"], props["image"], props["project"])
-        )
+        return CreateResult(props["name"], own(props) | registry.create(props["name"], props["image"]))
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
+        wants_newer = replacement.asked_for() and _olds["image"] != _news["image"]
+        replaces = ["name"] if is_another else ["image"] if wants_newer else []
+        changes = bool(replaces) or not registry.is_running(_olds["name"])
+        return DiffResult(changes=changes, replaces=replaces, delete_before_replace=True)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        registry.start(_olds["name"])
+        return UpdateResult(own(_olds))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = registry.read(id_, props["project"])
+        registry.start(id_)
+        found = registry.read(id_)
         return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        registry.delete(_id, _props["project"])
+        registry.delete(_id)
 
 
 class Registry(Resource, module="trainstack", name="Registry"):

@@ -6,12 +6,11 @@ same documents. Nothing here has been run against a real MicroK8s.
 
 from __future__ import annotations
 
-import subprocess
-
-from infra.process import CommandError, output, tail
+from infra.process import CommandError, output
 
 WAIT_S = 600
-REGISTRY = "localhost:32000"
+# Reads an archive of `docker save` (microk8s.io/docs/sideload).
+IMPORT_IMAGE = ("microk8s", "images", "import")
 
 
 class MicroK8sError(RuntimeError):
@@ -88,11 +87,3 @@ def enable(addon: str) -> None:
 def kubeconfig() -> str:
     """An administrator's kubeconfig (microk8s.io/docs/working-with-kubectl)."""
     return output("microk8s", "config")
-
-
-def import_image(image: str) -> None:
-    """`microk8s images import` reads an archive of `docker save` (microk8s.io/docs/sideload)."""
-    save = subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE)
-    load = subprocess.run(["microk8s", "images", "import"], stdin=save.stdout, capture_output=True, text=True)
-    if save.wait() or load.returncode:
-        raise MicroK8sError(f"image {image} cannot be imported into microk8s:\n{tail(load)}")

@@ -6,17 +6,12 @@ import pulumi
 import pulumi_kubernetes
 
 from infra import paths
+from infra.clusters import registries
 from infra.clusters.cluster import Cluster
-from infra.clusters.microk8s.commands import REGISTRY
+from infra.clusters.microk8s.commands import IMPORT_IMAGE
 from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config import Stack
 from infra.config.cluster import Addon
-from infra.image.inputs import REPOSITORY
-
-
-def repository(stack: Stack) -> str | None:
-    """Where images are pushed for it: its registry add-on; None where they are imported."""
-    return f"{REGISTRY}/{REPOSITORY}" if Addon.REGISTRY in stack.cluster.addons else None
 
 
 class MicroK8s(pulumi.ComponentResource):
@@ -25,11 +20,11 @@ class MicroK8s(pulumi.ComponentResource):
     def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:MicroK8s", stack.name)
         path = str(paths.kubeconfig(stack.cluster_name))
+        addons = stack.cluster.addons
         props = {
+            "name": stack.cluster_name,
             "channel": stack.cluster.channel,
-            "addons": [addon.value for addon in stack.cluster.addons],
-            "marker": str(paths.marker(stack.cluster_name)),
-            "kubeconfigPath": path,
+            "addons": [addon.value for addon in addons],
         }
         child = pulumi.ResourceOptions(parent=self)
         installation = MicroK8sInstallation(stack.name, props, child)
@@ -44,9 +39,10 @@ class MicroK8s(pulumi.ComponentResource):
             kubeconfig=installation.kubeconfig,
             kubeconfig_path=installation.instance.apply(lambda _: path),
             context=None,
-            instance=installation.instance,
-            repository=repository(stack),
-            imports=True,
+            cluster_uid=installation.instance,
+            # An archive is imported where the registry add-on is not there to take pushes.
+            image_registry=registries.MICROK8S if Addon.REGISTRY in addons else None,
+            image_import=IMPORT_IMAGE,
             connection=installation,
         )
         self.register_outputs({})

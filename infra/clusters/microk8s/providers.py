@@ -6,42 +6,49 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from infra.clusters.microk8s import commands, lifecycle
-from infra.dynamic import Props, Provider, missing, own
+from infra.clusters.microk8s import cluster, repair
+from infra.dynamic import Props, Provider, changed, missing, own, show
 
 
 class MicroK8sProvider(Provider):
-    """Properties: `channel`, `addons`, `marker`, `kubeconfigPath`."""
+    """Properties: `name` of the stack's cluster, `channel`, `addons`.
+
+    It is gone only when snapd says so: one that is stopped is started. States of release 0.1 hold paths for the name.
+    """
 
     updated_by = ("channel", "addons")
 
     def create(self, props: Props) -> CreateResult:
-        found = lifecycle.ensure(props["channel"], props["addons"], *_files(props))
-        return CreateResult("microk8s", own(props) | found)
+        found = cluster.create(props["channel"], props["addons"], _name(props))
+        return CreateResult(cluster.NAME, own(props) | found)
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        updates = changed(self.updated_by, _olds, _news)
+        return DiffResult(changes=bool(updates) or not repair.is_working(_name(_news)), replaces=[])
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
-        found = lifecycle.change(_news["channel"], _news["addons"], *_files(_news), moved)
+        found = cluster.change(_news["channel"], _news["addons"], _name(_news), moved)
         return UpdateResult(own(_news) | found)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        marker, kubeconfig = _files(props)
-        if not lifecycle.there(kubeconfig):
-            return missing()
-        return ReadResult(id_, own(props) | lifecycle.read(marker, kubeconfig))
+        # A refresh asks the API server next.
+        repair.repair(_name(props), show)
+        found = cluster.read(_name(props))
+        return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        lifecycle.delete(*_files(_props))
+        cluster.delete(_name(_props))
 
 
-def _files(props: Props) -> tuple[Path, Path]:
-    return Path(props["marker"]), Path(props["kubeconfigPath"])
+def _name(props: Props) -> str:
+    return str(props.get("name") or Path(props["marker"]).stem)
 
 
 class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):
-    """Outputs: `instance`, `ours`, `kubeconfig`."""
+    """Outputs: `instance` (the cluster's uid), `ours`, `kubeconfig`."""
 
     instance: pulumi.Output[str]
     ours: pulumi.Output[bool]
@@ -52,26 +59,3 @@ class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):
         outputs = {"instance": None, "ours": None, "kubeconfig": None}
         merged = pulumi.ResourceOptions.merge(opts, secret)
         super().__init__(MicroK8sProvider(), name, {**props, **outputs}, merged)
-
-
-class ImportedImageProvider(Provider):
-    """An image of the engine in MicroK8s' containerd. Properties: `image`, `instance`."""
-
-    updated_by = ("image", "instance")
-
-    def create(self, props: Props) -> CreateResult:
-        commands.import_image(props["image"])
-        return CreateResult(props["image"], own(props) | {"reference": props["image"]})
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        commands.import_image(_news["image"])
-        return UpdateResult(own(_news) | {"reference": _news["image"]})
-
-
-class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
-    """Output `reference`: by tag, which the hash of the image's inputs makes unique."""
-
-    reference: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(ImportedImageProvider(), name, {**props, "reference": None}, opts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.clusters.kind import registry
+from infra.clusters import registries
 from infra.config.image import ImageConfig, Target
 from infra.image import inputs, push
 from infra.image.providers import RegistryImageProvider
@@ -57,7 +57,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         return ""
 
     monkeypatch.setattr(push, "output", output)
-    monkeypatch.setattr(registry, "address", lambda name: "127.0.0.1:5000")
+    monkeypatch.setattr(registries, "address", lambda name: "127.0.0.1:5000")
     return run
 
 

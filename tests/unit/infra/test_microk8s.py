@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
+from infra import paths
+from infra.clusters import repair as command
 from infra.clusters.microk8s import commands
-from infra.clusters.microk8s.providers import ImportedImageProvider, MicroK8sProvider
+from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
+from infra.image.providers import ImportedImageProvider
+from infra.process import CommandError
 from tests.unit.infra import microk8s_standin
 
 CHANNEL = "1.34/stable"
 
 
 @pytest.fixture
-def props(tmp_path: Path) -> dict[str, Any]:
-    return {
-        "channel": CHANNEL,
-        "addons": ["dns", "hostpath-storage"],
-        "marker": str(tmp_path / "clusters" / "microk8s.json"),
-        "kubeconfigPath": str(tmp_path / "kubeconfig" / "microk8s.yaml"),
-    }
+def props(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(paths, "STATE", tmp_path)
+    return {"name": "c", "channel": CHANNEL, "addons": ["dns", "hostpath-storage"]}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, pr
     assert state(file)["enabled"] == ["dns", "hostpath-storage"]
     assert made.outs is not None
     assert made.outs["ours"] is True
-    assert Path(props["kubeconfigPath"]).stat().st_mode & 0o777 == 0o600, "it holds an administrator's token"
+    assert paths.kubeconfig("c").stat().st_mode & 0o777 == 0o600, "it holds an administrator's token"
 
 
 def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str,
     provider.delete("microk8s", props)
     assert not state(file)["installed"]
     assert state(file)["purged"]
-    assert not Path(props["kubeconfigPath"]).exists()
+    assert not paths.kubeconfig("c").exists()
 
 
 def test_one_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
@@ -129,6 +129,52 @@ def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any
     assert provider.read("microk8s", props).id == GONE
 
 
+def test_a_stopped_one_is_no_reason_for_a_replacement(bin_folder: Path, props: dict[str, Any]) -> None:
+    file = microk8s_standin.install(bin_folder)
+    provider = MicroK8sProvider()
+    made = provider.create(props).outs or {}
+    file.write_text(json.dumps(state(file) | {"running": False}))
+    paths.kubeconfig("c").unlink()
+
+    difference = provider.diff("microk8s", made, props)
+    assert (difference.changes, difference.replaces) == (True, [])
+    found = provider.read("microk8s", made)
+
+    assert (found.id, (found.outs or {})["instance"]) == ("microk8s", made["instance"])
+    assert state(file)["running"]
+    assert provider.diff("microk8s", made, props).changes is False
+
+
+def test_it_is_started_before_pulumi_asks_it(
+    bin_folder: Path, props: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = microk8s_standin.install(bin_folder)
+    MicroK8sProvider().create(props)
+    file.write_text(json.dumps(state(file) | {"running": False}))
+    assert command.main(["c"]) == 0
+    assert capsys.readouterr().out == "microk8s was stopped: started\n"
+    assert state(file)["running"]
+
+
+def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
+    bin_folder: Path, props: dict[str, Any]
+) -> None:
+    microk8s_standin.install(bin_folder)
+    made = MicroK8sProvider().create(props).outs or {}
+    (bin_folder / "snap").write_text("#!/bin/sh\necho 'error: cannot communicate with server' >&2; exit 1\n")
+    with pytest.raises(CommandError, match="cannot communicate"):
+        MicroK8sProvider().read("microk8s", made)
+
+
+def test_the_state_of_release_0_1_is_taken_over(bin_folder: Path, props: dict[str, Any]) -> None:
+    microk8s_standin.install(bin_folder)
+    made = MicroK8sProvider().create(props).outs or {}
+    old = {key: value for key, value in made.items() if key != "name"}
+    old |= {"marker": "/clone/.trainstack/clusters/c.json", "kubeconfigPath": "/clone/kubeconfig/c.yaml"}
+    assert MicroK8sProvider().diff("microk8s", old, props).changes is False
+    assert MicroK8sProvider().read("microk8s", old).id == "microk8s"
+
+
 def test_a_changed_channel_moves_one_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
     file = microk8s_standin.install(bin_folder)
     provider = MicroK8sProvider()
@@ -148,7 +194,8 @@ def test_nothing_changed_means_no_difference(bin_folder: Path, props: dict[str, 
 
 def test_an_image_is_imported_from_the_engine(bin_folder: Path) -> None:
     file = microk8s_standin.install(bin_folder, installed=True, running=True)
-    made = ImportedImageProvider().create({"image": "trainstack/trainer:abc", "instance": "one"})
+    image = {"image": "trainstack/trainer:abc", "instance": "one", "command": list(commands.IMPORT_IMAGE)}
+    made = ImportedImageProvider().create(image)
     assert state(file)["imported"] == ["archive of trainstack/trainer:abc"]
     assert made.outs is not None
     assert made.outs["reference"] == "trainstack/trainer:abc"

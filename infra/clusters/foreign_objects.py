@@ -1,0 +1,115 @@
+"""The objects in a cluster of ours that neither this stack, nor Kubernetes, nor a controller made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.config import ConfigException
+
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.labels import MANAGED_BY, STACK
+
+TIMEOUT_S = 10
+GROUPS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+SYSTEM_NAMESPACES = {"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
+# Kinds that Kubernetes and its controllers fill by themselves.
+SYSTEM_RESOURCES = {
+    *("apiservices", "certificatesigningrequests", "componentstatuses", "controllerrevisions", "csinodes"),
+    *("endpoints", "endpointslices", "events", "flowschemas", "ipaddresses", "leases", "nodes"),
+    *("prioritylevelconfigurations", "servicecidrs", "volumeattachments"),
+}
+SYSTEM_OBJECTS = {
+    ("namespaces", "default"),
+    ("services", "kubernetes"),
+    ("serviceaccounts", "default"),
+    ("configmaps", "kube-root-ca.crt"),
+    ("storageclasses", "standard"),
+    *(("clusterroles", name) for name in ("admin", "cluster-admin", "edit", "view")),
+    ("clusterrolebindings", "cluster-admin"),
+}
+SYSTEM_PREFIXES = ("system:", "system-", "kubeadm:", "kindnet", "local-path-provisioner")
+CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
+# States of release 0.1 hold volumes and claims without a mark; Pulumi made them.
+UNMARKED = {"persistentvolumes", "persistentvolumeclaims"}
+
+
+class UnknownError(RuntimeError):
+    """The cluster could not be asked."""
+
+
+def titles(address: ApiAddress, stack: str) -> list[str]:
+    """`configmaps/default/notes` of each object that is not `stack`'s. Raises UnknownError."""
+    try:
+        connection = api_client(address)
+        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(2, backoff_factor=1)
+        return sorted(
+            _title(resource, each)
+            for resource, each in _objects(connection)
+            if is_foreign(resource, each, stack)
+        )
+    except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
+        raise UnknownError(str(error).splitlines()[0][:200] if str(error) else type(error).__name__) from None
+
+
+def is_foreign(resource: str, item: dict[str, Any], stack: str) -> bool:
+    """Whether somebody else made an object of the kind `resource` (plural), judged by its metadata."""
+    metadata = item["metadata"]
+    labels = metadata.get("labels") or {}
+    name, namespace = metadata["name"], metadata.get("namespace")
+    if STACK in labels:
+        return bool(labels[STACK] != stack)
+    system = (
+        resource in SYSTEM_RESOURCES
+        or (resource, name) in SYSTEM_OBJECTS
+        or namespace in SYSTEM_NAMESPACES
+        or (resource == "namespaces" and name in SYSTEM_NAMESPACES)
+        or (resource in CLUSTER_WIDE_SYSTEM and name.startswith(SYSTEM_PREFIXES))
+    )
+    made_by_us = MANAGED_BY.items() <= labels.items() or (resource in UNMARKED and _made_by_pulumi(metadata))
+    return not (system or made_by_us or metadata.get("ownerReferences"))
+
+
+def _made_by_pulumi(metadata: dict[str, Any]) -> bool:
+    return any(
+        str(entry.get("manager", "")).startswith("pulumi") for entry in metadata.get("managedFields") or []
+    )
+
+
+def _title(resource: str, item: dict[str, Any]) -> str:
+    metadata = item["metadata"]
+    return "/".join(filter(None, [resource, metadata.get("namespace"), metadata["name"]]))
+
+
+def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Kind (plural) and metadata of every object, each once: its group's first version that serves it."""
+    for root in ("/api", "/apis"):
+        for group in _get(connection, root, GROUPS)["items"]:
+            served: set[str] = set()
+            for version in group["versions"]:
+                name = group["metadata"].get("name")
+                folder = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
+                for resource in version.get("resources") or []:
+                    plural = resource["resource"]
+                    if plural in served or "list" not in resource["verbs"] or plural in SYSTEM_RESOURCES:
+                        continue
+                    served.add(plural)
+                    for item in _get(connection, f"{folder}/{plural}", METADATA)["items"]:
+                        yield plural, item
+
+
+def _get(connection: client.ApiClient, path: str, accept: str) -> dict[str, Any]:
+    """One GET with the kubeconfig's client certificate. Raises UnknownError for any answer but 200."""
+    url = f"{connection.configuration.host}{path}"
+    retries = urllib3.Retry(2, backoff_factor=1)
+    answer = connection.rest_client.pool_manager.request(
+        *("GET", url), headers={"Accept": accept}, timeout=TIMEOUT_S, retries=retries
+    )
+    if answer.status != 200:
+        raise UnknownError(f"{path}: {answer.status} {answer.reason}")
+    return dict(json.loads(answer.data))

@@ -1,0 +1,50 @@
+"""Routes between the pod networks of nodes with our own image: that image's pod network ends at the node.
+
+A restarted node has lost its routes, and may have another address than before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infra import docker
+from infra.clusters.kind import ownership
+from infra.clusters.kind.config import is_own_image
+from infra.clusters.kind.registry import NETWORK
+from infra.process import output
+
+
+def connect(nodes: list[ownership.Node], kubeconfig: Path) -> None:
+    """Set on each node the routes to the pods of all others. Nothing to do for one node, or with a published image."""
+    if len(nodes) < 2 or not is_own_image(nodes[0]["Config"]["Image"]):
+        return
+    command = ("kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "--output", "json")
+    networks = pod_networks(json.loads(output(*command))["items"])
+    for node, entries in routes(networks, addresses(nodes)).items():
+        for network, address in entries:
+            docker.execute(node, "ip", "route", "replace", network, "via", address)
+
+
+def pod_networks(listed: list[dict[str, Any]]) -> dict[str, str]:
+    """Node -> its pod network, from `kubectl get nodes`."""
+    return {node["metadata"]["name"]: node["spec"]["podCIDR"] for node in listed if "podCIDR" in node["spec"]}
+
+
+def addresses(nodes: list[ownership.Node]) -> dict[str, str]:
+    """Node -> its address now, from the engine: the API server learns of a new one only later."""
+    return {
+        ownership.node_name(node): node["NetworkSettings"]["Networks"][NETWORK]["IPAddress"] for node in nodes
+    }
+
+
+def routes(networks: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Node -> (pod network, address) of each other node."""
+    return {
+        node: [
+            (networks[other], addresses[other]) for other in addresses if other != node and other in networks
+        ]
+        for node in addresses
+    }

@@ -1,0 +1,154 @@
+"""Brings a kind cluster that is there back to work: nodes started, kubeconfig file written, pod networks connected.
+
+A node's container keeps its disk, so a stopped one is no loss: it starts with all that the cluster held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from infra import docker, paths
+from infra.clusters.kind import ownership, pod_network
+from infra.process import CommandError, output
+
+READY_S = 180
+SETTLED_S = 120
+LOOK_S = 1.0
+# How a container in each state of the engine is made to run; `restarting` gets there by itself.
+STARTED_BY = {"created": "start", "exited": "start", "dead": "start", "paused": "unpause"}
+
+Say = Callable[[str], None]
+
+
+class NotReadyError(RuntimeError):
+    """The nodes run and the API server does not answer."""
+
+
+def is_working(nodes: list[ownership.Node], kubeconfig: Path) -> bool:
+    """Whether all nodes run and the kubeconfig file is there."""
+    return kubeconfig.exists() and not any(map(_has_to_be_started, nodes))
+
+
+def repair(name: str, say: Say, uid: str | None = None) -> bool:
+    """Make our cluster `name` work again; True when something had to be done.
+
+    Parameters:
+        name: of the cluster. Where there is none of ours, nothing is done.
+        say: gets a line for each thing done.
+        uid: the cluster's id as the state knows it.
+
+    Raises NotReadyError when the API server does not come back, CommandError when a node cannot be started.
+    """
+    nodes, kubeconfig = ownership.own_nodes(name, uid), paths.kubeconfig(name)
+    begun = datetime.now(UTC)
+    stopped = [ownership.node_name(node) for node in nodes if _has_to_be_started(node)]
+    for node in nodes:
+        _start(node, say)
+    written = bool(nodes) and _restore_kubeconfig(name, kubeconfig, say)
+    if stopped or written:
+        _wait_for_api(name, kubeconfig)
+    if nodes and kubeconfig.exists():
+        pod_network.connect(ownership.own_nodes(name), kubeconfig)
+    if stopped:
+        _wait_for_pods(kubeconfig, begun)
+    return bool(stopped or written)
+
+
+def _has_to_be_started(node: ownership.Node) -> bool:
+    return node["State"]["Status"] in STARTED_BY
+
+
+def _start(node: ownership.Node, say: Say) -> None:
+    name, status = ownership.node_name(node), node["State"]["Status"]
+    if status in STARTED_BY:
+        output("docker", STARTED_BY[status], name)
+        say(f"node {name} was {status}: started")
+
+
+def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
+    """Write the file where it is missing. A cluster that `kind create` never finished has none to write."""
+    if kubeconfig.exists():
+        return False
+    kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+    command = ("kind", "export", "kubeconfig", "--quiet", "--name", name, "--kubeconfig", str(kubeconfig))
+    try:
+        output(*command)
+    except CommandError:
+        if _finished(name):
+            raise
+        return False
+    os.chmod(kubeconfig, 0o600)
+    say(f"kubeconfig of cluster {name} was missing: written again")
+    return True
+
+
+def _finished(name: str) -> bool:
+    control_plane = ownership.node_name(ownership.own_nodes(name)[0])
+    try:
+        docker.execute(control_plane, "test", "-e", "/etc/kubernetes/admin.conf")
+    except CommandError:
+        return False
+    return True
+
+
+def _wait_for_api(name: str, kubeconfig: Path) -> None:
+    if not kubeconfig.exists():
+        return
+    ready = ("kubectl", "--kubeconfig", str(kubeconfig), "get", "--raw", "/readyz", "--request-timeout", "5s")
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            output(*ready)
+            return
+        except CommandError as error:
+            if time.monotonic() > deadline:
+                raise NotReadyError(
+                    f"the nodes of cluster {name} run, and its API server has not answered for {READY_S} s.\n{error}\n"
+                    f"  fix: `docker logs {name}-control-plane` says what its node does; nothing was replaced"
+                ) from None
+        time.sleep(LOOK_S)
+
+
+def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
+    """Until the pods that keep running have started again, or for SETTLED_S seconds.
+
+    Before, the API server tells of them as they were when the node stopped, and webhooks of theirs do not answer.
+    """
+    command = (
+        "kubectl",
+        "--kubeconfig",
+        str(kubeconfig),
+        "get",
+        "pods",
+        "--all-namespaces",
+        "--output",
+        "json",
+    )
+    deadline = time.monotonic() + SETTLED_S
+    while time.monotonic() < deadline:
+        try:
+            if all(_started_after(pod, begun) for pod in json.loads(output(*command))["items"]):
+                return
+        except CommandError:
+            pass  # the API server has answered once, and may pause again while it starts
+        time.sleep(LOOK_S)
+
+
+def _started_after(pod: dict[str, Any], begun: datetime) -> bool:
+    owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences") or []}
+    if not owners & {"ReplicaSet", "DaemonSet", "StatefulSet"}:
+        return True
+    statuses = pod["status"].get("containerStatuses") or []
+    running = [
+        (status["state"].get("running") or {}).get("startedAt") for status in statuses if status["ready"]
+    ]
+    # The API tells whole seconds.
+    earliest = begun.replace(microsecond=0)
+    fresh = [start for start in running if start and datetime.fromisoformat(start) >= earliest]
+    return bool(statuses) and len(fresh) == len(statuses)

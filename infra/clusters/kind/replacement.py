@@ -1,0 +1,71 @@
+"""May a kind cluster be replaced? Says what will be lost, and refuses where others' objects are in it.
+
+Only a changed key of the stack file asks for a replacement. A newer node image waits until somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from infra import paths
+from infra.clusters import foreign_objects
+from infra.clusters.kind.config import KindConfig
+from infra.objects.api import ApiAddress
+
+VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
+SHOWN = 10
+
+
+class ReplacementRefusedError(RuntimeError):
+    """The cluster would be replaced, and what is not ours would be lost."""
+
+
+def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user allows replacement: `make up REPLACE_CLUSTER=yes`."""
+    return environment.get(VARIABLE) == "yes"
+
+
+def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
+    """The line that says that another node image is there; empty where there is none."""
+    if made_with == now:
+        return ""
+    return (
+        f"the cluster runs node image {made_with or 'of kind'}, and {now or 'that of kind'} is there: it is kept.\n"
+        f"  to make the cluster anew with it: {_command(stack)}"
+    )
+
+
+def ensure_allowed(config: KindConfig, reasons: list[str], say: Callable[[str], None]) -> None:
+    """Say what a replacement for `reasons` costs. Raises ReplacementRefusedError, before anything is touched."""
+    why = ", ".join(reasons)
+    try:
+        address = ApiAddress(str(paths.kubeconfig(config.name)))
+        others = foreign_objects.titles(address, config.stack)
+    except foreign_objects.UnknownError as error:
+        if not asked_for():
+            raise ReplacementRefusedError(
+                f"cluster {config.name} would be replaced ({why}), and it does not tell what is in it: {error}\n"
+                f"  fix: undo the change, or, where nothing in it is wanted: {_command(config.stack)}"
+            ) from None
+        others = []
+    if others and not asked_for():
+        raise ReplacementRefusedError(
+            f"cluster {config.name} would be replaced ({why}), and these objects in it are not stack "
+            f"{config.stack}'s:\n{_listed(others)}\n"
+            f"  fix: save them or undo the change; to lose them: {_command(config.stack)}"
+        )
+    lost = f"\n  lost with it:\n{_listed(others)}" if others else ""
+    say(
+        f"cluster {config.name} is replaced ({why}): its objects are made again, pods' logs go; "
+        f"models and data are folders of this machine and stay{lost}"
+    )
+
+
+def _command(stack: str) -> str:
+    return f"make up STACK={stack} REPLACE_CLUSTER=yes (plain pulumi: {VARIABLE}=yes)"
+
+
+def _listed(titles: list[str]) -> str:
+    more = [f"and {len(titles) - SHOWN} more"] if len(titles) > SHOWN else []
+    return "\n".join(f"    {title}" for title in [*titles[:SHOWN], *more])

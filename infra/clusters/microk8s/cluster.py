@@ -1,0 +1,81 @@
+"""Makes MicroK8s ready, and removes it only where we installed it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from infra import paths
+from infra.clusters.microk8s import commands
+
+NAME = "microk8s"
+
+
+def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
+    """Install if absent, start, wait until ready, enable `addons`, write the kubeconfig. Returns the outputs of `read`.
+
+    The marker, written before the installation, tells ours from one that was there before. Raises MicroK8sError.
+    """
+    if not commands.installed():
+        marker = paths.marker(name)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.write_text(json.dumps({"installed": NAME, "channel": channel}) + "\n")
+        commands.install(channel)
+    commands.start()
+    commands.wait_ready()
+    for addon in addons:
+        commands.enable(addon)
+    commands.wait_ready()
+    write_kubeconfig(name)
+    return outputs(name)
+
+
+def read(name: str) -> dict[str, Any] | None:
+    """The outputs of an installation, running or not; None when it is gone, which snapd has to say."""
+    return outputs(name) if commands.installed() else None
+
+
+def outputs(name: str) -> dict[str, Any]:
+    """`instance`, the cluster's uid, changes with its certificate authority, not with the machine's address.
+
+    `ours` says whether we installed it. What the kubeconfig tells is missing where its file is.
+    """
+    kubeconfig = paths.kubeconfig(name)
+    ours = {"ours": paths.marker(name).exists()}
+    if not kubeconfig.exists():
+        return ours
+    text = kubeconfig.read_text()
+    authority = yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"]
+    return {**ours, "instance": hashlib.sha256(authority.encode()).hexdigest()[:12], "kubeconfig": text}
+
+
+def change(channel: str, addons: Iterable[str], name: str, moved: bool) -> dict[str, Any]:
+    """Follow a changed configuration. Add-ons are never disabled, and others' installation keeps its channel."""
+    if moved and paths.marker(name).exists():
+        commands.refresh(channel)
+    return create(channel, addons, name)
+
+
+def delete(name: str) -> None:
+    """Remove an installation of ours; leave any other."""
+    marker = paths.marker(name)
+    if marker.exists():
+        if commands.installed():
+            commands.remove()
+        marker.unlink()
+    paths.kubeconfig(name).unlink(missing_ok=True)
+
+
+def write_kubeconfig(name: str) -> None:
+    """Ask MicroK8s for an administrator's kubeconfig, and keep it for the owner's eyes only."""
+    path = paths.kubeconfig(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = commands.kubeconfig()
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)

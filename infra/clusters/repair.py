@@ -1,0 +1,49 @@
+"""`python -m infra.clusters.repair <cluster>`: starts what is stopped of a cluster of ours, before Pulumi asks it.
+
+A refresh of the objects in a cluster needs its API server; so what lies below Pulumi is mended first. Prints a line for
+each thing done. The exit status is 1, with the reason, when the cluster cannot be made to work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from infra import docker, paths
+from infra.clusters import registries
+from infra.clusters.kind import registry
+from infra.clusters.kind.repair import NotReadyError
+from infra.clusters.kind.repair import repair as repair_kind
+from infra.clusters.microk8s.commands import MicroK8sError
+from infra.clusters.microk8s.repair import repair as repair_microk8s
+from infra.process import CommandError
+
+
+def repair(name: str, say: Callable[[str], None]) -> None:
+    """Mend the cluster `name`, whose kind its marker tells. Raises what its kind's `repair` raises."""
+    marker = paths.marker(name)
+    try:
+        found = json.loads(marker.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return
+    if "installed" in found:
+        repair_microk8s(name, say)
+        return
+    registry_name = registries.kind_name(name)
+    if registry.start(registry_name):
+        say(f"registry {registry_name} was stopped: started")
+    repair_kind(name, say)
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        repair(arguments[0], print)
+    except (CommandError, docker.EngineError, NotReadyError, MicroK8sError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

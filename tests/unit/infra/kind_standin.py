@@ -1,0 +1,88 @@
+"""Stands for the kind CLI, docker and kubectl, as far as a kind cluster's life needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import docker, paths
+from infra.clusters.kind import cluster, ownership, pod_network, repair
+from infra.clusters.kind.config import OWNER
+from infra.process import CommandError
+
+NODE_IMAGE = "trainstack/node:v1.34.4-0123456789ab"
+RUNNING = {"running", "paused", "restarting"}
+
+
+def node(name: str, marker: Path, status: str = "running", role: str = "control-plane") -> dict[str, Any]:
+    """What `docker inspect` tells of a node."""
+    return {
+        "Name": f"/{name}",
+        "Mounts": [{"Destination": OWNER, "Source": str(marker)}],
+        "State": {"Running": status in RUNNING, "Status": status},
+        "Config": {"Image": NODE_IMAGE, "Labels": {ownership.ROLE: role}},
+        "NetworkSettings": {"Networks": {"kind": {"IPAddress": f"172.18.0.{len(name)}"}}},
+    }
+
+
+class Engine:
+    """`nodes` are what docker tells, `calls` what was run; the clone's files lie below `folder`.
+
+    `silent` is how often the API server does not answer yet; `finished` whether kubeadm has set up the control plane.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.calls: list[str] = []
+        self.marker_at_create = False
+        self.silent = 0
+        self.finished = True
+        monkeypatch.setattr(paths, "STATE", folder / ".trainstack")
+        monkeypatch.setattr(paths, "DATA", folder / "data")
+        monkeypatch.setattr(paths, "models", lambda stack: folder / "models" / stack)
+        monkeypatch.setattr(docker, "labelled", lambda label: list(self.nodes))
+        monkeypatch.setattr(docker, "execute", self.execute)
+        monkeypatch.setattr(repair, "LOOK_S", 0.0)
+        for module in (cluster, repair, pod_network):
+            monkeypatch.setattr(module, "output", self.run)
+
+    def called(self, program: str) -> list[str]:
+        """The first three words of each call of `program`."""
+        return [" ".join(call.split()[:3]) for call in self.calls if call.startswith(f"{program} ")]
+
+    def execute(self, name: str, *command: str, stdin: str | None = None) -> str:
+        self.calls.append(" ".join(["exec", name, *command]))
+        if command[0] == "test" and not self.finished:
+            raise CommandError("no such file")
+        return ""
+
+    def run(self, *command: str, stdin: str | None = None) -> str:
+        self.calls.append(" ".join(command))
+        words = list(command)
+        if words[:2] == ["kind", "create"]:
+            self.marker_at_create = paths.marker("c").exists()
+            self.nodes = [node("c-control-plane", paths.marker("c"))]
+        if words[:2] == ["kind", "delete"]:
+            self.nodes = []
+        if words[:2] in (["kind", "create"], ["kind", "export"]):
+            if not self.finished:
+                raise CommandError("no /etc/kubernetes/admin.conf")
+            Path(words[words.index("--kubeconfig") + 1]).write_text("apiVersion: v1")
+        if words[0] == "docker":
+            started = next(each for each in self.nodes if each["Name"] == f"/{words[2]}")
+            started["State"] = {"Running": True, "Status": "running"}
+        return self.kubectl(words) if words[0] == "kubectl" else ""
+
+    def kubectl(self, words: list[str]) -> str:
+        if "/readyz" in words and self.silent:
+            self.silent -= 1
+            raise CommandError("connection refused")
+        if "nodes" in words:
+            items = [
+                f'{{"metadata": {{"name": "{each["Name"][1:]}"}}, "spec": {{"podCIDR": "10.244.{number}.0/24"}}}}'
+                for number, each in enumerate(self.nodes)
+            ]
+            return f'{{"items": [{", ".join(items)}]}}'
+        return '{"items": []}'

@@ -1,0 +1,208 @@
+"""A kind cluster that is there is repaired: whatever its nodes and files suffered, nothing is replaced."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import paths
+from infra.clusters import repair as command
+from infra.clusters.kind import ownership, repair
+from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.providers import ClusterProvider
+from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
+
+STATES = ["created", "running", "paused", "restarting", "exited", "dead"]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    return Engine(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def props() -> dict[str, Any]:
+    return {"config": KindConfig(name="c", stack="dev").encode(), "image": NODE_IMAGE}
+
+
+@pytest.fixture
+def made(engine: Engine, props: dict[str, Any]) -> dict[str, Any]:
+    outs = ClusterProvider().create(props).outs or {}
+    engine.calls.clear()
+    return outs
+
+
+@pytest.mark.parametrize("status", STATES)
+def test_a_node_in_any_state_is_no_reason_for_a_replacement(
+    engine: Engine, props: dict[str, Any], made: dict[str, Any], status: str
+) -> None:
+    engine.nodes = [node("c-control-plane", paths.marker("c"), status)]
+
+    difference = ClusterProvider().diff("c", made, props)
+    assert difference.replaces == []
+    assert difference.changes is (status in repair.STARTED_BY)
+    outs = ClusterProvider().update("c", made, props).outs or {}
+
+    assert outs["instance"] == made["instance"]
+    assert engine.called("kind") == []
+    assert ClusterProvider().diff("c", outs, props).changes is False
+
+
+@pytest.mark.parametrize("status", sorted(repair.STARTED_BY))
+def test_a_refresh_starts_a_stopped_node_and_waits_for_its_api_server(
+    engine: Engine, made: dict[str, Any], status: str
+) -> None:
+    engine.nodes = [node("c-control-plane", paths.marker("c"), status)]
+    engine.silent = 3
+
+    found = ClusterProvider().read("c", made)
+
+    assert (found.id, (found.outs or {})["instance"]) == ("c", made["instance"])
+    assert engine.calls[0] == f"docker {repair.STARTED_BY[status]} c-control-plane"
+    assert sum("/readyz" in call for call in engine.calls) == 4
+
+
+def test_an_api_server_that_stays_away_replaces_nothing(
+    engine: Engine, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "READY_S", 0)
+    engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
+    engine.silent = 1000
+    with pytest.raises(
+        repair.NotReadyError, match=r"(?s)has not answered.*docker logs.*nothing was replaced"
+    ):
+        ClusterProvider().read("c", made)
+
+
+def test_a_deleted_kubeconfig_is_written_again(
+    engine: Engine, props: dict[str, Any], made: dict[str, Any]
+) -> None:
+    paths.kubeconfig("c").unlink()
+    assert ClusterProvider().diff("c", made, props).replaces == []
+    found = ClusterProvider().read("c", made)
+    assert (found.outs or {})["kubeconfig"] == made["kubeconfig"]
+    assert paths.kubeconfig("c").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_deleted_marker_is_written_again_from_the_state(engine: Engine, made: dict[str, Any]) -> None:
+    paths.marker("c").unlink()
+    found = ClusterProvider().read("c", made)
+    assert (found.outs or {})["instance"] == made["instance"]
+    assert ownership.cluster_uid(paths.marker("c")) == made["instance"]
+
+
+def test_a_restarted_worker_gets_its_routes_again(engine: Engine, made: dict[str, Any]) -> None:
+    """Whether or not it had to be started here: `docker restart` leaves it running, without routes."""
+    worker = node("c-worker", paths.marker("c"), role="worker")
+    engine.nodes.append(worker)
+    ClusterProvider().read("c", made)
+    routes = [call for call in engine.calls if "ip route replace" in call]
+    assert routes == [
+        "exec c-control-plane ip route replace 10.244.1.0/24 via 172.18.0.8",
+        "exec c-worker ip route replace 10.244.0.0/24 via 172.18.0.15",
+    ]
+
+
+def test_the_control_plane_starts_first(engine: Engine, made: dict[str, Any]) -> None:
+    marker = paths.marker("c")
+    engine.nodes = [
+        node("c-a-worker", marker, "exited", role="worker"),
+        node("c-control-plane", marker, "exited"),
+    ]
+    ClusterProvider().read("c", made)
+    assert engine.called("docker") == ["docker start c-control-plane", "docker start c-a-worker"]
+
+
+def test_pods_count_as_started_only_after_the_node() -> None:
+    begun = datetime.now(UTC)
+
+    def pod(start: datetime, owner: str = "ReplicaSet") -> dict[str, Any]:
+        state = {"running": {"startedAt": start.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+        statuses = [{"ready": True, "state": state}]
+        return {
+            "metadata": {"ownerReferences": [{"kind": owner}]},
+            "status": {"containerStatuses": statuses},
+        }
+
+    assert repair._started_after(pod(begun + timedelta(seconds=2)), begun)
+    assert not repair._started_after(pod(begun - timedelta(minutes=1)), begun)
+    assert repair._started_after(pod(begun - timedelta(minutes=1), "PyTorchJob"), begun), "it has ended"
+
+
+class TestBeforePulumi:
+    """`python -m infra.clusters.repair`, which `make up` runs first."""
+
+    @pytest.fixture(autouse=True)
+    def registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(command.registry, "start", lambda name: name == "c-registry")
+
+    def test_it_says_what_it_did(
+        self, engine: Engine, made: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
+        paths.kubeconfig("c").unlink()
+        assert command.main(["c"]) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "registry c-registry was stopped: started",
+            "node c-control-plane was exited: started",
+            "kubeconfig of cluster c was missing: written again",
+        ]
+
+    def test_a_cluster_that_was_never_finished_is_left_to_pulumi(self, engine: Engine) -> None:
+        ownership.write_marker("c")
+        engine.finished = False
+        engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
+        assert command.main(["c"]) == 0
+        assert not any("/readyz" in call for call in engine.calls), "nothing will answer"
+
+    def test_without_a_cluster_nothing_is_run(self, engine: Engine) -> None:
+        assert command.main(["c"]) == 0
+        assert engine.calls == []
+
+    def test_a_failure_is_told(
+        self,
+        engine: Engine,
+        made: dict[str, Any],
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setattr(repair, "READY_S", 0)
+        engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
+        engine.silent = 1000
+        assert command.main(["c"]) == 1
+        assert "nothing was replaced" in capsys.readouterr().err
+
+
+def test_the_state_of_release_0_1_is_taken_over(
+    engine: Engine, props: dict[str, Any], made: dict[str, Any]
+) -> None:
+    """Its properties, recorded from a stack that commit 6dfdd45 made."""
+    old = {
+        "config": json.dumps(
+            {
+                "name": "c",
+                "marker": "/clone/.trainstack/clusters/c.json",
+                "models": "/clone/models/dev",
+                "data": "/clone/data",
+                "models_path": "/var/lib/trainstack/models",
+                "workers": 0,
+                "api_server_port": None,
+                "own_image": True,
+            },
+            sort_keys=True,
+        ),
+        "image": "trainstack/node:v1.34.4-older",
+        "kubeconfigPath": "/clone/.trainstack/kubeconfig/c.yaml",
+        "project": "/clone",
+        "instance": made["instance"],
+        "nodes": made["nodes"],
+        "kubeconfig": made["kubeconfig"],
+    }
+    difference = ClusterProvider().diff("c", old, props)
+    assert (difference.changes, difference.replaces) == (False, [])
+    assert (ClusterProvider().read("c", old).outs or {})["instance"] == made["instance"]
+    assert (ClusterProvider().update("c", old, props).outs or {})["image"] == old["image"]

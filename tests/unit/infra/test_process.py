@@ -1,0 +1,37 @@
+"""Commands and pipes of the dynamic resources."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from infra import process
+
+ENDLESS = ["yes"]
+
+
+def test_a_pipe_moves_all_of_it() -> None:
+    process.pipe(["seq", "100000"], ["sh", "-c", "test $(wc -l) = 100000"])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (
+            ENDLESS,
+            ["sh", "-c", "head -c 1 >/dev/null; echo no room >&2; exit 3"],
+            "(?s)`sh .*code 3.*no room",
+        ),
+        (["sh", "-c", "echo no such image >&2; exit 1"], ["cat"], "(?s)code 1.*no such image"),
+        (ENDLESS, ["no-such-program"], "no-such-program is not on PATH"),
+        (["no-such-program"], ["cat"], "no-such-program is not on PATH"),
+    ],
+)
+def test_a_broken_pipe_ends_with_its_cause(source: list[str], target: list[str], message: str) -> None:
+    """In a process of its own: one that keeps the read end open waits for its endless writer for ever."""
+    code = f"from infra import process; process.pipe({source!r}, {target!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    with pytest.raises(process.CommandError, match=message):
+        raise process.CommandError(done.stderr)

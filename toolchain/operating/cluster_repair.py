@@ -1,0 +1,27 @@
+"""Before Pulumi asks a cluster of ours, what is stopped of it is started: its own refresh could only fail."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+
+from toolchain.operating import environment, leftovers
+from toolchain.paths import ROOT, VENV
+from toolchain.steps import SetupError, say, step
+
+
+def repair(variables: Mapping[str, str], stack: str) -> None:
+    """Start nodes and registry of the stack's cluster and write its kubeconfig, where any of it is amiss.
+
+    Says what it did. Raises SetupError when the cluster cannot be made to work; nothing of it is replaced then.
+    """
+    cluster = environment.cluster(stack)
+    if cluster is None or not leftovers.marker(cluster).exists():
+        return
+    cmd = [str(VENV / "bin" / "python"), "-m", "infra.clusters.repair", cluster]
+    with step(f"cluster {cluster}"):
+        done = subprocess.run(cmd, cwd=ROOT, env=environment.full(variables), capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            say(f"   {line}")
+        if done.returncode:
+            raise SetupError(done.stderr.strip())
