@@ -174,20 +174,13 @@ def run(
             raise SetupError(
                 f"cannot run {words[0]}: {error.strerror}", "install it, or see the README"
             ) from error
-        _children.add(child)
         try:
-            if _stopping.is_set():
-                _stop(child)
-            wait(child, stdin, timeout)
-        except BaseException as error:
-            _stop(child)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise SetupError(
-                    f"`{shown}` took longer than {timeout:.0f} s\n{_tail(log, start)}", f"see {log}"
-                ) from error
-            raise
-        finally:
-            _children.discard(child)
+            with stoppable(child):
+                wait(child, stdin, timeout)
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(
+                f"`{shown}` took longer than {timeout:.0f} s\n{_tail(log, start)}", f"see {log}"
+            ) from error
     if _stopping.is_set():
         raise StoppedError(f"`{shown}` was stopped")
     if child.returncode:
@@ -206,6 +199,56 @@ def wait(child: subprocess.Popen[bytes], stdin: bytes | None = None, timeout: fl
             stdin = None  # it is on its way
             if end is not None and time.monotonic() >= end:
                 raise
+
+
+@contextmanager
+def stoppable(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Wait for `child` inside: `stop_children` ends it, and so does an error that leaves the block."""
+    _children.add(child)
+    try:
+        if _stopping.is_set():
+            _stop(child)
+        yield
+    except BaseException:
+        _stop(child)
+        raise
+    finally:
+        _children.discard(child)
+
+
+def pipe(
+    source: Sequence[str], target: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
+) -> None:
+    """`source | target`, with what both say appended to `log` and `env` added to the environment.
+
+    When `target` ends early, the pipe is closed, so that `source` ends too: it would wait for ever to write. Raises
+    SetupError with the log's last lines when either fails.
+    """
+    shown = f"{' '.join(source)} | {' '.join(target)}"
+    environment = {**os.environ, **(env or {})}
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as sink:
+        sink.write(f"$ {shown}\n".encode())
+        sink.flush()
+        start = sink.tell()
+        try:
+            writing = subprocess.Popen(source, stdout=subprocess.PIPE, stderr=sink, env=environment)
+            with writing, stoppable(writing):
+                assert writing.stdout
+                with writing.stdout as stream:
+                    reading = subprocess.Popen(
+                        target, stdin=stream, stdout=sink, stderr=subprocess.STDOUT, env=environment
+                    )
+                    with reading, stoppable(reading):
+                        wait(reading)
+                wait(writing)
+        except OSError as error:
+            raise SetupError(f"cannot run `{shown}`: {error.strerror}", "see the README") from error
+    if _stopping.is_set():
+        raise StoppedError(f"`{shown}` was stopped")
+    if reading.returncode or writing.returncode:
+        codes = f"{writing.returncode}, {reading.returncode}"
+        raise SetupError(f"`{shown}` failed ({codes})\n{_tail(log, start)}", f"see {log}")
 
 
 def stop_children() -> None:

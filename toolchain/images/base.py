@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
-from toolchain.steps import SetupError
+from toolchain.steps import SetupError, pipe
 
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
@@ -56,18 +55,8 @@ def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
         )
     if not packages.installed("mmdebstrap"):
         packages.install(["mmdebstrap"])
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink:
-        make = subprocess.Popen(system.command(), stdout=subprocess.PIPE, stderr=sink)
-        load = subprocess.run(
-            [engine.docker, "import", "--change", "CMD /bin/bash", "-", f"{system.image}-partial"],
-            stdin=make.stdout,
-            stdout=sink,
-            stderr=sink,
-            env={**os.environ, **engine.env},
-        )
-    if make.wait() or load.returncode:
-        raise SetupError(f"mmdebstrap could not make {system.image}", f"see {log}")
+    load = [engine.docker, "import", "--change", "CMD /bin/bash", "-", f"{system.image}-partial"]
+    pipe(system.command(), load, log=log, env=engine.env)
     engine.output("tag", f"{system.image}-partial", system.image)
     engine.output("rmi", f"{system.image}-partial")
     return system.image

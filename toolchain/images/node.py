@@ -7,8 +7,8 @@ fills in from the node's podCIDR (kindnet cannot be had as a module); there is n
 
 from __future__ import annotations
 
+import inspect
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,9 +17,9 @@ from pathlib import Path
 
 from toolchain.images import base, control_plane, scratch
 from toolchain.machine.engine import Engine
-from toolchain.steps import Step, run
+from toolchain.steps import Step, pipe, run
 
-HERE = Path(__file__).parent
+DOCKERFILE = Path(__file__).with_name("node.Dockerfile")
 DEBIAN = base.RootFileSystem(
     "base-node",
     "bookworm",
@@ -62,7 +62,9 @@ CONTAINERD_ADDITION = """
 
 def image_name(version: str, programs: Mapping[str, Path], kind_files: Path, restricted: bool) -> str:
     """The tag says what is inside: Kubernetes' version, and a hash of recipe, programs and kind's files."""
-    recipe = [path.read_text() for path in sorted(HERE.glob("*.py"))]
+    code = [inspect.getsource(each) for each in (_lay_out, control_plane.ensure, scratch.build)]
+    data = [DEBIAN.image, control_plane.PROXY.image, PAUSE, IMPORT, *NODE_PROGRAMS]
+    recipe = [DOCKERFILE.read_text(), json.dumps(CNI_TEMPLATE), CONTAINERD_ADDITION, *data, *code]
     kind = sorted(path for path in kind_files.rglob("*") if path.is_file())
     # Sizes and paths are enough for programs: their folders are named by what they were built from.
     built = [f"{name} {path.resolve()} {path.stat().st_size}" for name, path in sorted(programs.items())]
@@ -95,7 +97,7 @@ def ensure(
     with tempfile.TemporaryDirectory(prefix="trainstack-node-") as folder:
         context = Path(folder)
         _lay_out(context / "root", programs, kind_files, version, restricted)
-        shutil.copyfile(HERE / "node.Dockerfile", context / "Dockerfile")
+        shutil.copyfile(DOCKERFILE, context / "Dockerfile")
         build = [
             engine.docker,
             "build",
@@ -147,18 +149,13 @@ rm -rf /run/containerd
 
 def _import(engine: Engine, source: str, target: str, names: list[str], log: Path) -> None:
     """Start containerd in a container of `source`, load the images `names` into it, commit it as `target`."""
-    environment = {**os.environ, **engine.env}
     container = engine.output(
         *("create", "--interactive", "--privileged", "--security-opt", "seccomp=unconfined"),
         *("--entrypoint", "/bin/sh", source, "-c", IMPORT),
     )
     try:
-        with log.open("ab") as sink:
-            save = subprocess.Popen([engine.docker, "save", *names], stdout=subprocess.PIPE, env=environment)
-            load = [engine.docker, "start", "--attach", "--interactive", container]
-            done = subprocess.run(load, stdin=save.stdout, stdout=sink, stderr=sink, env=environment)
-        if save.wait() or done.returncode:
-            run(["false"], log=log)
+        load = [engine.docker, "start", "--attach", "--interactive", container]
+        pipe([engine.docker, "save", *names], load, log=log, env=engine.env)
         entry = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
         engine.output("commit", "--change", entry, "--change", "CMD []", container, target)
     finally:

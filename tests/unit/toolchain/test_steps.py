@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import time
 from concurrent.futures import Future
@@ -106,3 +107,45 @@ def test_a_clean_up_runs_commands_after_a_failure(tmp_path: Path) -> None:
         work()
     run(["touch", str(tmp_path / "cleaned")], log=tmp_path / "log")
     assert (tmp_path / "cleaned").exists()
+
+
+def test_a_pipe_moves_all_of_it(tmp_path: Path) -> None:
+    steps.pipe(
+        ["seq", "100000"],
+        ["sh", "-c", "test $(wc -l) = $lines"],
+        log=tmp_path / "log",
+        env={"lines": "100000"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (["yes"], ["sh", "-c", "head -c 1 >/dev/null; echo no room >&2; exit 3"], "no room"),
+        (["sh", "-c", "echo no such image >&2; exit 1"], ["cat"], r"\(1, 0\)\n.*no such image"),
+        (["yes"], ["no-such-program"], "cannot run .*no-such-program"),
+        (["no-such-program"], ["cat"], "cannot run .*no-such-program"),
+    ],
+)
+def test_a_broken_pipe_ends_with_its_cause(
+    tmp_path: Path, source: list[str], target: list[str], message: str
+) -> None:
+    """In a process of its own: one that keeps the read end open waits for its endless writer for ever."""
+    log = str(tmp_path / "log")
+    code = f"import pathlib; from toolchain import steps; steps.pipe({source!r}, {target!r}, log=pathlib.Path({log!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert re.search(message, done.stderr), done.stderr
+
+
+def test_stopping_ends_both_ends_of_a_pipe(tmp_path: Path) -> None:
+    def work() -> None:
+        with Jobs() as jobs:
+            jobs.start(lambda: steps.pipe(["yes"], ["sleep", "30"], log=tmp_path / "log"))
+            time.sleep(0.5)
+            raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - start < 10
