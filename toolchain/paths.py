@@ -21,6 +21,9 @@ MODELS = ROOT / "models"
 DATA = ROOT / "data"
 VENV = ROOT / ".venv"
 
+# Of the machine, not of the clone: our engine, and what we installed.
+MACHINE = Path("/var/lib/trainstack")
+
 
 def cache() -> Path:
     """The per-user cache: built tools, base file systems, answers worth keeping for a day."""

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
-import threading
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.machine.engine.daemon import HOME
+from toolchain.machine.locks import machine_wide
+from toolchain.paths import MACHINE
 from toolchain.steps import run
 
 POLICY = Path("/usr/sbin/policy-rc.d")
-RECORD = HOME / "packages"
-LOG = HOME / "packages.log"
-# apt and the record of what is new allow one at a time.
-_apt = threading.Lock()
+POLICY_MARK = "# trainstack"
+DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
+RECORD = MACHINE / "packages"
+# The packages that were there before an installation that has not ended.
+BEFORE = MACHINE / "packages.before"
+LOG = MACHINE / "packages.log"
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
+# An apt of a killed run may still be at work.
+LOCK_WAIT = ("-o", "DPkg::Lock::Timeout=600")
+# Debian's packages enable these for the next boot, as links below UNITS; the engine that we start runs apart from them.
+SERVICES = ("docker.service", "docker.socket", "containerd.service")
+UNITS = Path("/etc/systemd/system")
 
 
 def available() -> bool:
@@ -40,45 +50,111 @@ def installed(name: str) -> bool:
 
 
 def install(names: Sequence[str]) -> None:
-    """Install `names` without recommended packages and without starting their services.
+    """Install `names` without recommended packages and without starting their services, now or at the next boot.
 
-    Raises SetupError with apt's last lines. What came new with them is added to RECORD.
+    Raises SetupError with apt's last lines. What came new with them is added to RECORD. An installation that was
+    killed is finished first.
     """
-    with _apt:
-        _install(names)
+    with machine_wide("packages"):
+        _take_up()
+        run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
+        BEFORE.write_text("\n".join(sorted(_names())))
+        apt = ["apt-get", "install", "-y", "-qq", *LOCK_WAIT, "--no-install-recommends", *names]
+        try:
+            with _services_forbidden():
+                run(apt, log=LOG, env=QUIET)
+        finally:
+            _record()
 
 
-def _install(names: Sequence[str]) -> None:
-    before = _names()
-    HOME.mkdir(parents=True, exist_ok=True)
-    run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
-    forbid = not POLICY.exists()
-    if forbid:  # our engine runs apart from any service of the system
-        POLICY.write_text("#!/bin/sh\nexit 101\n")
+def take_up() -> None:
+    """Finish what an installation that was killed has left: packages unpacked only, the ban on services, the record.
+
+    While an apt of that installation still runs, its ban stays.
+    """
+    if BEFORE.exists() or _policy_is_ours():
+        with machine_wide("packages"):
+            _take_up()
+
+
+def _take_up() -> None:
+    if BEFORE.exists():
+        with _services_forbidden():
+            run(["dpkg", "--configure", "-a"], log=LOG, env=QUIET)
+        _record()
+    elif _policy_is_ours() and not _apt_runs():
+        POLICY.unlink(missing_ok=True)
+
+
+def _record() -> None:
+    new = sorted(_names() - set(BEFORE.read_text().split()))
+    if set(new) & {"docker.io", "containerd"}:
+        _disable_services()
+    with RECORD.open("a") as record:
+        record.writelines(f"{name}\n" for name in new)
+    BEFORE.unlink()
+
+
+def _disable_services() -> None:
+    """Else the system's own engine starts at the next boot, and takes the place of ours with all that it holds."""
+    for link in (link for service in SERVICES for link in UNITS.glob(f"*.wants/{service}")):
+        link.unlink()
+    if update := shutil.which("update-rc.d"):  # machines without systemd
+        subprocess.run([update, "docker", "disable"], check=False, capture_output=True)
+
+
+@contextmanager
+def _services_forbidden() -> Iterator[None]:
+    """No package starts its service inside. Somebody else's policy stays as it is."""
+    forbid = not POLICY.exists() or _policy_is_ours()
+    if forbid:
+        POLICY.write_text(f"#!/bin/sh\n{POLICY_MARK}\nexit 101\n")
         POLICY.chmod(0o755)
     try:
-        run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *names], log=LOG, env=QUIET)
+        yield
     finally:
         if forbid:
-            POLICY.unlink()
-        new = sorted(_names() - before)
-        with RECORD.open("a") as record:
-            record.writelines(f"{name}\n" for name in new)
+            POLICY.unlink(missing_ok=True)
+
+
+def _policy_is_ours() -> bool:
+    """Release 0.1 wrote it without the mark."""
+    try:
+        text = POLICY.read_text()
+    except OSError:
+        return False
+    return POLICY_MARK in text or text == "#!/bin/sh\nexit 101\n"
+
+
+def _apt_runs() -> bool:
+    """Whether some process holds dpkg's lock."""
+    try:
+        with DPKG_LOCK.open("r+") as handle:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def unpack(name: str, into: Path) -> None:
-    """Download Debian package `name` and unpack its files below `into`, installing nothing."""
-    into.mkdir(parents=True, exist_ok=True)
-    with _apt:
-        _unpack(name, into)
+    """Download Debian package `name` and unpack its files as the folder `into`, installing nothing.
 
-
-def _unpack(name: str, into: Path) -> None:
-    run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)  # a fresh machine has no package lists yet
-    run(["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", name], log=LOG, cwd=into)
-    archive = next(into.glob(f"{name}_*.deb"))
-    run(["dpkg-deb", "--extract", archive, into], log=LOG)
-    archive.unlink()
+    The folder is whole or not there.
+    """
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        machine_wide("packages"),
+        tempfile.TemporaryDirectory(dir=into.parent, prefix=f".{into.name}-") as folder,
+    ):
+        files = Path(folder) / "files"
+        run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)  # a fresh machine has no package lists yet
+        download = ["apt-get", "download", "-qq", "-o", "APT::Sandbox::User=root", name]
+        run(download, log=LOG, cwd=Path(folder))
+        run(["dpkg-deb", "--extract", next(Path(folder).glob(f"{name}_*.deb")), files], log=LOG)
+        shutil.rmtree(into, ignore_errors=True)
+        files.rename(into)
 
 
 def purge() -> None:
@@ -87,5 +163,5 @@ def purge() -> None:
         return
     names = sorted(set(RECORD.read_text().split()) & _names())
     if names and os.geteuid() == 0:
-        run(["apt-get", "purge", "-y", "-qq", *names], log=LOG, env=QUIET)
+        run(["apt-get", "purge", "-y", "-qq", *LOCK_WAIT, *names], log=LOG, env=QUIET)
     RECORD.unlink()

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from toolchain.machine.engine import choice, daemon
+from toolchain.machine import engine
+from toolchain.machine.engine import daemon
 from toolchain.paths import ROOT, cache
 from toolchain.steps import SetupError
 
@@ -27,8 +28,8 @@ def check(*, builds: bool) -> None:
     """Raise SetupError for the first thing missing. `builds`: some tool has to be built, which takes room."""
     if sys.version_info < PYTHON_NEEDED:
         raise SetupError(f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
-    if choice.find() is None:
-        choice.may_install()
+    if engine.find() is None:
+        engine.may_install()
     check_space(needs(builds=builds))
 
 

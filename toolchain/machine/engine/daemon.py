@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 from toolchain.machine.engine import network, restricted
+from toolchain.paths import MACHINE
 from toolchain.steps import SetupError
 
-HOME = Path("/var/lib/trainstack")
+HOME = MACHINE
 DATA = HOME / "docker"
 CONFIG = HOME / "daemon.json"
 LOG = HOME / "dockerd.log"
@@ -42,6 +43,14 @@ def configuration(restricted_host: bool) -> dict[str, object]:
             "runtimes": {"fitted": {"path": str(restricted.RUNTIME)}},
         }
     return settings
+
+
+def holds_containers() -> bool:
+    """Whether containers, running or not, lie in our engine's folder: they are lost to any other engine."""
+    try:
+        return any((DATA / "containers").iterdir())
+    except OSError:
+        return False  # no such folder, or not ours to read
 
 
 def pid() -> int | None:

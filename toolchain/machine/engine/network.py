@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 SYSCTLS = (
     "net/ipv4/ip_forward",
@@ -35,18 +36,37 @@ def _bridges() -> set[str]:
 
 
 def remember(path: Path) -> None:
-    """Note forwarding settings, forward policy and Docker's bridges at `path`, unless the note is there already."""
-    if path.exists():
+    """Write forwarding settings, forward policy and Docker bridges as they are now to `path`, once in a boot.
+
+    What an earlier boot wrote there tells nothing of this one.
+    """
+    if _kept(path):
         return
     values = {name: _sysctl(name).read_text().strip() for name in SYSCTLS if _sysctl(name).exists()}
     rules = {family: _rules(family) for family in FAMILIES}
     kept = {
+        "boot": boot_id(),
         "sysctls": values,
         "policies": {family: _forward_policy(text) for family, text in rules.items()},
         "bridges": sorted(_bridges()),
         "other_engine": any(":DOCKER " in text for text in rules.values()),
     }
     path.write_text(json.dumps(kept))
+
+
+def boot_id() -> str:
+    """Another one after each start of the machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """What `remember` wrote in this boot; None without that. A file that a crash cut short tells nothing."""
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    # Release 0.1 noted no boot.
+    return kept if kept.get("boot", boot_id()) == boot_id() else None
 
 
 def _forward_policy(rules: str) -> str:
@@ -68,10 +88,14 @@ def without(rules: str, bridges: Sequence[str], chains: bool) -> str:
 
 
 def forget(path: Path) -> None:
-    """Delete the bridges and rules that are newer than the note at `path`; restore the forwarding that it holds."""
-    if not path.exists():
+    """Delete the bridges and rules that came since `remember` wrote `path`; set forwarding back to what it keeps.
+
+    The kernel has forgotten those of an earlier boot.
+    """
+    kept = _kept(path)
+    if kept is None:
+        path.unlink(missing_ok=True)
         return
-    kept = json.loads(path.read_text())
     bridges = sorted(_bridges() - set(kept["bridges"]))
     for family in FAMILIES:
         if rules := _rules(family):

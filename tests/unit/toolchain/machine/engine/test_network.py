@@ -1,5 +1,13 @@
 """What our engine leaves in the packet filter goes; what was there before stays."""
 
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from toolchain.machine.engine import network
 from toolchain.machine.engine.network import without
 
 RULES = """\
@@ -35,3 +43,32 @@ def test_beside_another_engine_only_our_bridges_go() -> None:
 
 def test_nothing_of_ours_means_nothing_goes() -> None:
     assert without(RULES, [], chains=False) == RULES
+
+
+def test_what_an_earlier_boot_noted_is_noted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "network.json"
+    network.remember(file)
+    first = file.read_text()
+    network.remember(file)
+    assert file.read_text() == first
+    monkeypatch.setattr(network, "boot_id", lambda: "another")
+    network.remember(file)
+    assert json.loads(file.read_text())["boot"] == "another"
+
+
+def test_nothing_is_set_back_to_what_an_earlier_boot_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "network.json"
+    network.remember(file)
+    monkeypatch.setattr(network, "boot_id", lambda: "another")
+    monkeypatch.setattr(network.subprocess, "run", lambda *_, **__: pytest.fail("touched the network"))
+    network.forget(file)
+    assert not file.exists()
+
+
+def test_a_note_cut_short_by_a_crash_is_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "network.json"
+    file.write_text('{"sysctls": {"net')
+    network.remember(file)
+    assert json.loads(file.read_text())["boot"] == network.boot_id()

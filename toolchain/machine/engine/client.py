@@ -1,0 +1,74 @@
+"""The engine that answers now, as its clients see it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolchain.machine.engine import daemon
+from toolchain.steps import SetupError
+
+ANSWER_S = 10
+OURS = {"DOCKER_HOST": daemon.HOST}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A container engine that answers.
+
+    `ours` tells whether we started it; `env` is what a client needs to reach it (empty for the user's own).
+    """
+
+    docker: str
+    ours: bool
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def output(self, *arguments: str) -> str:
+        """Standard output of `docker <arguments>`, stripped. Raises SetupError with docker's own words."""
+        done = subprocess.run(
+            [self.docker, *arguments], env={**os.environ, **self.env}, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise SetupError(f"`docker {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def has_image(self, name: str) -> bool:
+        return bool(self.output("image", "ls", "--quiet", "--filter", f"reference={name}"))
+
+
+def find() -> Engine | None:
+    """The engine that answers now, None where the one to use does not.
+
+    It is the one that DOCKER_HOST names; else ours where it holds containers, whatever else answers: the system's own
+    engine, which Debian's package starts with the machine, knows nothing of them; else the user's, then ours.
+    """
+    docker = shutil.which("docker")
+    if docker is None:
+        return None
+    user, ours = Engine(docker, ours=False), Engine(docker, ours=True, env=OURS)
+    asked = os.environ.get("DOCKER_HOST")
+    if asked and asked != daemon.HOST:
+        wanted = [user]
+    elif asked or daemon.holds_containers():
+        wanted = [ours]
+    else:
+        wanted = [user, ours]
+    return next((engine for engine in wanted if _answers(engine)), None)
+
+
+def _answers(engine: Engine) -> bool:
+    if engine.ours and not daemon.SOCKET.exists():
+        return False
+    try:
+        done = subprocess.run(
+            [engine.docker, "version", "--format", "{{.Server.Version}}"],
+            env={**os.environ, **engine.env},
+            capture_output=True,
+            timeout=ANSWER_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,112 @@
+"""Start our engine where none answers; stop it when nothing and nobody uses it any more."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from typing import IO
+
+from toolchain.machine import packages
+from toolchain.machine.engine import daemon
+from toolchain.machine.engine.client import Engine, find
+from toolchain.machine.locks import machine_wide
+from toolchain.steps import SetupError, step
+
+NEEDED_PACKAGES = ("docker.io", "iptables")
+# Held, shared, by each process that works with our engine, until it ends.
+_in_use: list[IO[str]] = []
+
+
+def ensure() -> Engine:
+    """The engine that answers, after installing and starting Debian's where there is none.
+
+    Raises SetupError that says what to install where we may not do it ourselves.
+    """
+    if os.geteuid() == 0 and packages.available():
+        packages.take_up()
+        _hold()
+    if found := find():
+        return found
+    may_install()
+    with machine_wide("engine"), step("container engine") as progress:
+        if found := find():  # another clone has started it meanwhile
+            return found
+        missing = [name for name in NEEDED_PACKAGES if not packages.installed(name)]
+        if missing:
+            progress.note(f"installing {' '.join(missing)}")
+            packages.install(missing)
+        progress.note("starting dockerd")
+        daemon.start()
+    found = find()
+    if found is None:
+        raise SetupError("the container engine was started but does not answer", f"see {daemon.LOG}")
+    return found
+
+
+def may_install() -> None:
+    """Raise SetupError where we cannot install and start an engine ourselves."""
+    asked = os.environ.get("DOCKER_HOST", "")
+    if asked and asked != daemon.HOST:
+        raise SetupError(
+            f"no container engine answers at DOCKER_HOST={asked}", "start that engine, or unset DOCKER_HOST"
+        )
+    if os.geteuid() != 0:
+        raise SetupError(
+            "no container engine answers, and only root can start one",
+            "start Docker (`sudo systemctl start docker`) and join the group `docker`, or run as root",
+        )
+    if not packages.available():
+        raise SetupError(
+            "no container engine answers, and this is no Debian whose own we could install",
+            "install Docker 20.10 or newer and start it",
+        )
+
+
+def stop() -> bool:
+    """Stop our engine when it runs and nothing needs it; True when it is stopped now.
+
+    A container that runs needs it, and so does another process of ours. Images and volumes stay on disk. An engine
+    that we did not start is left alone.
+    """
+    engine = find()
+    if engine is None or not engine.ours:
+        daemon.sweep()
+        return True
+    with machine_wide("engine"):
+        if engine.output("ps", "--quiet") or _others_use_it():
+            return False
+        with step("stopping the container engine"):
+            daemon.stop()
+    return True
+
+
+def _hold() -> None:
+    if not _in_use:
+        daemon.HOME.mkdir(parents=True, exist_ok=True)
+        handle = (daemon.HOME / "in-use.lock").open("a")
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        _in_use.append(handle)
+
+
+def _others_use_it() -> bool:
+    while _in_use:
+        _in_use.pop().close()
+    with (daemon.HOME / "in-use.lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def remove() -> None:
+    """Everything the engine left on this machine: its data, the packages that we installed for it."""
+    daemon.stop()
+    daemon.remove_data()
+    packages.purge()
+    packages.LOG.unlink(missing_ok=True)
+    for lock in daemon.HOME.glob("*.lock"):
+        lock.unlink()
+    with suppress(OSError):  # somebody may keep volumes there
+        daemon.HOME.rmdir()
