@@ -22,7 +22,10 @@ DATA = ROOT / "data"
 VENV = ROOT / ".venv"
 
 # Of the machine, not of the clone: our engine, and what we installed.
-MACHINE = Path("/var/lib/trainstack")
+_USUAL = Path("/var/lib/trainstack")
+MACHINE = Path(os.environ.get("TRAINSTACK_MACHINE") or _USUAL)
+# Sockets and what else a reboot may take away.
+MACHINE_RUN = Path("/run/trainstack") if MACHINE == _USUAL else MACHINE / "run"
 
 
 def cache() -> Path:

@@ -43,6 +43,7 @@ class Machine:
             "PATH": f"{self.bin}:{system}",
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
+            "TRAINSTACK_MACHINE": str(self.home / "machine"),
             **self.variables,
             **more,
         }

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 from toolchain.machine.engine import network, restricted
-from toolchain.paths import MACHINE
+from toolchain.paths import MACHINE, MACHINE_RUN
 from toolchain.steps import SetupError
 
 HOME = MACHINE
 DATA = HOME / "docker"
 CONFIG = HOME / "daemon.json"
 LOG = HOME / "dockerd.log"
-RUN = Path("/run/trainstack")
+RUN = MACHINE_RUN
 SOCKET = RUN / "docker.sock"
 PIDFILE = RUN / "docker.pid"
 HOST = f"unix://{SOCKET}"

@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 from toolchain.machine.engine.oci_runtime import bounding_set
+from toolchain.paths import MACHINE
 
 SOURCE = Path(__file__).with_name("oci_runtime.py")
 # A copy, because the engine outlives the clone of the project that started it.
-RUNTIME = Path("/var/lib/trainstack/oci-runtime")
+RUNTIME = MACHINE / "oci-runtime"
 
 
 def detected(status: Path = Path("/proc/self/status")) -> bool:
