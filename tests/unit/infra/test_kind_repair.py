@@ -11,7 +11,7 @@ import pytest
 
 from infra import paths
 from infra.clusters import repair as command
-from infra.clusters.kind import ownership, repair
+from infra.clusters.kind import ownership, registry, repair
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
 from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
@@ -137,8 +137,8 @@ class TestBeforePulumi:
     """`python -m infra.clusters.repair`, which `make up` runs first."""
 
     @pytest.fixture(autouse=True)
-    def registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(command.registry, "start", lambda name: name == "c-registry")
+    def _registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "start", lambda name: name == "c-registry")
 
     def test_it_says_what_it_did(
         self, engine: Engine, made: dict[str, Any], capsys: pytest.CaptureFixture[str]

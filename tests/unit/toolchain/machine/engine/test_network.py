@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_nothing_is_set_back_to_what_an_earlier_boot_had(
     file = tmp_path / "network.json"
     network.remember(file)
     monkeypatch.setattr(network, "boot_id", lambda: "another")
-    monkeypatch.setattr(network.subprocess, "run", lambda *_, **__: pytest.fail("touched the network"))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("touched the network"))
     network.forget(file)
     assert not file.exists()
 
