@@ -4,8 +4,9 @@ DATA_DIR ?=
 PYTHON ?= python3
 ARGS ?=
 # `make up REPLACE_CLUSTER=yes` allows that a cluster is made anew, with all that is in it.
-REPLACE_CLUSTER ?= $(TRAINSTACK_REPLACE_CLUSTER)
-export TRAINSTACK_REPLACE_CLUSTER = $(REPLACE_CLUSTER)
+ifdef REPLACE_CLUSTER
+export TRAINSTACK_REPLACE_CLUSTER := $(REPLACE_CLUSTER)
+endif
 
 .PHONY: up down test test-unit test-full review bench env clean
 

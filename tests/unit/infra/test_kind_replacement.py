@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +159,24 @@ OURS = {"trainstack/stack": "dev"}
 )
 def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bool) -> None:
     assert foreign_objects.is_foreign(resource, {"metadata": metadata}, STACK) is foreign
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "answer"),
+    [
+        ([], {}, False),
+        (["REPLACE_CLUSTER=yes"], {}, True),
+        (["REPLACE_CLUSTER=no"], {}, False),
+        ([], {replacement.VARIABLE: "yes"}, True),
+    ],
+)
+def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:
+    code = "import os; from infra.clusters.kind import replacement; print(replacement.asked_for(os.environ))"
+    done = subprocess.run(
+        ["make", "-s", "up", f'PYTHON={sys.executable} -c "{code}" ', *words],
+        cwd=paths.ROOT,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{answer}\n", done.stderr
