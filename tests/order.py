@@ -14,6 +14,7 @@ GROUPS = {
     "runbooks": "cluster",
     "trainer": "image",
     "e2e/test_repository.py": "image",
+    "e2e/test_leftovers.py": "image",
     "faults/test_bad_input.py": "",
 }
 

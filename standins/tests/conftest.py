@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.provider_config import connect
 from pulumi_standins.kubernetes.settings import Settings
@@ -18,6 +19,10 @@ from standins.tests.apiserver import REQUIRED, ApiServer
 from standins.tests.driver import Driver
 from standins.tests.kubelet import Kubelet
 from standins.tests.project import Project
+
+# No example fails because a machine is slow.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 NEEDED = (*REQUIRED, "kube-controller-manager")
 

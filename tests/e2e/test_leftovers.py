@@ -1,0 +1,66 @@
+"""What a killed test session has left goes with the next one; what a living one works with stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import clones
+from tests.e2e.project import ROOT
+from tests.e2e.waiting import HANG_S
+from toolchain.machine.engine import Engine
+
+SESSION = """
+import sys, time
+from pathlib import Path
+from tests.e2e import clones
+clones.HOME = Path(sys.argv[1])
+with clones.owned("left") as folder:
+    print(folder, flush=True)
+    time.sleep(3600)
+"""
+
+
+def container(engine: Engine, label: str) -> str:
+    image = os.environ.get("TRAINSTACK_INIT_IMAGE", "busybox:1.37")
+    started = ("--detach", "--network", "none", "--label", label, "--entrypoint", "sleep", image, "3600")
+    return engine.output("run", *started)
+
+
+def exists(engine: Engine, container: str) -> bool:
+    return bool(engine.output("ps", "--all", "--quiet", "--filter", f"id={container}"))
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clones, "HOME", tmp_path)
+    session = subprocess.Popen(
+        [sys.executable, "-c", SESSION, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert session.stdout
+    folder = Path(session.stdout.readline().strip())
+    working = subprocess.Popen(["sleep", "3600"], cwd=folder)
+    ours = container(engine, f"{clones.PROJECT_LABEL}={folder}/trainstack")
+    others = container(engine, f"{clones.PROJECT_LABEL}={tmp_path}-of-somebody-else")
+    try:
+        assert clones.sweep(engine) == []
+        assert exists(engine, ours)
+
+        session.kill()
+        session.wait()
+
+        assert clones.sweep(engine) == [folder.name]
+        assert not folder.exists()
+        assert not exists(engine, ours)
+        assert working.wait(HANG_S) == -signal.SIGKILL
+        assert exists(engine, others)
+    finally:
+        for process in (session, working):
+            process.kill()
+        engine.output("rm", "--force", ours, others)
