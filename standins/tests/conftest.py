@@ -85,12 +85,18 @@ def driver_with(api_server: ApiServer) -> Iterator[Callable[..., Driver]]:
         yield make
 
 
-@pytest.fixture
-def project(api_server: ApiServer, tmp_path: Path) -> Iterator[Project]:
-    """A Pulumi project of its own, run by the real CLI with our plugins."""
+@pytest.fixture(scope="session")
+def unused_project(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A Pulumi project with a stack; tests get copies."""
     if shutil.which("pulumi") is None:
         pytest.fail("not on PATH: pulumi", pytrace=False)
-    made = Project(tmp_path, api_server.kubeconfig)
+    return Project(tmp_path_factory.mktemp("unused"), api_server.kubeconfig)
+
+
+@pytest.fixture
+def project(api_server: ApiServer, unused_project: Project, tmp_path: Path) -> Iterator[Project]:
+    """A Pulumi project of its own, run by the real CLI with our plugins."""
+    made = Project(tmp_path, api_server.kubeconfig, like=unused_project)
     try:
         yield made
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+STACK = "g"
 BIN = ROOT / "standins" / "pulumi_standins" / "bin"
 
 
@@ -29,13 +31,15 @@ class Project:
     Parameters:
         folder: an empty folder.
         kubeconfig: the cluster, which programs find as `kubeconfig.yaml` beside them.
+        like: a project whose stack has not been used; a copy of it takes less time than another one.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path, *, name: str = "golden") -> None:
+    def __init__(
+        self, folder: Path, kubeconfig: Path, *, name: str = "golden", like: Project | None = None
+    ) -> None:
         self.folder = folder / "project"
         self.folder.mkdir()
         state = folder / "state"
-        state.mkdir()
         self._name = name
         self.use_virtualenv(Path(sys.prefix))
         (self.folder / "kubeconfig.yaml").write_text(kubeconfig.read_text())
@@ -46,11 +50,17 @@ class Project:
             "PULUMI_BACKEND_URL": f"{state.as_uri()}?metadata=skip",  # as a clone's own backend
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_STACK": STACK,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK": "true",
             "KUBECONFIG": str(kubeconfig),
         }
-        self.pulumi("stack", "init", "g")
+        if like is None:
+            state.mkdir()
+            self.pulumi("stack", "init", STACK)
+        else:
+            shutil.copytree(like.folder.parent / "state", state)
+            shutil.copy2(like.folder / f"Pulumi.{STACK}.yaml", self.folder)
 
     def use_virtualenv(self, environment: Path) -> None:
         """Set the virtual environment that programs run in; at first it is the one of the tests."""
