@@ -27,12 +27,14 @@ class Stage:
         marks: which of them, by marker.
         needs_machine: whether they need more than the virtual environment.
         processes: how many of them run at once.
+        may_skip: whether a test that is skipped without a listed reason leaves the run good.
     """
 
     folders: Sequence[str]
     marks: str
     needs_machine: bool = True
     processes: int = CORES + 1  # one of them waits for a cluster most of the time
+    may_skip: bool = False
 
 
 # From the quick to the slow, so that a mistake shows early.
@@ -52,7 +54,7 @@ SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
     "full": [UNIT, Stage(MACHINE, "not bench and not gpu")],
-    "bench": [Stage(["tests/bench"], "bench", processes=0)],
+    "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
 }
 TAKEN_UP = {"full"}
 """Suites that, once interrupted, go on after the tests that have passed."""
@@ -83,7 +85,8 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
             variables = _prepare(stage)
         for phase, seconds in phase_times():
             print(f"{seconds:7.1f} s  {phase}", flush=True)
-        plugins = ["-p", "tests.skips", *(["-p", "tests.journal", f"--passed={passed}"] if passed else [])]
+        plugins = [] if stage.may_skip else ["-p", "tests.skips"]
+        plugins += ["-p", "tests.journal", f"--passed={passed}"] if passed else []
         spread = ["--numprocesses", str(stage.processes), "--dist", "loadgroup"] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
         if status := pytest_run.run(chosen, environment.full(variables)):

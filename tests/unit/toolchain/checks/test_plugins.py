@@ -122,8 +122,9 @@ def test_bad(): assert Path("{seen}/good").exists()
 """
 
 
-def test_a_run_is_taken_up_after_the_tests_that_have_passed(tmp_path: Path) -> None:
-    journal = ("-p", "tests.journal", f"--passed={tmp_path / 'passed'}")
+@pytest.mark.parametrize("spread", [(), SPREAD], ids=["one process", "xdist"])
+def test_a_run_is_taken_up_after_the_tests_that_have_passed(tmp_path: Path, spread: tuple[str, ...]) -> None:
+    journal = ("-p", "tests.journal", f"--passed={tmp_path / 'passed'}", *spread)
     tests = STOPPED.format(seen=tmp_path)
     assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.INTERRUPTED
     again = run(tmp_path, tests, *journal)
