@@ -89,7 +89,7 @@ def _title(resource: str, item: dict[str, Any]) -> str:
 def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]]]:
     """Kind (plural) and metadata of every object, each once: its group's first version that serves it."""
     for root in ("/api", "/apis"):
-        for group in _get(connection, root, GROUPS)["items"]:
+        for group in _get(connection, root, GROUPS)["items"] or []:
             served: set[str] = set()
             for version in group["versions"]:
                 name = group["metadata"].get("name")
@@ -99,7 +99,7 @@ def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]
                     if plural in served or "list" not in resource["verbs"] or plural in SYSTEM_RESOURCES:
                         continue
                     served.add(plural)
-                    for item in _get(connection, f"{folder}/{plural}", METADATA)["items"]:
+                    for item in _get(connection, f"{folder}/{plural}", METADATA)["items"] or []:
                         yield plural, item
 
 
