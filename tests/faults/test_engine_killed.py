@@ -48,6 +48,7 @@ ENDS = {
     "dockerd and containerd": 'kill -9 "$pid" $(cat $TRAINSTACK_MACHINE/run/docker/containerd/containerd.pid); sleep 1',
 }
 SELECTED = "all at once, mounts left"
+SLOW = pytest.mark.slow(reason="an end that is a part of the selected one")
 
 
 @pytest.fixture
@@ -84,10 +85,7 @@ def log(machine: Path) -> str:
 
 @pytest.mark.parametrize(
     "end",
-    [
-        pytest.param(end, id=name, marks=[pytest.mark.slow] if name != SELECTED else [])
-        for name, end in ENDS.items()
-    ],
+    [pytest.param(end, id=name, marks=[SLOW] if name != SELECTED else []) for name, end in ENDS.items()],
 )
 def test_a_killed_engine_comes_back_with_what_it_held(machine: Path, end: str) -> None:
     said = inside(
