@@ -113,16 +113,16 @@ OBJECTS: dict[str, Entry] = {
 }
 # On a kind cluster: these make another cluster, build an image, or need nodes.
 ON_KIND: dict[str, Entry] = {
-    "cluster.name": Entry("{name}-2"),
+    "cluster.name": Entry("trainstack-matrix-renamed"),
     "cluster.workers": Entry(1),
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
-    "image.repository": Entry("{registry}/elsewhere/trainer"),
     "job.spread": Entry(False, {"cluster.workers": 1}),
-    "job.model": Entry("other.pt"),
+    "job.model": Entry(None),
 }
 # Not tried on this machine, and why.
 ELSEWHERE: dict[str, str] = {
+    "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind; each kind's own lifecycle is tested in its room",
     "cluster.channel": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",
     "cluster.addons": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",

@@ -49,7 +49,7 @@ class AppliedProject(Project):
         """Write the stack file, BASE with `changes` (path of a key, to value), and apply it. Raises UpError."""
         sections = copy.deepcopy(BASE)
         for path, value in changes.items():
-            _set(sections, path.split("."), value)
+            set_key(sections, path.split("."), value)
         self.configure(sections)
         command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never", *options]
         done = subprocess.run(
@@ -85,7 +85,8 @@ class AppliedProject(Project):
         return [self.connection.sanitize_for_serialization(each) for each in answer.items]
 
 
-def _set(section: dict[str, Any], path: list[str], value: Any) -> None:
+def set_key(section: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a key below `section`, making the mappings on its path."""
     *outer, last = path
     for name in outer:
         section = section.setdefault(name, {})

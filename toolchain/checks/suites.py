@@ -44,6 +44,7 @@ MACHINE = [
     "tests/preview",
     "tests/matrix",
     "standins/tests",
+    "tests/matrix",
     "tests/trainer",
     "tests/faults",
     "tests/e2e",
