@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from infra.config.changes import Outcome, outcome
-from tests.e2e import project as projects
+from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.matrix.entries import OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
@@ -23,8 +23,8 @@ ENTRIES = {**{key: Entry(OBJECTS[key].value) for key in ALSO_HERE}, **ON_KIND}
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    with projects.temporary(tmp_path_factory.mktemp("matrix"), "matrix") as clone:
+def project() -> Iterator[Project]:
+    with clones.temporary("matrix") as clone:
         clone.up()
         yield clone
 
@@ -61,22 +61,22 @@ def outcome_of(before: dict[str, str], after: dict[str, str]) -> Outcome:
 
 
 @pytest.mark.parametrize(("key", "entry"), ENTRIES.items(), ids=list(ENTRIES))
-def test_changes_as_its_rule_says_and_back(running: Project, key: str, entry: Entry) -> None:
-    original = running.stack_file.read_text()
+def test_changes_as_its_rule_says_and_back(project: Project, key: str, entry: Entry) -> None:
+    original = project.stack_file.read_text()
     expected = outcome(key)
     allowed = ["REPLACE_CLUSTER=yes"] if Outcome.CLUSTER_REPLACED in (expected, *_given(entry)) else []
-    configured(running, entry.given)
-    running.up(*allowed)
-    before = seen(running)
-    configured(running, {**entry.given, key: copy.deepcopy(entry.value)})
-    running.up(*allowed)
-    after = seen(running)
+    configured(project, entry.given)
+    project.up(*allowed)
+    before = seen(project)
+    configured(project, {**entry.given, key: copy.deepcopy(entry.value)})
+    project.up(*allowed)
+    after = seen(project)
     assert outcome_of(before, after) is expected
     assert after["model"] == before["model"] or expected is Outcome.JOB_REPLACED
-    running.up()
-    assert seen(running) == after, "a second run changes nothing"
-    running.stack_file.write_text(original)
-    running.up(*allowed)
+    project.up()
+    assert seen(project) == after, "a second run changes nothing"
+    project.stack_file.write_text(original)
+    project.up(*allowed)
 
 
 def _given(entry: Entry) -> list[Outcome]:
