@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -262,6 +263,21 @@ def test_a_creation_that_nobody_could_confirm_is_settled_by_the_next_run(
 
     side_by_side(run)
     assert set(PASSED_ON) | set(LATE_STATUSES) <= set(unconfirmed)
+
+
+def test_a_creation_that_is_cancelled_while_nobody_can_confirm_it_stays_in_the_state(
+    cases: Callable[..., Case], namespace: str
+) -> None:
+    """Ctrl-C while the server is waited for, which has made the object and could not say so."""
+    case, other = cases(), cases()
+    prepare("POST", 0, namespace, case)
+    case.route.faults = {"POST": ["502 after"], "GET": ["refused"] * 1000}
+    threading.Timer(1.0, case.driver.provider.stop).start()
+    with pytest.raises(CallError) as cancelled:
+        case.driver.create(case.wanted)
+    other.wanted = case.wanted
+    kept = resource_of(cancelled.value.partial, case)
+    assert_in_step(other, "POST", next_run(other, kept, refresh=True), None)
 
 
 def test_an_unconfirmed_creation_takes_nothing_of_somebody_else(

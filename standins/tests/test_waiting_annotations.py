@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import pytest
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
-from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.awaiting.rules import RULES
+from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Verdict
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind
 
@@ -125,6 +127,19 @@ def test_cancelling_ends_a_wait_at_once_and_keeps_the_object(driver: Driver, nam
     with pytest.raises(CallError, match="was cancelled") as cancelled:
         driver.create(workload("Deployment", namespace, "unschedulable"), timeout=600)
     assert cancelled.value.partial.id == f"{namespace}/it"
+
+
+@pytest.mark.parametrize("error", [CancelledError(), UnreachableError("away"), KeyError("status")], ids=type)
+def test_whatever_ends_a_wait_the_object_stays_in_the_state(
+    driver: Driver, namespace: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def judge(_: object) -> Verdict:
+        raise error
+
+    monkeypatch.setitem(RULES, "v1/ConfigMap", Rule(judge))
+    with pytest.raises(CallError, match="cannot wait for 'it'") as failed:
+        driver.create(config_map(namespace))
+    assert failed.value.partial.id == f"{namespace}/it"
 
 
 def test_a_deletion_that_is_held_names_the_finalizer_and_can_be_cancelled(

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 
 from pulumi_standins.kubernetes import awaiting, deprecations, field_managers, type_tokens
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError
-from pulumi_standins.kubernetes.objects import PATCH_FORCE, Kind, is_annotated, is_crd, kind_of
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
+from pulumi_standins.kubernetes.objects import PATCH_FORCE, Kind, is_annotated, is_crd, kind_of, name_of
 from pulumi_standins.kubernetes.posting import post
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.values import Object
@@ -68,7 +68,13 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
     live = _retrying(session, urn, kind_of(inputs), lambda: _send(session, urn, inputs, manager))
     session.engine.status(urn, "")
     seconds = timeout_of(requested_timeout, inputs)
-    live = awaiting.until_ready(session, urn, inputs, live, seconds)
+    try:
+        live = awaiting.until_ready(session, urn, inputs, live, seconds)
+    except NotReadyError:
+        raise
+    except Exception as error:
+        # Whatever ends the wait: the object is there, so the state has to have it.
+        raise NotReadyError(f"cannot wait for '{name_of(live)}': {error}", [], live) from error
     if is_crd(live):
         session.client.add_kinds_of(live)
     return live

@@ -78,7 +78,7 @@ class AmbiguousError(UnreachableError):
 
 
 class UnconfirmedError(UnreachableError):
-    """An object was sent, and the server went away before anybody could see whether it was made.
+    """An object was sent, and the server went away, or the user stopped, before its creation could be seen.
 
     Parameters:
         sent: the object, with its name.

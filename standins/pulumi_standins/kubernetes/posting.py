@@ -18,6 +18,7 @@ from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import (
     AmbiguousError,
     ApiError,
+    CancelledError,
     NoSuchKindError,
     UnconfirmedError,
     UnreachableError,
@@ -42,7 +43,7 @@ def post(session: Session, inputs: Object) -> Object:
 
     Raises:
         ApiError: it was not created; `already_exists` where another object has its name.
-        UnconfirmedError: it was sent, and the server has been away since.
+        UnconfirmedError: it was sent, and then the server was away, or the user asked to stop.
         UnreachableError: it was not sent.
     """
     sent = _named(inputs)
@@ -67,7 +68,7 @@ def post(session: Session, inputs: Object) -> Object:
                 if found is not None and is_ours(found, sent, since=started):
                     return found
             raise
-        except UnreachableError as error:
+        except (UnreachableError, CancelledError) as error:
             if unclear_since is None:
                 raise
             raise UnconfirmedError(str(error), sent) from error
@@ -85,8 +86,8 @@ def _look(client: ApiClient, sent: Object, error: Exception) -> Object | None:
     """The object of this name, if there is one."""
     try:
         return client.get(kind_of(sent), namespace_of(sent), name_of(sent))
-    except UnreachableError as away:
-        raise UnconfirmedError(f"{error}; then {away}", sent) from away
+    except (UnreachableError, CancelledError) as second:
+        raise UnconfirmedError(f"{error}; then {second}", sent) from second
     except ApiError as refusal:
         if refusal.is_missing:
             return None

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -136,16 +137,17 @@ class Transport:
     def _may_go_on(self, failure: Failure, attempt: int, failing_since: float, *, hurried: bool) -> bool:
         """Pause as the failure asks; false when there is no point in another attempt."""
         # Counted by request, too: a server that answers others may fail this one for ever.
-        is_late = time.monotonic() - failing_since >= self.patience.seconds
+        left = failing_since + self.patience.seconds - time.monotonic()
         if hurried:
             is_over = attempt >= _HURRIED_ATTEMPTS
         else:
-            is_over = attempt >= ATTEMPTS if failure.cause is Cause.ERROR else is_late
+            is_over = attempt >= ATTEMPTS if failure.cause is Cause.ERROR else left <= 0
         if is_over or failure.outcome is Outcome.HOPELESS:
             return False
         if failure.cause is Cause.AWAY and not hurried:
             return self.patience.wait_until_back(attempt, failure.reason)
-        self.patience.pause(max(failure.retry_after, pause_before(attempt)))
+        # Some servers ask for hours.
+        self.patience.pause(max(min(failure.retry_after, left), pause_before(attempt)))
         return True
 
     def _judged(self, response: urllib3.BaseHTTPResponse) -> Failure | None:
@@ -156,7 +158,8 @@ class Transport:
             failure = failures.of_answer(response.status, _decoded(response.data), retry_after)
         if failure is None or failure.cause is not Cause.AWAY:
             self.patience.rpc_method()
-        if date := response.headers.get("Date"):
+        date = response.headers.get("Date", "")
+        with suppress(ValueError):  # what a proxy writes there may be no date
             self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
         return failure
 
