@@ -7,9 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from toolchain import setup
 from toolchain.images import cluster_images
-from toolchain.operating import backend, environment
+from toolchain.operating import backend, environment, setup
 from toolchain.paths import ROOT, VENV
 from toolchain.tools import build, go_modules, venv
 

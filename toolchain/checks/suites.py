@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import setup
 from toolchain.checks import journal, pytest_run
 from toolchain.machine import engine
-from toolchain.operating import environment
+from toolchain.operating import environment, setup
 from toolchain.steps import phase_times
 from toolchain.tools import build, go_modules, venv
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from toolchain import setup
 from toolchain.machine import engine
-from toolchain.operating import backend, recovery, up, user_backend
+from toolchain.operating import backend, recovery, setup, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import go_caches

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from toolchain import setup
 from toolchain.machine import engine
 from toolchain.operating import (
     adoption,
@@ -19,6 +18,7 @@ from toolchain.operating import (
     leftovers,
     pulumi_cli,
     recovery,
+    setup,
     state,
     user_backend,
 )

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.conftest import Machine
-from toolchain import setup
-from toolchain.operating import backend, clean, environment, pulumi_cli, recovery, up, user_backend
+from toolchain.operating import backend, clean, environment, pulumi_cli, recovery, setup, up, user_backend
 from toolchain.paths import PASSPHRASE, ROOT
 from toolchain.steps import SetupError
 

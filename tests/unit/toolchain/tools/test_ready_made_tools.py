@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.toolchain.conftest import Machine
 
-PREPARE = "from toolchain import setup; print(setup.prepare())"
+PREPARE = "from toolchain.operating import setup; print(setup.prepare())"
 
 # Makes the environment that it is asked for; instead of installing packages it takes those that this test has.
 UV = f"""
