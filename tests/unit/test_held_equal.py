@@ -17,6 +17,7 @@ from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.training_operator import overlay
+from toolchain.images import cluster_images
 from toolchain.operating import leftovers
 from toolchain.paths import DATA, LOCAL, MODELS
 from toolchain.tools import go_modules
@@ -64,6 +65,20 @@ def test_the_model_on_the_volume() -> None:
 
 def test_the_operators_version() -> None:
     assert f"v{go_modules.load('training-operator').version}" == overlay.VERSION
+
+
+def test_the_version_of_pulumi() -> None:
+    """Of the CLI that is built, the SDK, and the language host that the stand-in behaves like."""
+    built = go_modules.load("pulumi").version
+    assert (version("pulumi"), emulated.LANGUAGE_HOST) == (built, built)
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert f"pulumi=={built}" in ours["project"]["dependencies"]
+
+
+def test_the_minor_version_of_kubernetes() -> None:
+    """Of the programs that are built, and of the node image that is pulled where that can be had."""
+    tag = cluster_images.PUBLISHED_NODE.partition("@")[0].rpartition(":")[2]
+    assert tag.split(".")[:2] == f"v{go_modules.load('kubernetes').version}".split(".")[:2]
 
 
 def test_the_version_of_pulumis_kubernetes_plugin() -> None:
