@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from pulumi_standins.kubernetes.awaiting import kstatus, wait_for
+from pulumi_standins.kubernetes.awaiting import kstatus, wait_for_annotation
 from pulumi_standins.kubernetes.awaiting.rules import RULES
 from pulumi_standins.kubernetes.awaiting.snapshot import Rule
-from pulumi_standins.kubernetes.awaiting.waiting import look, wait
+from pulumi_standins.kubernetes.awaiting.wait_loop import look, wait
 from pulumi_standins.kubernetes.objects import SKIP_AWAIT, WAIT_FOR, annotation, is_annotated, kind_of
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.values import Object
@@ -16,7 +16,7 @@ from pulumi_standins.kubernetes.values import Object
 def check_annotations(inputs: Object) -> None:
     """Raise ValueError for an unreadable `waitFor`, before the object is sent."""
     if text := annotation(inputs, WAIT_FOR):
-        wait_for.rule(text)
+        wait_for_annotation.rule(text)
 
 
 def until_ready(session: Session, urn: str, inputs: Object, live: Object, seconds: float | None) -> Object:
@@ -52,7 +52,7 @@ def _rule(inputs: Object, live: Object) -> Rule | None:
     if is_annotated(inputs, SKIP_AWAIT):
         return None
     if text := annotation(inputs, WAIT_FOR):
-        return wait_for.rule(text)
+        return wait_for_annotation.rule(text)
     rule = RULES.get(str(kind_of(live)))
     if rule is None and os.environ.get("PULUMI_K8S_AWAIT_ALL") == "true":
         return Rule(kstatus.current)
