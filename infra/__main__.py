@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import dataset, paths, program, volumes
+from infra import claim_users, dataset, paths, program, volumes
 from infra.clusters import namespaces, selection
 from infra.config import ConfigError
 from infra.image.component import Image
@@ -21,6 +21,7 @@ def main() -> None:
         planned = plan(stack, selection.examine(stack))
         rendering.preview(stack, planned)
         datasets = program.datasets(stack)
+        claim_users.ensure_replaceable(stack, selection.address(stack))
     except (ConfigError, dataset.DataError) as error:
         program.refuse(error)
 

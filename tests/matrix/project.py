@@ -14,6 +14,8 @@ from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
 
 STACK = "matrix"
+# Far more than any update takes, in seconds: a deletion that waits for ever shall not.
+UP_S = 900
 # The test server has no operator, no registry and no file that a job could leave.
 BASE: dict[str, dict[str, Any]] = {
     "cluster": {"kind": "existing"},
@@ -45,7 +47,7 @@ class AppliedProject(Project):
         self.core = client.CoreV1Api(connection)
         self.jobs = client.CustomObjectsApi(connection)
 
-    def up(self, *options: str, seconds: float = 240, **changes: Any) -> str:
+    def up(self, *options: str, **changes: Any) -> str:
         """Write the stack file, BASE with `changes` (path of a key, to value), and apply it. Raises UpError."""
         sections = copy.deepcopy(BASE)
         for path, value in changes.items():
@@ -60,7 +62,7 @@ class AppliedProject(Project):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=seconds,
+            timeout=UP_S,
         )
         if done.returncode:
             raise UpError(done.stdout)

@@ -11,7 +11,7 @@ from infra.config import Stack
 from infra.config.load import from_file
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_objects import assert_settled, uids
 
 NAMESPACE = "kubeflow"
@@ -83,3 +83,20 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     finally:
         project.core.delete_namespaced_persistent_volume_claim("theirs", NAMESPACE)
     assert found[f"PersistentVolume/{NAME}"]["metadata"]["labels"][STACK] == "matrix"
+
+
+def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProject) -> None:
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
+    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": "node"}
+    theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
+    project.core.create_namespaced_pod(NAMESPACE, theirs)
+    try:
+        before = uids(project.objects())
+        with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
+            project.up("--refresh", **{"storage.request": "5Gi"})
+        assert uids(project.objects()) == before
+        project.up("--refresh", **{"storage.labels": {"team": "a"}})
+    finally:
+        project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
+    project.up("--refresh")
+    assert_settled(project.objects())

@@ -1,0 +1,97 @@
+"""Refuses a change that has to delete a claim which pods of others mount: the deletion would wait for them in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra import volumes
+from infra.config import ConfigError, Stack
+from infra.config.errors import paragraph
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.labels import MANAGED_BY
+from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
+
+TIMEOUT_S = 3
+# What Kubernetes changes on a volume or claim that is bound; a change of anything else makes them anew.
+CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
+
+
+def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
+    """Raises ConfigError where volume objects must be replaced while somebody else's pods mount the claim.
+
+    A cluster that is not there, or does not answer, has nothing to say; the update itself waits for it.
+    """
+    if address.kubeconfig and not Path(address.kubeconfig).exists():
+        return
+    try:
+        connection = api_client(address)
+        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        for volume in volumes.volumes(stack):
+            users = others(_pods(connection, volume)) if _is_replaced(connection, volume) else []
+            if users:
+                raise ConfigError(_refusal(stack, volume, users))
+    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
+        return
+
+
+def _refusal(stack: Stack, volume: Volume, users: list[str]) -> str:
+    namespace, names = volume.namespace, ", ".join(users)
+    allowed = f"a change that keeps claim {volume.claim}, as long as pods of others mount it: {names}"
+    fix = f"end them (kubectl --namespace {namespace} delete pod {' '.join(users)}), or take the change back"
+    return paragraph(stack.file, "trainstack:storage", "(changed)", allowed, fix)
+
+
+def others(pods: Iterable[Manifest]) -> list[str]:
+    """Names of the pods that go with no job or resource of ours."""
+    ours = MANAGED_BY.items()
+    return [
+        each["metadata"]["name"]
+        for each in pods
+        if not ours <= (each["metadata"].get("labels") or {}).items()
+    ]
+
+
+def differs(wanted: Any, live: Any) -> bool:
+    """Whether `live` lacks something of `wanted`; what the server filled in does not count."""
+    if isinstance(wanted, dict):
+        return not isinstance(live, dict) or any(differs(wanted[key], live.get(key)) for key in wanted)
+    return bool(wanted != live)
+
+
+def _is_replaced(connection: client.ApiClient, volume: Volume) -> bool:
+    core = client.CoreV1Api(connection)
+    try:
+        live = core.read_persistent_volume(volume.name, _request_timeout=TIMEOUT_S)
+        claim = core.read_namespaced_persistent_volume_claim(
+            volume.claim, volume.namespace, _request_timeout=TIMEOUT_S
+        )
+    except ApiException as error:
+        if error.status == 404:
+            return False
+        raise
+    there, claimed = (
+        connection.sanitize_for_serialization(each)["spec"]  # type: ignore[no-untyped-call]
+        for each in (live, claim)
+    )
+    fixed = persistent_volume(volume)["spec"].items()
+    wanted = {key: value for key, value in fixed if key not in CHANGEABLE}
+    unpinned = "nodeAffinity" in there and volume.node is None
+    return unpinned or differs(wanted, there) or differs(persistent_volume_claim(volume)["spec"], claimed)
+
+
+def _pods(connection: client.ApiClient, volume: Volume) -> list[Manifest]:
+    listed = client.CoreV1Api(connection).list_namespaced_pod(volume.namespace, _request_timeout=TIMEOUT_S)
+    pods = [connection.sanitize_for_serialization(each) for each in listed.items]  # type: ignore[no-untyped-call]
+    return [each for each in pods if volume.claim in _claims(each)]
+
+
+def _claims(pod: Manifest) -> set[str]:
+    sources = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes") or []]
+    return {source["claimName"] for source in sources if source}
