@@ -65,9 +65,9 @@ def volumes(stack: Stack) -> list[Volume]:
     return [volume for volume in (models(stack), data(stack)) if volume is not None]
 
 
-def provide(stack: Stack, cluster: Cluster, after: list[pulumi.Resource]) -> Storage:
+def provide(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -> Storage:
     """Register the volumes and their claims."""
-    opts = cluster.options(cluster.provider, after)
+    opts = cluster.options(cluster.provider, depends_on)
     return Storage(name=f"{stack.name}-storage", volumes=volumes(stack), register=register, opts=opts)
 
 

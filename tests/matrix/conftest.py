@@ -32,4 +32,4 @@ def project(
     try:
         yield made
     finally:
-        made.pulumi("destroy", "--yes", "--skip-preview", "--stack", made.stack)
+        made.destroy()

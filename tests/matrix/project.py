@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ BASE: dict[str, dict[str, Any]] = {
 
 
 class UpError(Exception):
-    """`pulumi up` failed; the text is what it printed."""
+    """An update failed; the text is what Pulumi printed."""
 
 
 class AppliedProject(Project):
@@ -53,20 +52,17 @@ class AppliedProject(Project):
         for path, value in changes.items():
             set_key(sections, path.split("."), value)
         self.configure(sections)
-        command = ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color=never", *options]
-        done = subprocess.run(
-            [*command, "--stack", self.stack],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=UP_S,
-        )
+        chosen = ("--yes", "--skip-preview", "--stack", self.stack)
+        done = self.pulumi("up", *chosen, *options, seconds=UP_S)
         if done.returncode:
             raise UpError(done.stdout)
         return done.stdout
+
+    def destroy(self) -> None:
+        """Take everything away. Raises UpError."""
+        done = self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack, seconds=UP_S)
+        if done.returncode:
+            raise UpError(done.stdout)
 
     def objects(self) -> dict[str, dict[str, Any]]:
         """The stack's volumes, claims, jobs and pods in the cluster, by `Kind/name`."""

@@ -16,7 +16,10 @@ from tests.e2e.project import Project
 from tests.matrix.entries import OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow(reason="four runs of make up for each key, a cluster for some"),
+]
 # What the API server's matrix has tried without a kubelet, once more with finished pods on a real volume.
 ALSO_HERE = ("storage.labels", "storage.request", "storage.owner", "storage.mountPath")
 ENTRIES = {**{key: Entry(OBJECTS[key].value) for key in ALSO_HERE}, **ON_KIND}
