@@ -7,7 +7,7 @@ from infra.clusters import namespaces, selection
 from infra.config import ConfigError
 from infra.image.component import Image
 from infra.job.component import Job
-from infra.job.context import context
+from infra.job.context import context, held_by
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.training_operator.component import Operator
@@ -34,9 +34,10 @@ def main() -> None:
 
     runs = {}
     for job in stack.jobs:
-        known = context(stack, image.reference, datasets[job.name], storage.claims)
+        pulled = held_by(image.reference, storage.claims)
+        given = context(stack, pulled, datasets[job.name])
         depends_on = [*operator.ready, *prepared, *image.on_nodes]
-        submitted = Job(job=job, context=known, cluster=cluster, depends_on=depends_on)
+        submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
         folder = paths.models(stack.name)
         runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NoReturn
 
 import pulumi
@@ -60,16 +61,14 @@ def refuse(error: Exception) -> NoReturn:
     raise pulumi.RunError(str(error)) from None
 
 
-def model_path(stack: Stack, job: JobConfig, run: pulumi.Output[str]) -> pulumi.Output[str]:
+def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
     """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several.
 
     Parameters:
         run: the id of the job's run.
     """
-    folder, file = paths.models(stack.name), job.model or ""
-    if len(stack.jobs) == 1:
-        return pulumi.Output.from_input(str(folder / file))
-    return run.apply(lambda known: str(folder / "runs" / known / file))
+    folder = paths.models(stack.name)
+    return (folder if len(stack.jobs) == 1 else folder / "runs" / run) / (job.model or "")
 
 
 def export(stack: Stack, runs: dict[str, JobRun]) -> None:

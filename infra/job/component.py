@@ -26,15 +26,15 @@ class Job(pulumi.ComponentResource):
         self,
         *,
         job: JobConfig,
-        context: pulumi.Output[JobContext],
+        context: JobContext,
         cluster: Cluster,
         depends_on: list[pulumi.Resource],
     ) -> None:
         super().__init__("trainstack:job:Job", job.name)
         self.config, self.context = job, context
-        wanted = context.apply(lambda known: manifest(job, known))
+        wanted = manifest(job, context)
         replace = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
         opts = pulumi.ResourceOptions.merge(cluster.options(self, depends_on), replace)
         self.object = Object(f"{KIND}/{job.name}", wanted, api_version=API_VERSION, kind=KIND, opts=opts)
-        self.run = wanted.apply(run_of)
+        self.run = run_of(wanted)
         self.register_outputs({"run": self.run})

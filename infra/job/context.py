@@ -18,7 +18,7 @@ class JobContext:
     """What the stack decides for every job.
 
     Parameters:
-        image: the trainer image's reference, by digest.
+        image: the trainer image's reference, by digest; not known in a preview before the image is pushed.
         image_inputs: what the image is made of, whatever its name: see infra/image/inputs.py.
         namespace: the job's namespace.
         claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
@@ -27,7 +27,7 @@ class JobContext:
         nodes: how many nodes run pods.
     """
 
-    image: str
+    image: pulumi.Input[str]
     image_inputs: str
     namespace: str
     claim: str
@@ -37,22 +37,19 @@ class JobContext:
     nodes: int = 1
 
 
-def context(
-    stack: Stack, image: pulumi.Output[str], dataset: Dataset | None, claims: list[pulumi.Resource]
-) -> pulumi.Output[JobContext]:
-    """The context of a job of `stack`. A job with it is deleted before any of `claims` is.
+def held_by(image: pulumi.Output[str], claims: list[pulumi.Resource]) -> pulumi.Output[str]:
+    """`image`, such that a job with it is deleted before any of `claims` is."""
+    held = [read_from(claim, "") for claim in claims]
+    return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
+
+
+def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> JobContext:
+    """The context of a job of `stack`.
 
     Parameters:
         image: the trainer image's reference, by digest.
         dataset: what the job trains on.
-        claims: the PersistentVolumeClaims that its pods mount.
     """
-    held = [read_from(claim, "") for claim in claims]
-    return pulumi.Output.all(image, *held).apply(lambda known: context_of(stack, known[0], dataset))
-
-
-def context_of(stack: Stack, image: str, dataset: Dataset | None) -> JobContext:
-    """The same, from an image's reference that is known."""
     folder = volumes.data(stack)
     return JobContext(
         image=image,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from infra.config.job import JobConfig
@@ -48,12 +47,19 @@ def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
 
 def identified(plain: dict[str, Any], run: str) -> dict[str, Any]:
     """`plain` with the run's id as label and environment variable of every pod."""
-    labelled = copy.deepcopy(plain)
-    for replica in labelled["pytorchReplicaSpecs"].values():
-        replica["template"]["metadata"]["labels"][RUN] = run
-        for entry in replica["template"]["spec"]["containers"]:
-            entry["env"] = [{"name": "TRAINER_RUN", "value": run}, *entry["env"]]
-    return labelled
+    replicas = plain["pytorchReplicaSpecs"]
+    named = {
+        kind: {**each, "template": _identified(each["template"], run)} for kind, each in replicas.items()
+    }
+    return {**plain, "pytorchReplicaSpecs": named}
+
+
+def _identified(template: dict[str, Any], run: str) -> dict[str, Any]:
+    metadata, pod = template["metadata"], template["spec"]
+    variable = {"name": "TRAINER_RUN", "value": run}
+    containers = [{**each, "env": [variable, *each["env"]]} for each in pod["containers"]]
+    labels = {**metadata["labels"], RUN: run}
+    return {"metadata": {**metadata, "labels": labels}, "spec": {**pod, "containers": containers}}
 
 
 def dataset_note(job: JobConfig) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Object(pulumi.CustomResource):
     def __init__(
         self,
         name: str,
-        manifest: pulumi.Input[Manifest],
+        manifest: Manifest | pulumi.Output[Manifest],
         *,
         api_version: str,
         kind: str,
@@ -37,8 +37,8 @@ class Object(pulumi.CustomResource):
         opts: pulumi.ResourceOptions,
     ) -> None:
         """`fields`: the top-level keys beside apiVersion, kind and metadata, where `manifest` is not known yet."""
-        known = pulumi.Output.from_input(manifest)
-        props: dict[str, Any] = {key: known[key] for key in ("metadata", *fields)}
+        # Of a mapping, a preview shows what is known although a value in it is not.
+        props: dict[str, Any] = {key: manifest[key] for key in ("metadata", *fields)}
         token = f"kubernetes:{_group(api_version)}:{kind}"
         plugin = pulumi.ResourceOptions(version=version("pulumi-kubernetes"))
         merged = pulumi.ResourceOptions.merge(plugin, opts)

@@ -11,7 +11,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.image.component import rendered_reference
-from infra.job.context import context_of
+from infra.job.context import context
 from infra.job.manifest import manifest
 from infra.objects.manifest import Manifest
 from infra.review import policies
@@ -55,7 +55,7 @@ def workload(
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
     if stack.cluster.kind is not ClusterKind.KIND and stack.storage.prepare:
         objects.append(volumes.preparation(stack, image))
-    objects += [manifest(job, context_of(stack, image, datasets[job.name])) for job in stack.jobs]
+    objects += [manifest(job, context(stack, image, datasets[job.name])) for job in stack.jobs]
     return objects
 
 

@@ -26,7 +26,7 @@ class JobRun(pulumi.ComponentResource):
         model: the file in it that the job leaves; copied there from a volume that is elsewhere.
     """
 
-    def __init__(self, *, job: Job, cluster: Cluster, models: Path, model: pulumi.Output[str]) -> None:
+    def __init__(self, *, job: Job, cluster: Cluster, models: Path, model: Path) -> None:
         config = job.config
         super().__init__("trainstack:run:JobRun", config.name)
         metadata = job.object.metadata
@@ -47,8 +47,8 @@ class JobRun(pulumi.ComponentResource):
         how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
         run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
-        self.model_path = pulumi.Output.all(model, run.jobStatus).apply(lambda known: str(known[0]))
+        self.model_path = run.jobStatus.apply(lambda _: str(model))
         if not is_here and config.model and not config.run_policy.suspend:
-            copied = {**identity, **volume, "model": config.model, "target": model}
+            copied = {**identity, **volume, "model": config.model, "target": str(model)}
             self.model_path = ModelCopy(config.name, copied, cluster.bound(self, [run])).target
         self.register_outputs({"jobStatus": run.jobStatus})

@@ -23,13 +23,15 @@ ROOT_RESOURCE = "pulumi:pulumi:Stack"
 class Preview:
     """How a preview ended.
 
-    `errors` are the engine's error messages, `registered` the types of what it was about to make.
+    `errors` are the engine's error messages, `registered` the types of what it was about to make, `inputs` for each of
+    them its type and what is known of its inputs.
     """
 
     status: int
     shown: str
     errors: list[str]
     registered: list[str]
+    inputs: list[tuple[str, dict[str, Any]]]
 
 
 class Project:
@@ -81,7 +83,8 @@ class Project:
         log.unlink(missing_ok=True)
         done = self.pulumi("preview", "--stack", self.stack, "--event-log", str(log))
         events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        return Preview(done.returncode, done.stdout, _errors(events), _registered(events))
+        inputs = _inputs(events)
+        return Preview(done.returncode, done.stdout, _errors(events), [type_ for type_, _ in inputs], inputs)
 
     def state(self) -> list[str]:
         """Types of the resources in the stack's state."""
@@ -94,6 +97,10 @@ def _errors(events: list[dict[str, Any]]) -> list[str]:
     return [each["message"] for each in told if each["severity"] == "error"]
 
 
-def _registered(events: list[dict[str, Any]]) -> list[str]:
+def _inputs(events: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     steps = [event["resourcePreEvent"]["metadata"] for event in events if "resourcePreEvent" in event]
-    return [step["type"] for step in steps if step["type"] != ROOT_RESOURCE]
+    return [
+        (step["type"], (step["new"] or {}).get("inputs") or {})
+        for step in steps
+        if step["type"] != ROOT_RESOURCE
+    ]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from infra import dataset
+from infra.config import Stack, from_file
+from infra.image.component import rendered_reference
+from infra.job.context import context
+from infra.job.manifest import manifest
 from tests.preview.project import ROOT, Project
 
 STACKS = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -25,6 +31,26 @@ def test_previews_without_its_cluster(tmp_path: Path, file: Path) -> None:
     # Nothing is taken to be in a cluster that cannot be asked.
     assert OPERATOR in found.registered
     assert project.state() == []
+    # The image is not built yet: it alone is unknown of a job.
+    previewed = [inputs for type_, inputs in found.inputs if type_ == JOB]
+    assert [said(job) for job in previewed] == [said(job) for job in reviewed(from_file(file))]
+
+
+def reviewed(stack: Stack) -> list[dict[str, Any]]:
+    """The jobs as a review of this machine shows them."""
+    chosen = dataset.of_jobs(stack)
+    image = rendered_reference(stack)
+    return [manifest(job, context(stack, image, chosen[job.name])) for job in stack.jobs]
+
+
+def said(job: dict[str, Any]) -> tuple[Any, ...]:
+    """A job's labels with its run's id, its annotations, and each replica type's command and variables."""
+    containers = [
+        replica["template"]["spec"]["containers"][0]
+        for replica in job["spec"]["pytorchReplicaSpecs"].values()
+    ]
+    words = [(each.get("command"), each.get("args"), each["env"]) for each in containers]
+    return job["metadata"], words
 
 
 def test_there_are_five() -> None:
