@@ -18,4 +18,7 @@ if [ -d "$mnist" ]; then
 else
   set -- trainstack/trainer-tests "$@"
 fi
+if [ -d /proc/sys/net/ipv6 ]; then # some engines take it from a container that has no network
+  set -- --sysctl net.ipv6.conf.all.disable_ipv6=0 "$@"
+fi
 exec docker run --rm --init --network none --read-only --tmpfs /tmp:exec --env KILLS "$@"
