@@ -259,7 +259,7 @@ def examples(part: Any, which: str) -> Examples:
         found: Examples = Tensors(part[0], part[1])
     elif not isinstance(part, Sized):
         raise CustomError(f"--data: the part to {which} has no length; say how many examples make an epoch")
-    elif isinstance(part, MapStyle):
+    elif isinstance(part, MapStyle) and not is_iterable(part):
         found = Mapped(part)
     elif isinstance(part, Iterable):
         found = Streamed(part)
@@ -268,6 +268,11 @@ def examples(part: Any, which: str) -> Examples:
     if not len(found):
         raise CustomError(f"--data: there is no example to {which}")
     return found
+
+
+def is_iterable(part: object) -> bool:
+    """Whether it is torch's IterableDataset, which inherits a `__getitem__` that does nothing."""
+    return any(kind.__name__ == "IterableDataset" for kind in type(part).__mro__)
 
 
 def parts(reference: str, **offered: Any) -> tuple[Examples, Examples]:

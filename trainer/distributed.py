@@ -197,10 +197,13 @@ def enter(rank: int, size: int, patience: timedelta) -> Any:
     there for ranks that are gone. So it waits for that store to end. torchrun's own store outlives starts, which it
     tells apart by itself.
     """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        libuv = os.environ["USE_LIBUV"] == "1"  # which dist.rendezvous does not look at here
+        agent = dist.TCPStore(address, port, size, False, timeout=patience, use_libuv=libuv)
+        return dist.PrefixStore(f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", agent)
     while True:
         store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=patience))
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            return store
         try:
             if store.add(f"arrivals/{rank}", 1) == 1 or not store.check(["complete"]):
                 return store

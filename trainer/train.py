@@ -276,7 +276,7 @@ class Training:
         """What a checkpoint holds, besides the progress."""
         return {
             "model": self.flat.values,
-            "buffers": list(self.flat.buffers),
+            "buffers": list(self.flat.before),  # as they were before a step that a lost replica broke off
             "optimizer": self.optimizer.state,
             "config": self.outcome,
             "machine": self.machine(),

@@ -18,6 +18,11 @@ if [ -d "$rendezvous" ]; then
     grep -q use_libuv=False "$file"
     python3 -m compileall -q "$file"
   done
+  # The processes of a pod below torchrun ask its store for libuv, too.
+  file=/usr/lib/python3/dist-packages/torch/distributed/rendezvous.py
+  sed -i 's/is_master=False,$/& use_libuv=use_libuv,/' "$file"
+  grep -q 'is_master=False, use_libuv=use_libuv,' "$file"
+  python3 -m compileall -q "$file"
 fi
 python3 -m compileall -q "$root/trainer"
 
