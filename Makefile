@@ -1,20 +1,22 @@
 # Every target is one line: the work is in toolchain/, which needs nothing but Debian's own python3.
 STACK ?= dev
 DATA_DIR ?=
+# For one `make up`: ADOPT=<owner's id> takes a lost stack over, REPLACE_CLUSTER=yes lets a cluster be made anew.
+ADOPT ?=
+REPLACE_CLUSTER ?=
 PYTHON ?= python3
 ARGS ?=
-# `make up REPLACE_CLUSTER=yes` allows that a cluster is made anew, with all that is in it.
-ifdef REPLACE_CLUSTER
-export TRAINSTACK_REPLACE_CLUSTER := $(REPLACE_CLUSTER)
-endif
 
-.PHONY: up down test test-unit test-full review bench env clean
+.PHONY: up down status test test-unit test-full review bench env clean
 
 up:
-	@$(PYTHON) -m toolchain up --stack "$(STACK)" $(if $(DATA_DIR),--data-dir "$(DATA_DIR)")
+	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
 
 down:
 	@$(PYTHON) -m toolchain down --stack "$(STACK)"
+
+status:
+	@$(PYTHON) -m toolchain status --stack "$(STACK)"
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -1,13 +1,13 @@
-"""Cluster, training-operator, storage, image, job, run: `pulumi up` makes them in this order."""
+"""Mark, cluster, training-operator, storage, image, job, run: `pulumi up` makes them in this order."""
 
 import pulumi
 
-from infra import claim_users, dataset, paths, program, volumes
+from infra import claim_users, paths, program, volumes
 from infra.clusters import namespaces, selection
-from infra.config import ConfigError
 from infra.image.component import Image
 from infra.job.component import Job
 from infra.job.context import context, held_by
+from infra.objects import owner
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.training_operator.component import Operator
@@ -18,14 +18,20 @@ def main() -> None:
     """Register everything in the order of dependence."""
     try:
         stack = program.stack_config()
-        planned = plan(stack, selection.examine(stack))
-        rendering.preview(stack, planned)
+        owned = program.ownership(stack)
+        planned = plan(stack, selection.examine(stack, owned.is_ours))
+        objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
+        only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, selection.address(stack))
-    except (ConfigError, dataset.DataError) as error:
+        owner.mark_objects(stack.name)
+        cluster = selection.provide(stack)
+    except program.REFUSALS as error:
         program.refuse(error)
 
-    cluster = selection.provide(stack)
+    if only_cluster:
+        Image(stack=stack, cluster=cluster)
+        return
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
     storage = volumes.provide(stack, cluster, spaces)

@@ -8,14 +8,30 @@ from typing import NoReturn
 import pulumi
 
 from infra import dataset, paths
-from infra.clusters.selection import job_key
+from infra.clusters.kind.old_objects import OldObjectsError
+from infra.clusters.selection import address, job_key
 from infra.config import ConfigError, Stack, from_raw
+from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, sections
 from infra.config.training import Dataset
+from infra.objects import adoption, owner
+from infra.objects.adoption import Ownership
+from infra.objects.manifest import Manifest
+from infra.objects.recorded import recorded
 from infra.review import rendering
 from infra.run.component import JobRun
+
+REFUSALS = (
+    ConfigError,
+    dataset.DataError,
+    owner.OwnerIdError,
+    adoption.OthersObjectsError,
+    adoption.LostObjectsError,
+    OldObjectsError,
+)
+"""Errors that need no traceback: they say what to change."""
 
 
 def stack_config() -> Stack:
@@ -54,6 +70,26 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
                 f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
             )
     return chosen
+
+
+def ownership(stack: Stack) -> Ownership:
+    """What tells this stack's objects from others'. Raises OwnerIdError where an id is given back to another state."""
+    held, given = recorded(), owner.given_back()
+    if given and held.owner and given != held.owner:
+        raise owner.OwnerIdError(
+            f"ADOPT={given}: the state of stack {stack.name} holds the owner's id {held.owner}\n  fix: leave ADOPT out"
+        )
+    return Ownership(held, held.owner or given, own_cluster=stack.cluster.kind is ClusterKind.KIND)
+
+
+def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> bool:
+    """Whether a lost state is taken up, cluster and image first: what is in the cluster can then be looked up.
+
+    Raises OthersObjectsError and LostObjectsError, before anything is touched.
+    """
+    found = adoption.survey(address(stack), objects, owned)
+    adoption.refuse_others(found, stack.name)
+    return adoption.hand_over(found, owned, stack.name)
 
 
 def refuse(error: Exception) -> NoReturn:

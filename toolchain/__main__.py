@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toolchain import interruption
 from toolchain.checks import review, suites
-from toolchain.operating import backend, clean, environment, pulumi_cli, up
+from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -19,6 +19,7 @@ def parser() -> argparse.ArgumentParser:
     for name, text in (
         ("up", "set up what is missing, bring the stack up, wait for its job"),
         ("down", "destroy the stack, keep the model"),
+        ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied to stacks/rendered/<stack>"),
         ("test", "run a suite: unit, ci or full"),
@@ -26,10 +27,12 @@ def parser() -> argparse.ArgumentParser:
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
-        if name in ("up", "down", "env", "review"):
+        if name in ("up", "down", "status", "env", "review"):
             verb.add_argument("--stack", default="dev")
         if name == "up":
-            verb.add_argument("--data-dir", type=Path, default=None, help="folder with the four IDX files")
+            verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
+            verb.add_argument("--adopt", default="", help="owner's id of a stack whose state was lost")
+            verb.add_argument("--replace-cluster", choices=["", "no", "yes"], default="")
         if name in ("test", "bench"):
             verb.add_argument("pytest", nargs="*", help="arguments for pytest")
         if name == "test":
@@ -49,9 +52,12 @@ def show_environment(stack: str) -> None:
 def dispatch(asked: argparse.Namespace) -> int:
     match asked.verb:
         case "up":
-            up.up(asked.stack, asked.data_dir)
+            consents.give(asked.adopt, asked.replace_cluster)
+            up.up(asked.stack, Path(asked.data_dir) if asked.data_dir else None)
         case "down":
             up.down(asked.stack)
+        case "status":
+            return status.status(asked.stack)
         case "env":
             show_environment(asked.stack)
         case "review":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,11 @@ from kubernetes.config import ConfigException
 from infra.config.names import quantity
 from infra.config.resources import GPU
 from infra.objects.api import ApiAddress, api_client
-from infra.objects.labels import STACK
 from infra.objects.pytorchjob import CRD, OPERATOR_SELECTOR
 
 TIMEOUT_S = 3
+# Whether a live object, with its kind, is this stack's.
+IsOurs = Callable[[dict[str, Any]], bool]
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,19 @@ class Found:
     gpus: int = 0
 
 
-def look(address: ApiAddress, stack: str) -> Found:
+def look(address: ApiAddress, is_ours: IsOurs) -> Found:
     """Ask the cluster at `address` once, for at most a few seconds."""
     try:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
-        return _ask(connection, stack)
+        return _ask(connection, is_ours)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         return Found(problem=_short(error))
     except ApiException as error:
         return Found(problem=f"{error.status} {error.reason}")
 
 
-def _ask(connection: client.ApiClient, stack: str) -> Found:
+def _ask(connection: client.ApiClient, is_ours: IsOurs) -> Found:
     def listed(objects: Any) -> list[dict[str, Any]]:
         return [connection.sanitize_for_serialization(each) for each in objects.items]  # type: ignore[no-untyped-call]
 
@@ -62,27 +64,27 @@ def _ask(connection: client.ApiClient, stack: str) -> Found:
     operators = listed(
         apps.list_deployment_for_all_namespaces(label_selector=OPERATOR_SELECTOR, _request_timeout=TIMEOUT_S)
     )
-    return judge(stack, namespaces, crds, operators, nodes)
+    return judge(is_ours, namespaces, crds, operators, nodes)
 
 
 def judge(
-    stack: str,
+    is_ours: IsOurs,
     namespaces: list[dict[str, Any]],
     crds: list[dict[str, Any]],
     operators: list[dict[str, Any]],
     nodes: list[dict[str, Any]],
 ) -> Found:
-    """What is not `stack`'s among the listed objects, and the GPUs of `nodes` that take pods."""
+    """What is not this stack's among the listed objects, and the GPUs of `nodes` that take pods."""
+
+    def foreign(kind: str, objects: list[dict[str, Any]]) -> list[str]:
+        return [each["metadata"]["name"] for each in objects if not is_ours({**each, "kind": kind})]
+
     return Found(
-        namespaces=frozenset(each["metadata"]["name"] for each in namespaces if foreign(each, stack)),
-        crd=any(foreign(each, stack) for each in crds),
-        operator=any(foreign(each, stack) for each in operators),
+        namespaces=frozenset(foreign("Namespace", namespaces)),
+        crd=bool(foreign("CustomResourceDefinition", crds)),
+        operator=bool(foreign("Deployment", operators)),
         gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
     )
-
-
-def foreign(manifest: dict[str, Any], stack: str) -> bool:
-    return bool((manifest["metadata"].get("labels") or {}).get(STACK) != stack)
 
 
 def _short(error: Exception) -> str:

@@ -7,7 +7,7 @@ import pulumi
 from infra import paths
 from infra.clusters import existing
 from infra.clusters.cluster import Cluster
-from infra.clusters.discovery import Found, look
+from infra.clusters.discovery import Found, IsOurs, look
 from infra.clusters.existing import Existing
 from infra.clusters.kind.component import Kind
 from infra.clusters.microk8s.component import MicroK8s
@@ -24,7 +24,7 @@ def address(stack: Stack) -> ApiAddress:
     return ApiAddress(str(paths.kubeconfig(stack.cluster_name)))
 
 
-def examine(stack: Stack) -> Found:
+def examine(stack: Stack, is_ours: IsOurs) -> Found:
     """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs.
 
     Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
@@ -35,7 +35,7 @@ def examine(stack: Stack) -> Found:
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return Found()
-    found = look(address(stack), stack.name)
+    found = look(address(stack), is_ours)
     if found.problem:
         pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
     elif wanted:

@@ -6,6 +6,8 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "trainstack"}
 RUN = "trainstack/run"
 # Which stack made an object: what lacks it was there before, and is left alone.
 STACK = "trainstack/stack"
+# Two stacks may have one name. This is the random id that only the state of the stack that made the object holds.
+OWNER = "trainstack/owner"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
 

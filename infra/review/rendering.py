@@ -84,9 +84,12 @@ def upstream(manifests: list[Manifest]) -> frozenset[str]:
     return frozenset(image for image in images if image.rpartition(":")[0] == OPERATOR) | {patches.INIT_IMAGE}
 
 
-def preview(stack: Stack, planned: Plan) -> None:
-    """Hold what `pulumi up` is about to register to the policies. Raises ConfigError for each that is broken."""
+def preview(stack: Stack, planned: Plan) -> list[Manifest]:
+    """Hold what `pulumi up` is about to register to the policies, and return it. Raises ConfigError."""
     image = rendered_reference(stack)
-    ensure_allowed(stack, workload(stack, planned, image, rendered_datasets(stack)))
+    objects = workload(stack, planned, image, rendered_datasets(stack))
+    ensure_allowed(stack, objects)
     # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.
-    ensure_allowed(stack, operator(stack, planned))
+    upstreams = operator(stack, planned)
+    ensure_allowed(stack, upstreams)
+    return [*objects, *upstreams]

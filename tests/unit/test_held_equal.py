@@ -9,16 +9,22 @@ import re
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pulumi_standins.emulated as emulated
 
 from infra import paths
+from infra.clusters.kind import old_objects
+from infra.clusters.kind.providers import KindCluster
+from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
+from infra.objects import adoption as objects_adoption
+from infra.objects import labels, owner, recorded
 from infra.training_operator import overlay
 from toolchain.images import cluster_images
-from toolchain.operating import leftovers
+from toolchain.operating import adoption, consents, environment, leftovers, state, status, update
 from toolchain.paths import DATA, LOCAL, MODELS
 from toolchain.tools import go_modules
 from trainer import options as trainer_options
@@ -96,3 +102,30 @@ def test_the_folders_and_files_of_a_clone() -> None:
     assert (paths.ROOT, paths.STATE, paths.DATA) == (ROOT, LOCAL, DATA)
     assert paths.models("dev") == MODELS / "dev"
     assert paths.marker("x") == leftovers.marker("x")
+    assert state.Access(str(paths.kubeconfig("x"))) == state.access(
+        {"resources": [{"type": state.KIND_CLUSTER, "inputs": {"config": '{"name": "x"}'}}]}
+    )
+
+
+def test_the_mark() -> None:
+    assert adoption.OWNER_LABEL == labels.OWNER
+    assert status.STACK_LABEL == labels.STACK
+    assert consents.ID.pattern == owner.ID.pattern
+
+
+def test_what_make_up_and_the_program_tell_each_other() -> None:
+    assert consents.ADOPT == owner.ADOPT
+    assert (update.LOST, update.ADOPTING) == (objects_adoption.LOST, objects_adoption.ADOPTING)
+    assert environment.DELETE_UNREACHABLE == old_objects.VARIABLE
+
+
+def test_types_in_the_state() -> None:
+    assert (state.KIND_CLUSTER, state.PROVIDER) == (recorded.KIND_CLUSTER, recorded.PROVIDER)
+    assert (state.OWNER, state.KUBERNETES) == (recorded.OWNER, recorded.OBJECT)
+    types: dict[str, Any] = {
+        state.KIND_CLUSTER: KindCluster,
+        state.MICROK8S: MicroK8sInstallation,
+        state.OWNER: owner.Owner,
+    }
+    for token, resource in types.items():
+        assert token == f"pulumi-python:{resource._resource_type_name}"

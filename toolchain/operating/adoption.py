@@ -1,40 +1,121 @@
-"""Objects whose creation was interrupted: put into the state, so that a refresh finds out whether they exist.
+"""Objects in the cluster that the state lacks: put into it, so that a refresh and an update find them there.
 
-Pulumi can only forget a pending creation (in 3.246 `--import-pending-creates` forgets it, too), and then creating
-the object again fails where the killed run had already created it. Everything else that our program creates takes
-over what it finds by itself.
+A killed run leaves pending creations. Pulumi can only forget those (in 3.246 `--import-pending-creates` forgets them,
+too), and then creating the object again fails where the killed run had already created it. Other objects left a state
+that was damaged or lost; what the program would register for them is asked with a preview. Everything else that our
+program creates takes over what it finds by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-KUBERNETES = "kubernetes:"
+from toolchain.operating.state import KUBERNETES
+
+OWNER_LABEL = "trainstack/owner"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
+
+Manifest = Mapping[str, Any]
 
 
-def adopt(deployment: dict[str, Any]) -> list[str]:
-    """Turn pending creations of Kubernetes objects in an exported deployment into resources; returns their URNs."""
-    resources: list[dict[str, Any]] = deployment.get("resources") or []
-    known = {resource["urn"] for resource in resources}
+def adopt(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None]) -> list[str]:
+    """Turn pending creations of Kubernetes objects in an exported deployment into resources; returns their URNs.
+
+    `live` looks an object up by its manifest. One that is not there, or that carries another mark, was not created by
+    the killed run.
+    """
     adopted = []
     for operation in deployment.get("pending_operations") or []:
         resource = operation["resource"]
-        identity = object_id(resource.get("inputs") or {})
         interrupted = operation["type"] == "creating" and resource["type"].startswith(KUBERNETES)
-        # A parent that is not there yet was itself pending: nothing of it exists.
-        if interrupted and identity and resource["urn"] not in known and resource.get("parent") in known:
-            resources.append({**resource, "id": identity, "outputs": resource["inputs"]})
-            known.add(resource["urn"])
+        if not interrupted or not object_id(inputs := resource.get("inputs") or {}):
+            continue
+        found = live(inputs)
+        if found and owner_of(found) == owner_of(inputs) and _add(deployment, resource, inputs):
             adopted.append(resource["urn"])
-    deployment["resources"] = resources
     deployment["pending_operations"] = []
     return adopted
 
 
-def object_id(inputs: dict[str, Any]) -> str | None:
+def take_up(
+    deployment: dict[str, Any], steps: Iterable[Mapping[str, Any]], lost: Iterable[Manifest]
+) -> list[str]:
+    """Add what a preview would create and the cluster has: the objects `lost`, and the components that hold them.
+
+    `steps` are those of `pulumi preview --json`. Returns the URNs of the objects.
+    """
+    by_title = {title(each): each for each in lost}
+    adopted = []
+    for step in steps:
+        if step["op"] != "create":
+            continue
+        resource = step["newState"]
+        if not resource.get("custom"):
+            _add(deployment, resource, None)
+        elif resource["type"].startswith(KUBERNETES):
+            inputs = resource.get("inputs") or {}
+            named = title(inputs) if object_id(inputs) else resource["urn"].rpartition("::")[2]
+            if (found := by_title.get(named)) and _add(deployment, resource, known(inputs, found)):
+                adopted.append(resource["urn"])
+    return adopted
+
+
+def _add(deployment: dict[str, Any], resource: Mapping[str, Any], inputs: Any) -> bool:
+    resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
+    urns = {each["urn"] for each in resources}
+    # A parent that is not there yet was itself pending: nothing of it exists.
+    if resource["urn"] in urns or resource.get("parent") not in urns:
+        return False
+    identity = {} if inputs is None else {"id": object_id(inputs), "inputs": inputs, "outputs": inputs}
+    dependencies = [urn for urn in resource.get("dependencies") or [] if urn in urns]
+    properties = {
+        key: [urn for urn in named or [] if urn in urns]
+        for key, named in (resource.get("propertyDependencies") or {}).items()
+    }
+    resources.append(
+        {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
+    )
+    return True
+
+
+def known(wanted: Any, live: Any) -> Any:
+    """`wanted` with what a preview cannot know taken from the live object; left out where that has none."""
+    if not isinstance(wanted, Mapping):
+        return wanted
+    filled = {}
+    for key, value in wanted.items():
+        there = live.get(key) if isinstance(live, Mapping) else None
+        if value != UNKNOWN:
+            filled[key] = known(value, there)
+        elif there is not None:
+            filled[key] = _own_metadata(there) if key == "metadata" else there
+    return filled
+
+
+def _own_metadata(live: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: live[key] for key in ("name", "namespace", "labels", "annotations") if key in live}
+
+
+def title(manifest: Manifest) -> str:
+    """`Kind/namespace/name`, as the program names its objects."""
+    metadata = manifest["metadata"]
+    return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
+
+
+def owner_of(manifest: Manifest) -> str | None:
+    """The owner's id in an object's mark; objects of release 0.1 carry none."""
+    labels = (manifest.get("metadata") or {}).get("labels") or {}
+    return labels.get(OWNER_LABEL)
+
+
+def object_id(inputs: Manifest) -> str | None:
     """The id that the kubernetes plugin gives: `namespace/name`, or `name` for what has no namespace."""
     metadata = inputs.get("metadata") or {}
     namespace, name = metadata.get("namespace"), metadata.get("name")
     if not isinstance(name, str):
+        return None
+    if name == UNKNOWN:
         return None
     return f"{namespace}/{name}" if isinstance(namespace, str) else name

@@ -139,6 +139,13 @@ def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
+def preview(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
+    """The steps that an update would take now. Raises SetupError with Pulumi's own words."""
+    planned = json.loads(_output(variables, "preview", "--json", "--stack", stack))
+    steps: list[dict[str, Any]] = planned.get("steps") or []
+    return steps
+
+
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], object]) -> None:
     """Export the stack's deployment, let `edit` change it, import it. Raises SetupError."""
     exported = json.loads(_output(variables, "stack", "export", "--stack", stack))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from toolchain.operating import (
     environment,
     inspection,
     leftovers,
+    live_objects,
+    orphans,
     pulumi_cli,
     recovery,
     setup,
     state,
+    update,
     user_backend,
 )
 from toolchain.paths import MODELS
@@ -50,15 +54,13 @@ def up(stack: str, data_dir: Path | None) -> None:
 
 
 def _update(variables: dict[str, str], stack: str) -> None:
-    """`pulumi up`; once more where it has replaced the cluster, and could not delete what went with the old one."""
-    try:
+    """`pulumi up`, and what the program asks for between its rounds."""
+
+    def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         with step("pulumi up"):
-            _pulumi(variables, "up", "--refresh", stack=stack)
-    except SetupError:
-        if not _forget_left_behind(variables, stack):
-            raise
-        with step("pulumi up in the new cluster"):
-            _pulumi(variables, "up", "--refresh", stack=stack)
+            return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
+
+    update.update(variables, stack, pulumi_up, lambda: _forget_left_behind(variables, stack))
 
 
 def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
@@ -113,7 +115,8 @@ def ready(stack: str) -> dict[str, str]:
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
-            pulumi_cli.edit_state(variables, stack, adoption.adopt)
+            live = live_objects.lookup(variables, _deployment(variables, stack))
+            pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt(held, live))
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables
 
@@ -122,6 +125,7 @@ def _set_up(stack: str) -> dict[str, str]:
     variables = environment.complete(setup.prepare(), stack)
     if user_backend.backend() is None:
         recovery.release(stack)
+    orphans.end()
     backend.prepare(stack, variables)
     return variables
 

@@ -12,9 +12,11 @@ import pulumi_kubernetes
 from infra import paths
 from infra.clusters import registries
 from infra.clusters.cluster import Cluster
+from infra.clusters.kind import old_objects
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.kind.providers import Connection, KindCluster, Registry
+from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
+from infra.objects.recorded import recorded
 
 REGISTRY_IMAGE = "registry:3"
 
@@ -50,7 +52,11 @@ class Kind(pulumi.ComponentResource):
         image = environment.get("TRAINSTACK_NODE_IMAGE") or None
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = str(paths.kubeconfig(name))
-        cluster = KindCluster(name, {"config": kind_config(stack).encode(), "image": image}, child)
+        inputs = {"config": kind_config(stack).encode(), "image": image}
+        held = recorded()
+        if held.kind_cluster and held.objects:
+            old_objects.ensure_they_may_go(name, replaced_for(dict(held.kind_cluster), inputs))
+        cluster = KindCluster(name, inputs, child)
         registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
         registry_name = registries.kind_name(name)
         registry = Registry(registry_name, {"name": registry_name, "image": registry_image}, child)

@@ -11,6 +11,7 @@ from infra import paths
 from infra.clusters.kind import cluster, ownership, registry, repair, replacement
 from infra.clusters.kind.config import KindConfig, differences
 from infra.dynamic import Props, Provider, missing, own, show
+from infra.objects import owner
 
 
 class ClusterProvider(Provider):
@@ -22,6 +23,9 @@ class ClusterProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         config = _config(props)
+        # Whoever gives the owner's id back has lost the state, not the cluster.
+        if owner.given_back() and (found := cluster.read(config.name)):
+            return CreateResult(config.name, own(props) | found)
         return CreateResult(config.name, own(props) | cluster.create(config, props["image"]))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
@@ -56,6 +60,13 @@ class ClusterProvider(Provider):
 
 def _config(props: Props) -> KindConfig:
     return KindConfig.decode(props["config"])
+
+
+def replaced_for(olds: Props, news: Props) -> list[str]:
+    """Why an update will replace the cluster; empty where it stays."""
+    config = _config(olds)
+    nodes = ownership.own_nodes(config.name, olds.get("instance"))
+    return _reasons(nodes, olds, news) if nodes else [f"cluster {config.name} is gone"]
 
 
 def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]:

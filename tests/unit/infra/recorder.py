@@ -7,7 +7,9 @@ from typing import Any
 import pulumi
 
 REFERENCE = "trainstack-dev-registry:5000/trainstack/trainer@sha256:" + "a" * 64
+OWNER_ID = "0123456789abcdef"
 OUTPUTS: dict[str, dict[str, Any]] = {
+    "pulumi-python:dynamic/trainstack:Owner": {"owner": OWNER_ID},
     "pulumi-python:dynamic/trainstack:KindCluster": {
         "instance": "one",
         "nodes": ["trainstack-dev-control-plane"],

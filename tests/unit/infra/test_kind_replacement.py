@@ -171,7 +171,11 @@ def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bo
     ],
 )
 def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:
-    code = "import os; from infra.clusters.kind import replacement; print(replacement.asked_for(os.environ))"
+    code = (
+        "import os, sys; from infra.clusters.kind import replacement; from toolchain.__main__ import parser; "
+        "from toolchain.operating import consents; asked = parser().parse_args(sys.argv[3:]); "
+        "consents.give(asked.adopt, asked.replace_cluster); print(replacement.asked_for(os.environ))"
+    )
     done = subprocess.run(
         ["make", "-s", "up", f'PYTHON={sys.executable} -c "{code}" ', *words],
         cwd=paths.ROOT,

@@ -73,8 +73,14 @@ def labelled(name: str, owner: str | None = None) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {STACK: owner} if owner else None}}
 
 
+def marked_dev(live: dict[str, Any]) -> bool:
+    return bool((live["metadata"].get("labels") or {}).get(STACK) == "dev")
+
+
 def test_what_another_stack_made_is_foreign() -> None:
-    found = judge("dev", [labelled("kubeflow", "gpu"), labelled("mine", "dev")], [labelled("crd")], [], [])
+    found = judge(
+        marked_dev, [labelled("kubeflow", "gpu"), labelled("mine", "dev")], [labelled("crd")], [], []
+    )
     assert found.namespaces == {"kubeflow"}
     assert found.crd
     assert not found.operator
@@ -82,7 +88,7 @@ def test_what_another_stack_made_is_foreign() -> None:
 
 def test_gpus_of_all_nodes_count() -> None:
     nodes: list[dict[str, Any]] = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
-    assert judge("dev", [], [], [], nodes).gpus == 2
+    assert judge(marked_dev, [], [], [], nodes).gpus == 2
 
 
 def test_auto_uses_what_was_there() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 
 from infra import dataset, paths, program
 from infra.config.training import Dataset
+from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.training_operator import overlay
-from tests.unit.infra.recorder import REFERENCE, Recorder
+from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -106,6 +108,33 @@ def test_the_provider_drops_no_object_of_a_cluster_that_does_not_answer(dev: Rec
     inputs = dev.of("pulumi:providers:kubernetes")[0].inputs
     assert "deleteUnreachable" not in inputs
     assert inputs["clusterIdentifier"] == "one"
+
+
+def test_every_object_carries_the_mark(dev: Recorder) -> None:
+    (made,) = dev.of("pulumi-python:dynamic/trainstack:Owner")
+    assert made is dev.registered[0], "the id is there before anything else"
+    for name, manifest in dev.manifests().items():
+        labels = manifest["metadata"]["labels"]
+        assert labels[STACK] == "dev", name
+        assert labels[OWNER] == OWNER_ID, name
+        assert MANAGED_BY.items() <= labels.items(), name
+
+
+def _selectors(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if "selector" in key.lower():
+                yield each
+            yield from _selectors(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _selectors(each)
+
+
+def test_no_selector_names_the_mark(dev: Recorder) -> None:
+    selectors = [each for manifest in dev.manifests().values() for each in _selectors(manifest)]
+    assert selectors
+    assert not [each for each in selectors if OWNER in json.dumps(each) or STACK in json.dumps(each)]
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,12 @@ from infra.clusters.discovery import Found
 from infra.config import ConfigError, Stack, from_file
 from infra.config.training import Dataset
 from infra.job.manifest import manifest, run_of
+from infra.objects import owner
 from infra.objects.manifest import Manifest
 from infra.review import folder, rendering
 from infra.review.text import text
 from infra.training_operator import overlay, patches
-from tests.unit.infra.recorder import OUTPUTS, REFERENCE, Recorder
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -48,7 +49,7 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     known = from_file(path)
     found = Found() if known.cluster.kind == "kind" else rendering.ASSUMED
     found = Found() if known.cluster.kind == "microk8s" else found
-    monkeypatch.setattr(selection, "examine", lambda chosen: found)
+    monkeypatch.setattr(selection, "examine", lambda chosen, is_ours: found)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]
     given = {key: json.dumps(value) for key, value in config.items()}
@@ -80,7 +81,9 @@ def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pyt
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
         monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
     found = registered(recorder, path, monkeypatch)
-    assert found == {f"{each['kind']}/{each['metadata']['name']}": each for each in wanted}
+    # A review shows a stack's manifests without the id of whoever applies them.
+    marked = [{**each, "metadata": owner.marked(each["metadata"], known.name, OWNER_ID)} for each in wanted]
+    assert found == {f"{each['kind']}/{each['metadata']['name']}": each for each in marked}
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)

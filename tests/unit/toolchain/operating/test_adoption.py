@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -28,21 +29,51 @@ def deployment(*operations: dict[str, Any]) -> dict[str, Any]:
     return {"resources": [{"urn": PARENT}], "pending_operations": list(operations)}
 
 
-@pytest.mark.parametrize(
-    ("kind", "metadata", "identity"),
-    [
-        ("kubernetes:core/v1:Namespace", {"name": "kubeflow"}, "kubeflow"),
-        ("kubernetes:kubeflow.org/v1:PyTorchJob", {"name": "job", "namespace": "kubeflow"}, "kubeflow/job"),
-    ],
-)
-def test_a_kubernetes_object_becomes_a_resource_that_a_refresh_looks_up(
+OWNER = {adoption.OWNER_LABEL: "0123456789abcdef"}
+OBJECTS = [
+    ("kubernetes:core/v1:Namespace", {"name": "kubeflow", "labels": OWNER}, "kubeflow"),
+    (
+        "kubernetes:kubeflow.org/v1:PyTorchJob",
+        {"name": "job", "namespace": "kubeflow", "labels": OWNER},
+        "kubeflow/job",
+    ),
+]
+
+
+def there(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return manifest
+
+
+def nothing(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return None
+
+
+def another_owners(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return {"metadata": {**manifest["metadata"], "labels": {adoption.OWNER_LABEL: "f" * 16}}}
+
+
+@pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
+def test_an_object_that_the_killed_run_created_becomes_a_resource(
     kind: str, metadata: dict[str, Any], identity: str
 ) -> None:
     state = deployment(pending(kind, metadata))
-    assert len(adoption.adopt(state)) == 1
+    assert len(adoption.adopt(state, there)) == 1
     assert state["pending_operations"] == []
     assert state["resources"][-1]["id"] == identity
     assert state["resources"][-1]["inputs"] == {"metadata": metadata}
+
+
+@pytest.mark.parametrize("live", [nothing, another_owners])
+@pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
+def test_what_is_not_there_or_anothers_is_not_taken(
+    live: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
+    kind: str,
+    metadata: dict[str, Any],
+    identity: str,
+) -> None:
+    state = deployment(pending(kind, metadata))
+    assert adoption.adopt(state, live) == []
+    assert state == {"resources": [{"urn": PARENT}], "pending_operations": []}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +87,7 @@ def test_a_kubernetes_object_becomes_a_resource_that_a_refresh_looks_up(
 )
 def test_anything_else_is_forgotten(operation: dict[str, Any]) -> None:
     state = deployment(operation)
-    assert adoption.adopt(state) == []
+    assert adoption.adopt(state, there) == []
     assert state == {"resources": [{"urn": PARENT}], "pending_operations": []}
 
 
@@ -64,5 +95,72 @@ def test_a_resource_that_the_state_has_already_is_not_doubled() -> None:
     operation = pending("kubernetes:core/v1:Namespace", {"name": "kubeflow"})
     state = deployment(operation)
     state["resources"].append(operation["resource"])
-    assert adoption.adopt(state) == []
+    assert adoption.adopt(state, there) == []
     assert len(state["resources"]) == 2
+
+
+STACK = "urn:pulumi:dev::trainstack"
+
+
+def step(operation: str, kind: str, name: str, parent: str = PARENT, **state: Any) -> dict[str, Any]:
+    new = {"urn": f"{STACK}::{kind}::{name}", "type": kind, "parent": parent, **state}
+    return {"op": operation, "urn": new["urn"], "newState": new}
+
+
+def manifest(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "kubeflow"}, **more}
+
+
+def test_lost_objects_are_taken_up_with_the_components_that_hold_them() -> None:
+    held: dict[str, Any] = {"resources": [{"urn": PARENT}]}
+    component = step("create", "trainstack:job:Job", "job")
+    inputs = manifest("PyTorchJob", "job", spec={"image": "one"})
+    kind = "kubernetes:kubeflow.org/v1:PyTorchJob"
+    wanted = step(
+        "create",
+        kind,
+        "PyTorchJob/job",
+        component["urn"],
+        custom=True,
+        inputs=inputs,
+        dependencies=["urn:that:is:not:there", PARENT],
+    )
+    new = step(
+        "create",
+        "kubernetes:core/v1:ConfigMap",
+        "ConfigMap/kubeflow/new",
+        custom=True,
+        inputs=manifest("ConfigMap", "new"),
+    )
+    taken = adoption.take_up(held, [component, wanted, new, step("same", kind, "other")], [inputs])
+    assert taken == [wanted["urn"]]
+    _, parent, job = held["resources"]
+    assert parent["urn"] == component["urn"]
+    assert (job["id"], job["inputs"], job["outputs"]) == ("kubeflow/job", inputs, inputs)
+    assert job["dependencies"] == [PARENT]
+
+
+def test_what_a_preview_cannot_know_is_taken_from_the_live_object() -> None:
+    live = {
+        **manifest("Deployment", "operator", spec={"replicas": 1, "image": "live"}, status={}),
+        "metadata": {"name": "operator", "namespace": "kubeflow", "uid": "one", "labels": {"a": "1"}},
+    }
+    wanted = {**manifest("Deployment", "operator"), "spec": {"replicas": 2, "image": adoption.UNKNOWN}}
+    assert adoption.known(wanted, live)["spec"] == {"replicas": 2, "image": "live"}
+    unknown = {
+        "kind": "Deployment",
+        "metadata": adoption.UNKNOWN,
+        "spec": adoption.UNKNOWN,
+        "data": adoption.UNKNOWN,
+    }
+    filled = adoption.known(unknown, live)
+    assert filled["metadata"] == {"name": "operator", "namespace": "kubeflow", "labels": {"a": "1"}}
+    assert filled["spec"] == live["spec"]
+    assert "data" not in filled
+
+
+def test_an_id_that_is_not_made_yet_is_left_out_of_the_mark() -> None:
+    wanted = {"metadata": {"name": "a", "labels": {"b": "1", adoption.OWNER_LABEL: adoption.UNKNOWN}}}
+    assert adoption.known(wanted, {"metadata": {"name": "a"}}) == {
+        "metadata": {"name": "a", "labels": {"b": "1"}}
+    }

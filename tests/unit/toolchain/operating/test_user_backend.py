@@ -123,11 +123,11 @@ def test_locks_are_removed_and_state_is_read_in_our_own_backend_only(
     ready: list[str], shell: pytest.MonkeyPatch
 ) -> None:
     up.ready("dev")
-    assert ready == ["release", "prepare", "read"]
+    assert [ready[:2], {*ready[2:]}] == [["release", "prepare"], {"read"}]
     ready.clear()
     shell.setenv(user_backend.BACKEND, BUCKET)
     up.ready("dev")
-    assert ready == ["prepare", "ask"]
+    assert [ready[:1], {*ready[1:]}] == [["prepare"], {"ask"}]
 
 
 def test_clean_takes_down_what_is_in_our_own_backend(shell: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,177 @@
+"""Objects that the program is about to make and that are in the cluster already: whose are they?
+
+Objects with this stack's mark that its state has lost are handed to `make up`, which puts them into the state. Anybody
+else's are refused by name, before anything is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.labels import OWNER, STACK
+from infra.objects.manifest import Manifest, title
+from infra.objects.recorded import Recorded
+
+# Names the file that `make up` reads: the objects to put into the state.
+LOST = "TRAINSTACK_LOST_OBJECTS"
+# "yes" while `make up` asks what the program would register for them.
+ADOPTING = "TRAINSTACK_ADOPTING"
+TIMEOUT_S = 5
+SHOWN = 10
+
+
+class OthersObjectsError(RuntimeError):
+    """Objects of these names are in the cluster, and are not this stack's."""
+
+
+class LostObjectsError(RuntimeError):
+    """Objects of this stack are in the cluster and not in its state."""
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """Whose is an object in the cluster?
+
+    Parameters:
+        held: what the stack's state holds.
+        owner: the id in this stack's mark; None where it has none yet.
+        own_cluster: whether this clone made the cluster, so that an object without an id in it is this stack's.
+    """
+
+    held: Recorded
+    owner: str | None
+    own_cluster: bool
+
+    def is_ours(self, live: Manifest) -> bool:
+        """Whether a live object is this stack's: by the state, else by its mark."""
+        carried = mark(live)
+        return title(live) in self.held.objects or (carried == self.owner if carried else self.own_cluster)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Live objects of planned names that the state does not hold: this stack's own, and anybody else's."""
+
+    lost: tuple[Manifest, ...] = ()
+    others: tuple[Manifest, ...] = ()
+
+
+def survey(address: ApiAddress, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
+    """Look for each planned object that the state does not hold. A cluster that does not answer holds nothing yet."""
+    missing = [each for each in planned if title(each) not in ownership.held.objects]
+    if not missing or (address.kubeconfig and not Path(address.kubeconfig).exists()):
+        return Survey()
+    try:
+        live = list(_live(address, missing))
+    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
+        return Survey()
+    return Survey(
+        lost=tuple(each for each in live if ownership.is_ours(each)),
+        others=tuple(each for each in live if not ownership.is_ours(each)),
+    )
+
+
+def mark(live: Manifest) -> str | None:
+    """The owner's id that an object carries. Objects of release 0.1 carry none."""
+    return (live["metadata"].get("labels") or {}).get(OWNER)
+
+
+def refuse_others(found: Survey, stack: str) -> None:
+    """Raises OthersObjectsError that names each object of `others`, and what can be done."""
+    if not found.others:
+        return
+    ids = sorted({carried for each in found.others if (carried := mark(each))})
+    own = (
+        f"; if this stack made them and its state was lost: make up STACK={stack} ADOPT={ids[0]}"
+        if ids
+        else ""
+    )
+    raise OthersObjectsError(
+        f"these objects are in the cluster and not this stack's ({stack}); nothing was touched:\n"
+        f"{_listed(found.others)}\n"
+        f"  fix: take another namespace or other names, or remove them yourself{own}"
+    )
+
+
+def hand_over(
+    found: Survey, ownership: Ownership, stack: str, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Tell `make up` which objects its state has lost. True where only the cluster is to be registered first.
+
+    Raises LostObjectsError, before anything is touched, for objects that `make up` has to put into the state.
+    """
+    if not found.lost or environment.get(ADOPTING) == "yes":
+        return False
+    file = environment.get(LOST)
+    without_state = not ownership.held.cluster
+    if file:
+        Path(file).write_text(json.dumps({"objects": [] if without_state else found.lost}))
+    if file and without_state and ownership.owner:
+        return True
+    back = f" ADOPT={ownership.owner or secrets.token_hex(8)}" if without_state else ""
+    raise LostObjectsError(
+        f"these objects are this stack's ({stack}) and not in its state; nothing was touched:\n"
+        f"{_listed(found.lost)}\n"
+        f"  fix: make up STACK={stack}{back} puts them into the state"
+    )
+
+
+def _listed(objects: Iterable[Manifest]) -> str:
+    lines = [f"  {title(each)} ({_whose(each)})" for each in objects]
+    return "\n".join(lines[:SHOWN] + ([f"  and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []))
+
+
+def _whose(live: Manifest) -> str:
+    labels = live["metadata"].get("labels") or {}
+    if STACK not in labels:
+        return "without a mark"
+    return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}"
+
+
+def _live(address: ApiAddress, planned: Iterable[Manifest]) -> Iterator[Manifest]:
+    connection = api_client(address)
+    connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(2, backoff_factor=0.5)
+    for each in planned:
+        try:
+            live = _read(connection, each)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            continue
+        yield {**live, "apiVersion": each["apiVersion"], "kind": each["kind"]}
+
+
+def _read(connection: client.ApiClient, wanted: Manifest) -> Manifest:
+    """The live object of the name of `wanted`. Raises ApiException, with status 404 where there is none."""
+    group, _, version = str(wanted["apiVersion"]).rpartition("/")
+    name, namespace = wanted["metadata"]["name"], wanted["metadata"].get("namespace")
+    if group:
+        objects = client.CustomObjectsApi(connection)
+        options = {"plural": plural(wanted["kind"]), "name": name, "_request_timeout": TIMEOUT_S}
+        read: Any = objects.get_cluster_custom_object
+        if namespace:
+            read, options = objects.get_namespaced_custom_object, {**options, "namespace": namespace}
+        return dict(read(group, version, **options))
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", wanted["kind"]).lower()
+    read = getattr(client.CoreV1Api(connection), f"read_namespaced_{kind}" if namespace else f"read_{kind}")
+    found = read(name, *([namespace] if namespace else []), _request_timeout=TIMEOUT_S)
+    return dict(connection.sanitize_for_serialization(found))  # type: ignore[no-untyped-call]
+
+
+def plural(kind: str) -> str:
+    """The name of a kind in paths of the API."""
+    lower = kind.lower()
+    return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"

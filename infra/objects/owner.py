@@ -1,0 +1,74 @@
+"""The stack's mark on its objects: the stack's name and a random id, which the state holds.
+
+Two people may have a stack of one name in one cluster; only the id tells whose an object is. Whoever has lost the state
+gives the id back: TRAINSTACK_ADOPT holds it then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from pulumi.dynamic import CreateResult, Resource
+
+from infra.dynamic import Props, Provider, own
+from infra.objects.labels import MANAGED_BY, OWNER, STACK
+
+ADOPT = "TRAINSTACK_ADOPT"
+ID = re.compile(r"[0-9a-f]{16}")
+
+
+class OwnerIdError(ValueError):
+    """What was given back is no id of ours."""
+
+
+def given_back(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The id that the user gives back; None where none is given. Raises OwnerIdError."""
+    given = environment.get(ADOPT) or None
+    if given and not ID.fullmatch(given):
+        raise OwnerIdError(
+            f"ADOPT={given} is no owner's id: 16 digits and letters a to f\n  fix: `make status` shows it"
+        )
+    return given
+
+
+class OwnerProvider(Provider):
+    """Property: `stack`, its name. Nothing changes or replaces an id once it is made."""
+
+    def create(self, props: Props) -> CreateResult:
+        owner = given_back() or secrets.token_hex(8)
+        return CreateResult(owner, own(props) | {"owner": owner})
+
+
+class Owner(Resource, module="trainstack", name="Owner"):
+    """Output `owner`: the random id of this stack, 16 hexadecimal digits."""
+
+    owner: pulumi.Output[str]
+
+    def __init__(self, stack: str) -> None:
+        super().__init__(OwnerProvider(), stack, {"stack": stack, "owner": None})
+
+
+def marked(metadata: Mapping[str, Any], stack: str, owner: object) -> dict[str, Any]:
+    """An object's `metadata` with the mark in its labels. Selectors elsewhere never name the mark."""
+    labels = {**(metadata.get("labels") or {}), **MANAGED_BY, STACK: stack, OWNER: owner}
+    return {**metadata, "labels": labels}
+
+
+def mark_objects(stack: str) -> None:
+    """Make the stack's id, and mark every Kubernetes object that the program registers from now on."""
+    owner = Owner(stack).owner
+
+    def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if not args.type_.startswith("kubernetes:"):
+            return None
+        # Only the id may be unknown in a preview: with unknown metadata every object would seem to be another one.
+        metadata = pulumi.Output.from_input(args.props["metadata"])
+        labelled = metadata.apply(lambda known: marked(known, stack, owner))
+        return pulumi.ResourceTransformationResult({**args.props, "metadata": labelled}, args.opts)
+
+    pulumi.runtime.register_stack_transformation(mark)

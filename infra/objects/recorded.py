@@ -1,0 +1,57 @@
+"""What the stack's own state holds, read by the program before it registers anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from infra.objects.manifest import title
+
+# An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
+READ = "pulumi:pulumi:readStackResourceOutputs"
+OWNER = "pulumi-python:dynamic/trainstack:Owner"
+KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
+PROVIDER = "pulumi:providers:kubernetes"
+OBJECT = "kubernetes:"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The id in the stack's mark, the titles of its Kubernetes objects, and the cluster.
+
+    Parameters:
+        owner: None before the first update.
+        objects: `Kind/namespace/name` of each.
+        cluster: whether there is a provider for objects.
+        kind_cluster: properties of the stack's own kind cluster.
+    """
+
+    owner: str | None = None
+    objects: frozenset[str] = frozenset()
+    cluster: bool = False
+    kind_cluster: Mapping[str, Any] | None = None
+
+
+def recorded() -> Recorded:
+    """What the state holds now; after a refresh, what that has left of it."""
+    organization = pulumi.get_organization() or "organization"  # a backend of files has none
+    name = "/".join([organization, pulumi.get_project(), pulumi.get_stack()])
+    answer: Any = pulumi.runtime.invoke(READ, {"stackName": name})
+    return of((answer.value or {}).get("outputs") or {})
+
+
+def of(resources: Mapping[str, Mapping[str, Any]]) -> Recorded:
+    """From the engine's answer: URN -> type and outputs."""
+    resources = {urn: each for urn, each in resources.items() if each.get("outputs") is not None}
+    owners = [each["outputs"].get("owner") for each in resources.values() if each["type"] == OWNER]
+    objects = [each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT)]
+    clusters = [each["outputs"] for each in resources.values() if each["type"] == KIND_CLUSTER]
+    return Recorded(
+        owner=owners[0] if owners else None,
+        objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
+        cluster=any(each["type"] == PROVIDER for each in resources.values()),
+        kind_cluster=clusters[0] if clusters else None,
+    )

@@ -1,0 +1,195 @@
+"""The stack's mark: on every object, in no selector, and what is told from it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from infra.objects import adoption, owner, recorded
+from infra.objects.adoption import Ownership, Survey
+from infra.objects.api import ApiAddress
+from infra.objects.labels import OWNER, STACK
+from infra.objects.manifest import Manifest
+from infra.objects.recorded import Recorded
+
+MINE, OTHERS = "0123456789abcdef", "f" * 16
+
+
+def live(name: str = "kubeflow", **labels: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def marked(identity: str) -> dict[str, str]:
+    return {STACK: "gpu", OWNER: identity}
+
+
+def test_an_id_is_random_and_stays() -> None:
+    provider = owner.OwnerProvider()
+    ids = {provider.create({"stack": "dev"}).id for _ in range(10)}
+    assert len(ids) == 10
+    assert all(owner.ID.fullmatch(each) for each in ids)
+    old = {"stack": "dev", "owner": MINE}
+    assert not provider.diff(MINE, old, {"stack": "dev"}).changes
+    assert provider.read(MINE, old).outs == old
+
+
+def test_an_id_that_is_given_back_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(owner.ADOPT, MINE)
+    assert (owner.OwnerProvider().create({"stack": "dev"}).outs or {})["owner"] == MINE
+
+
+@pytest.mark.parametrize("given", ["0123", "G" * 16, f"{MINE}0", "yes"])
+def test_what_is_no_id_is_refused(given: str) -> None:
+    with pytest.raises(owner.OwnerIdError, match="make status"):
+        owner.given_back({owner.ADOPT: given})
+
+
+@pytest.mark.parametrize(
+    ("labels", "identity", "own_cluster", "ours"),
+    [
+        (marked(MINE), MINE, False, True),
+        (marked(MINE), MINE, True, True),
+        (marked(OTHERS), MINE, False, False),
+        (marked(OTHERS), MINE, True, False),
+        (marked(OTHERS), None, True, False),
+        ({STACK: "gpu"}, MINE, False, False),
+        ({STACK: "gpu"}, MINE, True, True),
+        ({}, MINE, False, False),
+        ({}, None, True, True),
+    ],
+)
+def test_whose_an_object_is(
+    labels: dict[str, str], identity: str | None, own_cluster: bool, ours: bool
+) -> None:
+    assert Ownership(Recorded(), identity, own_cluster).is_ours(live(**labels)) is ours
+
+
+def test_what_the_state_holds_is_ours_whatever_its_mark() -> None:
+    held = Recorded(objects=frozenset({"Namespace/kubeflow"}))
+    assert Ownership(held, MINE, own_cluster=False).is_ours(live(**marked(OTHERS)))
+
+
+def test_the_state_tells_id_objects_and_cluster() -> None:
+    outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
+    held = recorded.of(
+        {
+            "urn:1": {"type": recorded.OWNER, "outputs": {"owner": MINE}},
+            "urn:2": {"type": "kubernetes:core/v1:Namespace", "outputs": outputs},
+            "urn:3": {"type": recorded.PROVIDER, "outputs": {}},
+            "urn:4": {"type": recorded.KIND_CLUSTER, "outputs": {"config": "{}"}},
+            "urn:5": {"type": "trainstack:job:Job"},
+        }
+    )
+    assert held == Recorded(MINE, frozenset({"Namespace/kubeflow"}), True, {"config": "{}"})
+    assert recorded.of({}) == Recorded()
+
+
+def test_nobody_is_asked_while_the_state_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adoption, "_live", lambda *asked: pytest.fail("the cluster was asked"))
+    held = Recorded(objects=frozenset({"Namespace/kubeflow"}))
+    assert adoption.survey(ApiAddress(__file__), [live()], Ownership(held, MINE, False)) == Survey()
+
+
+def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [live("mine", **marked(MINE)), live("theirs", **marked(OTHERS))]
+    monkeypatch.setattr(adoption, "_live", lambda address, planned: there)
+    found = adoption.survey(ApiAddress(__file__), [live()], Ownership(Recorded(), MINE, False))
+    assert found == Survey(lost=(there[0],), others=(there[1],))
+
+
+def test_others_objects_are_refused_by_name() -> None:
+    found = Survey(others=(live("kubeflow", **marked(OTHERS)), live("data")))
+    with pytest.raises(adoption.OthersObjectsError) as refused:
+        adoption.refuse_others(found, "gpu")
+    for said in (
+        "Namespace/kubeflow (stack gpu, owner ffff",
+        "Namespace/data (without a mark)",
+        f"ADOPT={OTHERS}",
+    ):
+        assert said in str(refused.value)
+
+
+def test_lost_objects_are_handed_to_make_up(tmp_path: Path) -> None:
+    file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
+    owned = Ownership(Recorded(cluster=True), MINE, False)
+    with pytest.raises(adoption.LostObjectsError, match="make up STACK=gpu puts"):
+        adoption.hand_over(found, owned, "gpu", {adoption.LOST: str(file)})
+    assert json.loads(file.read_text()) == {"objects": list(found.lost)}
+    assert not adoption.hand_over(found, owned, "gpu", {adoption.ADOPTING: "yes"})
+    assert not adoption.hand_over(Survey(), owned, "gpu", {})
+
+
+def test_without_a_state_the_cluster_comes_first(tmp_path: Path) -> None:
+    file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
+    given = Ownership(Recorded(), MINE, True)
+    assert adoption.hand_over(found, given, "gpu", {adoption.LOST: str(file)})
+    with pytest.raises(adoption.LostObjectsError, match=f"ADOPT={MINE}"):
+        adoption.hand_over(found, given, "gpu", {})
+    with pytest.raises(adoption.LostObjectsError, match="ADOPT="):
+        adoption.hand_over(found, Ownership(Recorded(), None, True), "gpu", {adoption.LOST: str(file)})
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """An API server with one object of each scope and group; all others are 404. Yields its address."""
+    paths = {
+        "/api/v1/namespaces/kubeflow",
+        "/api/v1/persistentvolumes/kubeflow",
+        "/api/v1/namespaces/b/persistentvolumeclaims/kubeflow",
+        "/apis/apps/v1/namespaces/b/deployments/kubeflow",
+        "/apis/networking.k8s.io/v1/namespaces/b/networkpolicies/kubeflow",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/kubeflow",
+    }
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"metadata": {"name": "kubeflow", "labels": marked(MINE)}}).encode()
+            self.send_response(200 if self.path in paths else 404)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *said: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_address[1]}"
+        serving.shutdown()
+
+
+def test_objects_of_any_kind_are_found(server: str, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig.yaml"
+    config = {
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "users": [{"name": "it", "user": {"token": "secret"}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "current-context": "it",
+    }
+    kubeconfig.write_text(json.dumps(config))
+    kinds = [
+        ("v1", "Namespace", None),
+        ("v1", "PersistentVolume", None),
+        ("v1", "PersistentVolumeClaim", "b"),
+        ("apps/v1", "Deployment", "b"),
+        ("networking.k8s.io/v1", "NetworkPolicy", "b"),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", None),
+        ("v1", "ConfigMap", "b"),
+        ("kubeflow.org/v1", "PyTorchJob", "b"),
+    ]
+    planned: list[Manifest] = [
+        {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": "kubeflow", **({"namespace": space} if space else {})},
+        }
+        for version, kind, space in kinds
+    ]
+    found = adoption.survey(ApiAddress(str(kubeconfig)), planned, Ownership(Recorded(), MINE, False))
+    assert [each["kind"] for each in found.lost] == [kind for _, kind, _ in kinds[:-2]]
+    assert found.others == ()

@@ -1,0 +1,93 @@
+"""Plugins of a killed pulumi end with the next `make up`; no others do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from toolchain.operating import orphans
+from toolchain.operating.orphans import Process
+from toolchain.paths import ROOT
+
+# A pulumi that starts a plugin and tells its process id; the plugin sleeps under the name of one.
+PULUMI = """
+import subprocess, sys, time
+words = [sys.executable, "-c", "import time; time.sleep(300)", sys.argv[1], "127.0.0.1:1"]
+print(subprocess.Popen(words, cwd=sys.argv[2]).pid, flush=True)
+time.sleep(300)
+"""
+PLUGINS = [
+    "pulumi.dynamic",
+    "pulumi_standins.kubernetes",
+    "pulumi-resource-kubernetes",
+    "pulumi-language-python",
+]
+
+
+def start(plugin: str, folder: Path) -> tuple[subprocess.Popen[str], int]:
+    words = [sys.executable, "-c", PULUMI, plugin, str(folder)]
+    pulumi = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert pulumi.stdout
+    return pulumi, int(pulumi.stdout.readline())
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_plugin_whose_pulumi_was_killed_is_ended(plugin: str) -> None:
+    pulumi, pid = start(plugin, ROOT / "infra")
+    pulumi.kill()
+    pulumi.wait()
+    try:
+        assert pid in orphans.end()
+        assert not is_alive(pid)
+    finally:
+        kill(pid)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "folder", "killed"),
+    [
+        ("pulumi.dynamic", "infra", False),
+        ("pulumi.dynamic", "", True),
+        ("something-else", "infra", True),
+    ],
+    ids=["its pulumi lives", "of another clone", "no plugin"],
+)
+def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: str, killed: bool) -> None:
+    pulumi, pid = start(plugin, ROOT / folder if folder else tmp_path)
+    try:
+        if killed:
+            pulumi.kill()
+            pulumi.wait()
+            time.sleep(0.1)
+        assert pid not in orphans.end()
+        assert is_alive(pid)
+    finally:
+        kill(pid)
+        pulumi.kill()
+        pulumi.wait()
+
+
+def test_a_plugin_that_was_started_by_hand_is_left_alone() -> None:
+    process = Process(10, 9, 5, b"python3\0-m\0pulumi.dynamic", ROOT / "infra")
+    assert not orphans.is_orphan(process, {9: 5, 10: 5})
+    assert orphans.is_orphan(process, {9: 3, 10: 5}), "another process has taken the orphan"

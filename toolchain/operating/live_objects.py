@@ -1,0 +1,54 @@
+"""Objects as the cluster holds them, looked up with kubectl."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolchain.operating import state
+from toolchain.operating.environment import full
+from toolchain.steps import SetupError
+
+Manifest = Mapping[str, Any]
+
+
+def kubectl(
+    variables: Mapping[str, str], access: state.Access, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run kubectl on the cluster of `access`; its exit status is the caller's to judge."""
+    program = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
+    cmd = [program, "--kubeconfig", access.kubeconfig, "--request-timeout", "20s"]
+    cmd += ["--context", access.context] if access.context else []
+    return subprocess.run([*cmd, *arguments], env=full(variables), capture_output=True, text=True)
+
+
+def lookup(
+    variables: Mapping[str, str], deployment: state.Deployment
+) -> Callable[[Manifest], Manifest | None]:
+    """A function from a manifest to the live object of its name, None where there is none. It raises SetupError."""
+    access = state.access(deployment)
+
+    def live(manifest: Manifest) -> Manifest | None:
+        if access is None:
+            return None
+        metadata = manifest["metadata"]
+        group, _, version = str(manifest["apiVersion"]).rpartition("/")
+        kind = f"{manifest['kind']}.{version}.{group}" if group else manifest["kind"]
+        namespace = ["--namespace", metadata["namespace"]] if metadata.get("namespace") else []
+        done = kubectl(
+            variables,
+            access,
+            *("get", kind, metadata["name"], *namespace, "--ignore-not-found", "--output", "json"),
+        )
+        if done.returncode:
+            # A kind whose definition was not created, either.
+            if "the server doesn't have a resource type" in done.stderr:
+                return None
+            raise SetupError(f"the cluster does not tell of {kind} {metadata['name']}: {done.stderr.strip()}")
+        found: Manifest | None = json.loads(done.stdout) if done.stdout.strip() else None
+        return found
+
+    return live

@@ -1,0 +1,162 @@
+"""`make status`: how the stack is, from engine to job. It changes nothing, sets nothing up and asks no Pulumi."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from toolchain.machine import engine
+from toolchain.operating import adoption, api_server, backend, environment, leftovers, live_objects, state
+from toolchain.paths import KUBECONFIGS
+from toolchain.steps import SetupError
+
+KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
+JOBS = "pytorchjobs.kubeflow.org"
+STACK_LABEL = "trainstack/stack"
+OPERATOR = "training-operator"
+
+
+class Health(IntEnum):
+    """As exit statuses."""
+
+    HEALTHY = 0
+    NOT = 1
+    UNKNOWN = 2
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the answer."""
+
+    what: str
+    health: Health
+    said: str
+
+
+def status(stack: str) -> int:
+    """Print a line for each part; returns 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
+    backend.check_stack(stack)
+    findings = list(look(stack))
+    for each in findings:
+        mark = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}[each.health]
+        print(f"{each.what:<10} {mark:<8} {each.said}")
+    return overall(findings)
+
+
+def overall(findings: list[Finding]) -> Health:
+    """What is known to be wrong weighs more than what is not known."""
+    healths = {each.health for each in findings}
+    return Health.NOT if Health.NOT in healths else max(healths)
+
+
+def look(stack: str) -> list[Finding]:
+    """Engine, cluster, operator, volume, job, owner: each where those before it can be asked."""
+    try:
+        variables = environment.complete(environment.saved() or {}, stack)
+        cluster = environment.cluster(stack)
+    except SetupError as error:
+        return [Finding("stack", Health.UNKNOWN, str(error))]
+    findings = [_engine(), _nodes(cluster)] if cluster else []
+    if findings and findings[-1].health is not Health.HEALTHY:
+        return findings
+    kubeconfig = variables.get("KUBECONFIG") or (str(KUBECONFIGS / f"{cluster}.yaml") if cluster else None)
+    if not kubeconfig:
+        return [*findings, Finding("cluster", Health.UNKNOWN, "no kubeconfig: run `make up`")]
+    access = state.Access(kubeconfig)
+    if problem := api_server.problem(variables, access):
+        return [*findings, Finding("API server", Health.UNKNOWN, problem)]
+    findings.append(Finding("API server", Health.HEALTHY, "answers"))
+    try:
+        objects = _objects(variables, access, stack)
+    except SetupError as error:
+        return [*findings, Finding("objects", Health.UNKNOWN, str(error))]
+    return [*findings, *judge(objects)]
+
+
+def _engine() -> Finding:
+    found = engine.find()
+    if found is None:
+        return Finding("engine", Health.NOT, "no container engine answers: `make up` starts it")
+    return Finding("engine", Health.HEALTHY, "ours" if found.ours else "the user's own")
+
+
+def _nodes(cluster: str) -> Finding:
+    found = engine.find()
+    if found is None:
+        return Finding("cluster", Health.UNKNOWN, f"{cluster}: no engine to ask")
+    nodes = leftovers.nodes(found, cluster)
+    if not nodes:
+        return Finding("cluster", Health.NOT, f"{cluster} is not there: `make up` makes it")
+    states = found.output("inspect", "--format", "{{.State.Status}}", *nodes).split()
+    running = all(each == "running" for each in states)
+    said = f"{cluster}: {', '.join(states)}" + ("" if running else ": `make up` starts it")
+    return Finding("cluster", Health.HEALTHY if running else Health.NOT, said)
+
+
+def _objects(variables: Mapping[str, str], access: state.Access, stack: str) -> list[dict[str, Any]]:
+    """The objects with this stack's name in their mark. Raises SetupError."""
+    found: list[dict[str, Any]] = []
+    for kinds in (KINDS, JOBS):
+        options = ("--all-namespaces", "--selector", f"{STACK_LABEL}={stack}", "--output", "json")
+        done = live_objects.kubectl(variables, access, "get", kinds, *options)
+        if done.returncode and "the server doesn't have a resource type" not in done.stderr:
+            raise SetupError(done.stderr.strip())
+        found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
+    return found
+
+
+def judge(objects: list[dict[str, Any]]) -> list[Finding]:
+    """Operator, volumes and claims, jobs and the mark, from the stack's live objects."""
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for each in objects:
+        by_kind.setdefault(each["kind"], []).append(each)
+    findings = [
+        *_each("operator", by_kind.get("Deployment", []), _operator),
+        *_each("volume", by_kind.get("PersistentVolume", []), _bound),
+        *_each("claim", by_kind.get("PersistentVolumeClaim", []), _bound),
+        *_each("job", by_kind.get("PyTorchJob", []), _job),
+    ]
+    if "PyTorchJob" not in by_kind:
+        findings.append(Finding("job", Health.NOT, "no job with this stack's mark: `make up`"))
+    return [*findings, _owner(objects)]
+
+
+def _each(
+    what: str, objects: list[dict[str, Any]], healthy: Callable[[dict[str, Any]], tuple[bool, str]]
+) -> list[Finding]:
+    findings = []
+    for each in objects:
+        fine, said = healthy(each)
+        leaving = bool(each["metadata"].get("deletionTimestamp"))
+        said = f"{adoption.title(each)} {'Terminating' if leaving else said}"
+        findings.append(Finding(what, Health.HEALTHY if fine and not leaving else Health.NOT, said))
+    return findings
+
+
+def _operator(deployment: dict[str, Any]) -> tuple[bool, str]:
+    available = int(deployment.get("status", {}).get("availableReplicas") or 0)
+    return available > 0, f"{available} of {deployment['spec'].get('replicas', 1)} available"
+
+
+def _bound(volume: dict[str, Any]) -> tuple[bool, str]:
+    phase = str(volume.get("status", {}).get("phase", "unknown"))
+    return phase == "Bound", phase
+
+
+def _job(job: dict[str, Any]) -> tuple[bool, str]:
+    conditions = [
+        each["type"] for each in job.get("status", {}).get("conditions") or [] if each["status"] == "True"
+    ]
+    said = conditions[-1] if conditions else "without a condition yet"
+    return said in ("Succeeded", "Running", "Created", "Restarting", "Suspended"), said
+
+
+def _owner(objects: list[dict[str, Any]]) -> Finding:
+    ids = sorted({owner for each in objects if (owner := adoption.owner_of(each))})
+    if len(ids) > 1:
+        return Finding("owner", Health.NOT, f"objects of several stacks of this name: {', '.join(ids)}")
+    said = ids[0] if ids else "no id yet: `make up` gives one"
+    return Finding("owner", Health.HEALTHY if ids else Health.NOT, said)

@@ -1,0 +1,65 @@
+"""`pulumi up`, as often as it takes: the program stops it, with nothing touched, where `make up` has to act first.
+
+It writes into a file what that is: objects to put into the state, or a cluster whose objects go with it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from toolchain.operating import adoption, environment, pulumi_cli
+from toolchain.steps import SetupError, say, step
+
+LOST = "TRAINSTACK_LOST_OBJECTS"
+ADOPTING = "TRAINSTACK_ADOPTING"
+ROUNDS = 4
+"""A lost state takes three: cluster and image, objects, the rest."""
+
+Run = Callable[..., int]
+
+
+def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Callable[[], bool]) -> None:
+    """Run `pulumi_up(variables, *options)` until the program asks for nothing more. Raises SetupError.
+
+    `mended` is called after a failure, and says whether it could do something about it.
+    """
+    options = ["--refresh"]
+    asked: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="trainstack-update-") as folder:
+        file = Path(folder) / "asked"
+        for _ in range(ROUNDS):
+            file.unlink(missing_ok=True)
+            status = pulumi_up({**variables, LOST: str(file), **_replacing(asked)}, *options)
+            asked = json.loads(file.read_text()) if file.exists() else {}
+            if not asked and status == 0:
+                return
+            if status and not any(asked.values()) and not mended():
+                break
+            options = ["--refresh"]
+            if "replaced" in asked:
+                say(f"cluster {asked['replaced']} is replaced; its objects go with it")
+                options = []  # a refresh would start the plugin while the old cluster is there
+            elif lost := asked.get("objects"):
+                _take_up(variables, stack, lost)
+    raise SetupError(f"`pulumi up` failed ({status}); its messages are above")
+
+
+def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:
+    return {environment.DELETE_UNREACHABLE: "true"} if "replaced" in asked else {}
+
+
+def _take_up(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
+    """Put the objects `lost` into the state."""
+    with step("objects of this stack that its state has lost") as running:
+        steps = pulumi_cli.preview({**variables, ADOPTING: "yes"}, stack)
+        taken: list[str] = []
+        pulumi_cli.edit_state(
+            variables, stack, lambda deployment: taken.extend(adoption.take_up(deployment, steps, lost))
+        )
+        running.note(f"{len(taken)} of {len(lost)} put into the state")
+    if not taken:
+        raise SetupError("objects of this stack are in the cluster, and could not be put into its state")
