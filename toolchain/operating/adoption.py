@@ -46,7 +46,8 @@ def take_up(
 
     `steps` are those of `pulumi preview --json`. Returns the URNs of the objects.
     """
-    by_title = {title(each): each for each in lost}
+    # A job's resource has the name of the job, without its namespace.
+    by_title = {name: each for each in lost for name in (title(each), _short_title(each))}
     adopted = []
     for step in steps:
         if step["op"] != "create":
@@ -104,6 +105,10 @@ def title(manifest: Manifest) -> str:
     return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
 
 
+def _short_title(manifest: Manifest) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
 def owner_of(manifest: Manifest) -> str | None:
     """The owner's id in an object's mark; objects of release 0.1 carry none."""
     labels = (manifest.get("metadata") or {}).get("labels") or {}
@@ -112,7 +117,9 @@ def owner_of(manifest: Manifest) -> str | None:
 
 def object_id(inputs: Manifest) -> str | None:
     """The id that the kubernetes plugin gives: `namespace/name`, or `name` for what has no namespace."""
-    metadata = inputs.get("metadata") or {}
+    metadata = inputs.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return None  # nothing yet, or what a preview cannot know
     namespace, name = metadata.get("namespace"), metadata.get("name")
     if not isinstance(name, str):
         return None

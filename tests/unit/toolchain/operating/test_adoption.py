@@ -140,6 +140,22 @@ def test_lost_objects_are_taken_up_with_the_components_that_hold_them() -> None:
     assert job["dependencies"] == [PARENT]
 
 
+@pytest.mark.parametrize("name", ["PyTorchJob/kubeflow/job", "PyTorchJob/job"])
+def test_an_object_of_which_a_preview_knows_only_the_resources_name_is_taken_up(name: str) -> None:
+    held: dict[str, Any] = {"resources": [{"urn": PARENT}]}
+    live = manifest("PyTorchJob", "job", spec={"image": "one"})
+    inputs = {
+        "apiVersion": "v1",
+        "kind": "PyTorchJob",
+        "metadata": adoption.UNKNOWN,
+        "spec": adoption.UNKNOWN,
+    }
+    wanted = step("create", "kubernetes:kubeflow.org/v1:PyTorchJob", name, custom=True, inputs=inputs)
+    assert adoption.take_up(held, [wanted], [live]) == [wanted["urn"]]
+    assert held["resources"][-1]["id"] == "kubeflow/job"
+    assert held["resources"][-1]["inputs"] == live
+
+
 def test_what_a_preview_cannot_know_is_taken_from_the_live_object() -> None:
     live = {
         **manifest("Deployment", "operator", spec={"replicas": 1, "image": "live"}, status={}),
