@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests import order
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--passed", type=Path, help="file with the ids of the tests that have passed")
@@ -58,16 +56,9 @@ class Writer:
             self.failed.add(report.nodeid)
         elif report.when == "teardown" and report.nodeid not in self.failed:
             with self.file.open("a") as file:
-                file.write(f"{_without_group(report.nodeid)}\n")
+                file.write(f"{report.nodeid}\n")
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if self.known and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
-
-
-def _without_group(nodeid: str) -> str:
-    """xdist writes a test's group behind its id."""
-    for group in filter(None, order.GROUPS.values()):
-        nodeid = nodeid.removesuffix(f"@{group}")
-    return nodeid

@@ -87,7 +87,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
             print(f"{seconds:7.1f} s  {phase}", flush=True)
         plugins = [] if stage.may_skip else ["-p", "tests.skips"]
         plugins += ["-p", "tests.journal", f"--passed={passed}"] if passed else []
-        spread = ["--numprocesses", str(stage.processes), "--dist", "loadgroup"] if stage.processes else []
+        spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
         if status := pytest_run.run(chosen, environment.full(variables)):
             return status

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import skips
+from tests.conftest import GroupScheduling
 from tests.e2e.project import Project
 from toolchain.paths import ROOT
 
@@ -110,6 +111,18 @@ def test_a_dump_goes_on_where_a_command_cannot_run(tmp_path: Path, monkeypatch: 
     dumped = Project(tmp_path, "test-1").dump()
     assert "timed out after 120 seconds" in dumped
     assert [f"said by {word}" in dumped for word in ("get", "describe", "logs", "ps")] == [True] * 4
+
+
+def test_tests_of_a_group_are_handed_out_together() -> None:
+    scheduling = object.__new__(GroupScheduling)
+    alone = "tests/preview/test_stacks.py::test_there_are_five"
+    together = (
+        "tests/e2e/test_down.py::test_a",
+        "tests/faults/test_refusals.py::test_b[c]",
+        "tests/runbooks/test_runbooks.py::d",
+    )
+    assert {scheduling._split_scope(each) for each in together} == {"cluster"}
+    assert scheduling._split_scope(alone) == alone
 
 
 STOPPED = """
