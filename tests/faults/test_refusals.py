@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.clones import KIND_LABEL, PROJECT_LABEL
 from tests.e2e.project import Project
 
 
@@ -17,7 +18,12 @@ def foreign_cluster(project: Project) -> Iterator[str]:
     image = os.environ.get("TRAINSTACK_INIT_IMAGE", "busybox:1.37")
     started = project.run(
         *("docker", "run", "--detach", "--name", f"{project.cluster}-control-plane"),
-        *("--label", f"io.x-k8s.kind.cluster={project.cluster}", "--entrypoint", "sleep", image, "3600"),
+        *("--label", f"{KIND_LABEL}={project.cluster}"),
+        *(
+            "--label",
+            f"{PROJECT_LABEL}={project.root.parent}",
+        ),  # for the next session, were this one interrupted
+        *("--entrypoint", "sleep", image, "3600"),
         check=False,
     )
     assert started.returncode == 0, started.stderr
