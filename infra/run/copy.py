@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.dynamic import Props, Provider, missing, own
+from infra.run.provider import show
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
 
@@ -19,16 +21,16 @@ class CopyError(RuntimeError):
     """The model is not where the run should have left it."""
 
 
-def fetch(volume: MountedClaim, sources: list[str], target: Path) -> str:
+def fetch(volume: MountedClaim, sources: list[str], target: Path, show: Callable[[str], None]) -> str:
     """Copy the first of `sources`, paths in a pod, to `target` in one step; the file's SHA-256.
 
-    Raises CopyError, CommandError.
+    Raises CopyError, CommandError, UnreachableError.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
-            read_first(volume, sources, file)
+            read_first(volume, sources, file, show)
             os.fsync(file.fileno())
         os.chmod(partial, 0o644)
         os.replace(partial, target)
@@ -51,7 +53,7 @@ class CopyProvider(Provider):
     def create(self, props: Props) -> CreateResult:
         # The run's own model; a hand-written trainer may know of the volume's folder only.
         sources = [f"{props['mountPath']}/{each}{props['model']}" for each in (f"runs/{props['run']}/", "")]
-        digest = fetch(MountedClaim.of(props), sources, Path(props["target"]))
+        digest = fetch(MountedClaim.of(props), sources, Path(props["target"]), show)
         return CreateResult(props["run"], own(props) | {"sha256": digest})
 
     def read(self, id_: str, props: Props) -> ReadResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -14,7 +14,8 @@ from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
-from infra.process import output
+from infra.process import CommandError, output
+from infra.run.patience import Patience
 
 READY_WAIT = "180s"
 # The pod ends by itself after so many seconds, should nobody delete it.
@@ -22,6 +23,19 @@ DEADLINE_S = 600
 MISSING = 66
 FIRST_THERE = (
     f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
+)
+
+
+# What kubectl says of an API server that is away for a while.
+AWAY = (
+    "refused",
+    "reset by peer",
+    "EOF",
+    "TLS handshake timeout",
+    "i/o timeout",
+    "ServiceUnavailable",
+    "server is currently unable",
+    "Too Many Requests",
 )
 
 
@@ -88,22 +102,55 @@ def kubectl(address: ApiAddress) -> list[str]:
 
 
 @contextmanager
-def running(volume: MountedClaim) -> Iterator[list[str]]:
+def running(volume: MountedClaim, patience: Patience) -> Iterator[list[str]]:
     """The start of a command line that runs a program in the pod, for as long as the block lasts."""
     name = f"trainstack-reader-{uuid.uuid4().hex[:8]}"
     command = [*kubectl(volume.address), "--namespace", volume.namespace]
-    output(*command, "create", "--filename", "-", stdin=json.dumps(manifest(name, volume)))
+    pod = json.dumps(manifest(name, volume))
+    # `apply`, not `create`: the answer to the first may have been lost.
+    patience.ask(lambda: _kubectl(*command, "apply", "--filename", "-", stdin=pod))
     try:
-        output(*command, "wait", f"pod/{name}", "--for=condition=Ready", f"--timeout={READY_WAIT}")
+        ready = ("--for=condition=Ready", f"--timeout={READY_WAIT}")
+        patience.ask(lambda: _kubectl(*command, "wait", f"pod/{name}", *ready))
         yield [*command, "exec", name, "--"]
     finally:
-        output(*command, "delete", "pod", name, "--wait=false", "--ignore-not-found")
+        patience.ask(lambda: _kubectl(*command, "delete", "pod", name, "--wait=false", "--ignore-not-found"))
 
 
-def read_first(volume: MountedClaim, files: list[str], target: IO[bytes]) -> None:
-    """Write the content of the first of `files`, paths in the pod, that is there. Raises ReadError, CommandError."""
-    with running(volume) as inside:
-        command = [*inside, "sh", "-c", FIRST_THERE, "read", *files]
-        done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE)
+def _kubectl(*command: str, stdin: str | None = None) -> str:
+    """Standard output of kubectl. Raises ConnectionError where the API server is away, else CommandError."""
+    try:
+        return output(*command, stdin=stdin)
+    except CommandError as error:
+        _raise_if_away(str(error))
+        raise
+
+
+def _raise_if_away(said: str) -> None:
+    if any(phrase in said for phrase in AWAY):
+        raise ConnectionError(said.strip().splitlines()[-1])
+
+
+def read_first(
+    volume: MountedClaim, files: list[str], target: IO[bytes], show: Callable[[str], None]
+) -> None:
+    """Write the content of the first of `files`, paths in the pod, that is there.
+
+    Raises ReadError, CommandError, UnreachableError.
+    """
+    patience = Patience(show)
+    with running(volume, patience) as inside:
+        patience.ask(lambda: _read(inside, files, target))
+
+
+def _read(inside: list[str], files: list[str], target: IO[bytes]) -> None:
+    target.seek(0)
+    target.truncate()
+    done = subprocess.run(
+        [*inside, "sh", "-c", FIRST_THERE, "read", *files], stdout=target, stderr=subprocess.PIPE
+    )
     if done.returncode:
-        raise ReadError(done.stderr.decode(errors="replace").strip())
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode != MISSING:
+            _raise_if_away(said)
+        raise ReadError(said)

@@ -10,6 +10,7 @@ from infra.dynamic import Props
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
 from infra.run.metrics import metrics, recorded
+from infra.run.patience import UnreachableError
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
 METRICS = "metrics.jsonl"
@@ -35,8 +36,9 @@ def _file(props: Props, show: Callable[[str], None]) -> str:
         return ""
     with tempfile.TemporaryFile() as file:
         try:
-            read_first(MountedClaim.of(props), [f"{props['mountPath']}/runs/{props['run']}/{METRICS}"], file)
-        except (ReadError, CommandError) as error:
+            name = f"{props['mountPath']}/runs/{props['run']}/{METRICS}"
+            read_first(MountedClaim.of(props), [name], file, show)
+        except (ReadError, CommandError, UnreachableError) as error:
             show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
             return ""
         file.seek(0)

@@ -361,7 +361,7 @@ def test_metrics_outlive_the_pods(log: list[str], expected: tuple[float, float],
 
 
 def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(volume: Any, files: list[str], target: Any) -> None:
+    def read(volume: Any, files: list[str], target: Any, show: Any) -> None:
         assert files == ["/opt/mnist/models/runs/j-1/metrics.jsonl"]
         target.write(LINES.encode())
 

@@ -1,0 +1,94 @@
+"""What is read from a volume elsewhere, by a kubectl that meets an API server which is away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.objects.api import ApiAddress
+from infra.process import CommandError
+from infra.run import reader_pod
+from infra.run.copy import CopyError, fetch
+from infra.run.patience import UnreachableError
+from infra.run.reader_pod import AWAY, MISSING, MountedClaim
+
+VOLUME = MountedClaim(ApiAddress("/k", "c"), "kubeflow", "trainer@sha256:0", "models", "/opt/mnist/models")
+
+
+class Kubectl:
+    """Notes what it is asked for; fails as often as it is told to."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, ...]] = []
+        self.failures: list[str] = []
+        self.exec_codes: list[tuple[int, str]] = []
+        self.pod: dict[str, Any] = {}
+
+    def output(self, *command: str, stdin: str | None = None) -> str:
+        self.commands.append(command)
+        if self.failures:
+            raise CommandError(self.failures.pop(0))
+        if stdin:
+            self.pod = json.loads(stdin)
+        return ""
+
+    def run(self, command: list[str], stdout: Any, stderr: Any) -> subprocess.CompletedProcess[bytes]:
+        code, said = self.exec_codes.pop(0) if self.exec_codes else (0, "")
+        stdout.write(b"model" if not code else b"mod")
+        return subprocess.CompletedProcess(command, code, None, said.encode())
+
+
+@pytest.fixture
+def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
+    made = Kubectl()
+    now = [0.0]
+    monkeypatch.setattr(reader_pod, "output", made.output)
+    monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
+    monkeypatch.setattr("infra.run.patience.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("infra.run.patience.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return made
+
+
+def copied(tmp_path: Path) -> bytes:
+    target = tmp_path / "models" / "mnist_cnn.pt"
+    fetch(VOLUME, ["/a", "/b"], target, lambda line: None)
+    assert [file.name for file in target.parent.iterdir()] == ["mnist_cnn.pt"], "no partial file is left"
+    return target.read_bytes()
+
+
+def test_the_pod_only_reads_and_goes(kubectl: Kubectl, tmp_path: Path) -> None:
+    assert copied(tmp_path) == b"model"
+    assert [command[7] for command in kubectl.commands] == ["apply", "wait", "delete"]
+    (mount,) = kubectl.pod["spec"]["containers"][0]["volumeMounts"]
+    assert mount["readOnly"]
+    assert kubectl.pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+
+
+@pytest.mark.parametrize("phrase", AWAY)
+def test_a_server_that_is_away_is_waited_for(phrase: str, kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.failures = [f"Unable to connect: {phrase}"] * 3
+    kubectl.exec_codes = [(1, f"error: {phrase}")]
+    assert copied(tmp_path) == b"model", "what came before the break is not kept"
+
+
+def test_a_server_that_stays_away_is_an_error(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.failures = ["connection refused"] * 200
+    with pytest.raises(UnreachableError):
+        copied(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_said_at_once(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.exec_codes = [(MISSING, "no /a /b")]
+    with pytest.raises(CopyError, match="left no model on the volume: no /a /b"):
+        copied(tmp_path)
+    assert not (tmp_path / "models" / "mnist_cnn.pt").exists()
+
+
+def test_other_errors_are_not_tried_again(kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.failures = ["forbidden"]
+    with pytest.raises(CommandError, match="forbidden"):
+        copied(tmp_path)
