@@ -32,7 +32,6 @@ TOLERATION = {"job.tolerations": [{"key": "first"}]}
 OBJECTS: dict[str, Entry] = {
     "cluster.namespace": Entry("other"),
     "cluster.podSecurity": Entry("restricted"),
-    "operator.install": Entry("auto"),
     "storage.volume": Entry("other-volume"),
     "storage.claim": Entry("other-claim"),
     "storage.labels": Entry({"team": "a"}),
@@ -115,6 +114,7 @@ OBJECTS: dict[str, Entry] = {
 ON_KIND: dict[str, Entry] = {
     "cluster.name": Entry("trainstack-matrix-renamed"),
     "cluster.workers": Entry(1),
+    "operator.install": Entry("always"),
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
     "job.spread": Entry(False, {"cluster.workers": 1}),
