@@ -24,7 +24,15 @@ TIMEOUT_S = 10
 
 
 def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> None:
-    """`docker build` of Dockerfile_training as `image`, unless the engine has it."""
+    """`docker build` of Dockerfile_training as `image`, unless the engine has it.
+
+    Raises EngineError where no engine answers, CommandError where the build fails.
+
+    Parameters:
+        root: the folder of the Dockerfile.
+        target: its target.
+        arguments: build arguments, name -> value.
+    """
     if docker.has_image(image):
         return
     docker.ensure_answers()
@@ -57,7 +65,10 @@ def digest(address: str, repository: str, tag: str) -> str | None:
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
-    """Push the engine's `image` to the kind registry `name` as `repository:tag`, unless it is there; its digest."""
+    """Push the engine's `image` to the kind registry `name` as `repository:tag`, unless it is there.
+
+    Returns its digest, `sha256:...`. Raises CommandError.
+    """
     address = registries.address(name)
     found = digest(address, repository, tag)
     if found is None:
@@ -75,7 +86,7 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
 
 
 def in_registry(name: str, repository: str, tag: str) -> str | None:
-    """As `digest`, None too where there is no such registry."""
+    """As `digest` of the kind registry `name`, and None where there is no such registry."""
     try:
         return digest(registries.address(name), repository, tag)
     except (CommandError, urllib.error.URLError, TimeoutError):
@@ -90,9 +101,9 @@ REFUSALS = ("unauthorized", "denied", "no basic auth credentials", "authenticati
 
 
 def to_repository(image: str, repository: str, tag: str) -> str:
-    """Push to a repository elsewhere with the Docker configuration's credentials; the digest.
+    """Push the engine's `image` as `repository:tag` with the credentials of the Docker configuration.
 
-    Raises CredentialsError.
+    Returns its digest, `sha256:...`. Raises CredentialsError, and CommandError for any other failure.
     """
     remote = f"{repository}:{tag}"
     output("docker", "tag", image, remote)
