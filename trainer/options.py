@@ -115,113 +115,124 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         description="Train a small image classifier on all replicas of the job. Other verbs: data, inspect, "
         "evaluate, predict; `trainer VERB --help` describes them.",
     )
-    published = top.add_argument_group("options of the published examples")
-    published.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
-    published.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
-    published.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
-    published.add_argument("--lr", type=float, help="default: the recipe's")
-    published.add_argument("--momentum", type=float, help="default: the recipe's")
-    published.add_argument("--gamma", type=float, help="lr's factor per epoch, with a step schedule")
-    published.add_argument(
-        "--no-cuda", action="store_true", help="train on the CPU even where there is a GPU"
-    )
-    published.add_argument("--seed", type=int, default=1, help="default 1")
-    published.add_argument("--log-interval", type=positive, default=10, metavar="N", help="steps; default 10")
-    published.add_argument(
+    published_options(top)
+    training_options(top, environ)
+    data_and_volume_options(top, environ)
+    return top
+
+
+def published_options(top: argparse.ArgumentParser) -> None:
+    group = top.add_argument_group("options of the published examples")
+    group.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
+    group.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
+    group.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
+    group.add_argument("--lr", type=not_negative, help="default: the recipe's")
+    group.add_argument("--momentum", type=not_negative, help="default: the recipe's")
+    group.add_argument("--gamma", type=not_negative, help="lr's factor per epoch, with a step schedule")
+    group.add_argument("--no-cuda", action="store_true", help="train on the CPU even where there is a GPU")
+    group.add_argument("--seed", type=int, default=1, help="default 1")
+    group.add_argument("--log-interval", type=positive, default=10, metavar="N", help="steps; default 10")
+    group.add_argument(
         "--save-model",
         action="store_true",
         help="write into the working directory as well when the model directory cannot be written",
     )
-    published.add_argument("--dir", type=Path, metavar="DIR", help="folder of the TensorBoard events")
-    published.add_argument("--backend", choices=BACKENDS, help="default: nccl with a GPU each, else gloo")
-    ours = top.add_argument_group("options of our own")
-    ours.add_argument(
+    group.add_argument("--dir", type=Path, metavar="DIR", help="folder of the TensorBoard events")
+    group.add_argument("--backend", choices=BACKENDS, help="default: nccl with a GPU each, else gloo")
+
+
+def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    group = top.add_argument_group("what is trained, and how")
+    group.add_argument(
         "--preset", choices=PRESETS, default=default(environ, "TRAINER_PRESET", PRESETS) or "pytorch-simple"
     )
-    ours.add_argument("--recipe", choices=RECIPES, help="default: the preset's")
-    ours.add_argument(
+    group.add_argument("--recipe", choices=RECIPES, help="default: the preset's")
+    group.add_argument(
         "--network",
         type=network,
         help=f"{', '.join(NETWORKS)} or package.module:Class; default: the recipe's",
     )
-    ours.add_argument("--data", type=reference, help="your own data: package.module:function")
-    ours.add_argument(
+    group.add_argument(
         "--optimizer", help=f"{', '.join(Optimizer)} or a class of torch.optim; default: the recipe's"
     )
-    ours.add_argument("--optimizer-args", type=json_object, metavar="JSON", help="more for torch's class")
-    ours.add_argument(
+    group.add_argument("--optimizer-args", type=json_object, metavar="JSON", help="more for torch's class")
+    group.add_argument(
         "--schedule",
         help=f"{', '.join(Schedule)} or a class of torch.optim.lr_scheduler, stepped after each epoch",
     )
-    ours.add_argument("--schedule-args", type=json_object, metavar="JSON", help="for torch's class")
-    ours.add_argument("--warm-up", type=part, metavar="PART", help="part of the run in which lr rises")
-    ours.add_argument("--beta2", type=part, help="Adam's second beta; --momentum is its first")
-    ours.add_argument(
+    group.add_argument("--schedule-args", type=json_object, metavar="JSON", help="for torch's class")
+    group.add_argument("--warm-up", type=part, metavar="PART", help="part of the run in which lr rises")
+    group.add_argument("--beta2", type=part, help="Adam's second beta; --momentum is its first")
+    group.add_argument(
         "--weight-decay", type=not_negative, help="of matrices and kernels, apart from the gradient"
     )
-    ours.add_argument("--clip", type=not_negative, metavar="NORM", help="largest norm of the gradients")
-    ours.add_argument(
+    group.add_argument("--clip", type=not_negative, metavar="NORM", help="largest norm of the gradients")
+    group.add_argument(
         "--accumulate",
         type=positive,
         metavar="N",
         help="passes a step, each over a part of the replica's examples",
     )
-    ours.add_argument("--from", dest="start_from", type=Path, metavar="FILE", help="model to start from")
-    ours.add_argument(
+    group.add_argument("--from", dest="start_from", type=Path, metavar="FILE", help="model to start from")
+    group.add_argument(
         "--patience", type=positive, metavar="N", help="stop after N epochs without a better accuracy"
     )
-    ours.add_argument(
+    group.add_argument(
+        "--global-batch-size", type=positive, metavar="N", help="images per step over all replicas"
+    )
+    group.add_argument("--label-smoothing", type=part, help="default: the recipe's")
+    group.add_argument(
+        "--bf16",
+        action=argparse.BooleanOptionalAction,
+        help="multiply in bfloat16 where the processor does; default: the recipe's",
+    )
+
+
+def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    group = top.add_argument_group("data, volume and the other replicas")
+    group.add_argument("--data", type=reference, help="your own data: package.module:function")
+    group.add_argument(
         "--checkpoint-seconds",
         type=not_negative,
         default=60.0,
         metavar="S",
         help="a checkpoint every S seconds, besides those after each epoch; 0: after each step; default 60",
     )
-    ours.add_argument(
+    group.add_argument(
         "--profile", action="store_true", help="print the parts of a step, leave a trace beside the model"
     )
-    ours.add_argument(
+    group.add_argument(
         "--dataset",
         choices=DATASETS,
         default=default(environ, "TRAINER_DATASET", DATASETS) or "auto",
         help="default auto: what the data directory or the image holds, else digits",
     )
-    ours.add_argument(
-        "--global-batch-size", type=positive, metavar="N", help="images per step over all replicas"
-    )
-    ours.add_argument("--label-smoothing", type=float, help="default: the recipe's")
-    ours.add_argument(
-        "--bf16",
-        action=argparse.BooleanOptionalAction,
-        help="multiply in bfloat16 where the processor does; default: the recipe's",
-    )
-    ours.add_argument("--validation", action="store_true", help="train on 55,000, report on the other 5,000")
-    ours.add_argument("--data-dir", type=Path, default=Path(environ.get("TRAINER_DATA_DIR") or "/data"))
-    ours.add_argument(
+    group.add_argument("--validation", action="store_true", help="train on 55,000, report on the other 5,000")
+    group.add_argument("--data-dir", type=Path, default=Path(environ.get("TRAINER_DATA_DIR") or "/data"))
+    group.add_argument(
         "--baked-dir",
         type=Path,
         default=Path(environ.get("TRAINER_BAKED_DIR") or "/datasets"),
         help="data sets inside the image, one folder each",
     )
-    ours.add_argument(
+    group.add_argument(
         "--mirror", default=environ.get("TRAINER_MIRROR"), help="URL of a folder with the IDX files"
     )
-    ours.add_argument(
+    group.add_argument(
         "--no-download", action="store_true", help="never fetch data that is nowhere on the machine"
     )
-    ours.add_argument(
+    group.add_argument(
         "--model-dir",
         type=Path,
         default=Path(environ["TRAINER_MODEL_DIR"]) if environ.get("TRAINER_MODEL_DIR") else None,
         help=f"the volume; when given it has to be writable; default {MODEL_DIR}, if it is",
     )
-    ours.add_argument(
+    group.add_argument(
         "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
     )
-    ours.add_argument(
+    group.add_argument(
         "--timeout", type=positive, default=600, metavar="S", help="patience with other replicas, s"
     )
-    return top
 
 
 def default(environ: Mapping[str, str], name: str, allowed: Iterable[str]) -> str | None:
