@@ -15,6 +15,7 @@ from tests.e2e.processes import kill
 from tests.e2e.project import Project, clean_environment
 from tests.e2e.waiting import wait_until
 
+REPLACE = "REPLACE_CLUSTER=yes"
 JOB = "pytorch-simple"
 TRAINING = {"dataset": "auto", "epochs": 1}
 LONG_EPOCHS = 60
@@ -153,14 +154,14 @@ def older_kubernetes(scene: Scene) -> None:
 
 @contextmanager
 def committed(scene: Scene) -> Iterator[None]:
-    """What the body changes is committed and brought up; taken back at the rehearsal's end."""
+    """What the body changes is committed and brought up, older node image included; taken back at the end."""
     project = scene.project
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-C", str(project.root)]
     yield
     subprocess.run([*git, "commit", "--quiet", "--all", "--message", "older"], check=True)
-    scene.cleanup.callback(project.up)
+    scene.cleanup.callback(project.up, REPLACE)
     scene.cleanup.callback(subprocess.run, [*git, "reset", "--quiet", "--hard", "HEAD~1"], check=True)
-    project.up()
+    project.up(REPLACE)
 
 
 GIVEN: dict[str, Callable[[Scene], object]] = {

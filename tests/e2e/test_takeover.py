@@ -1,0 +1,90 @@
+"""A stack that an older commit made is taken over by the present tree: same cluster, same model."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import clones
+from tests.e2e.project import ROOT, Project
+from tests.e2e.test_repair import containers, model
+
+pytestmark = pytest.mark.slow(
+    reason="two clusters' worth of set-up: the older commit's tools, images and training"
+)
+# Release 0.1 as it was first used.
+COMMITS = ["6dfdd45"]
+
+
+@pytest.fixture(params=COMMITS)
+def older(request: pytest.FixtureRequest) -> Iterator[Project]:
+    """A folder with the tree of an older commit, its stack up."""
+    archive = subprocess.run(
+        ["git", "archive", request.param], cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    with clones.owned("takeover") as folder:
+        root = folder / "trainstack"
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
+            files.extractall(root, filter="data")
+        project = Project(root, folder.name)
+        project.configure({"trainstack:cluster": {"name": folder.name}})
+        try:
+            project.up(timeout=3600)
+            yield project
+        finally:
+            project.make("down")
+
+
+def put_present_tree(project: Project) -> None:
+    """The folder's tracked files become those of this tree, as `git checkout` would do; its stack file stays."""
+    kept = project.stack_file.read_text()
+    for path in project.root.iterdir():
+        if path.name not in (".trainstack", ".venv", "models", "data"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for source in (ROOT / name for name in filter(None, listed.split("\0"))):
+        if source.exists():
+            target = project.root / source.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    project.stack_file.write_text(kept)
+
+
+def results(project: Project) -> dict[str, str]:
+    """SHA-256 of each run's model, by its path."""
+    found = (project.models / "runs").glob("*/mnist_cnn.pt")
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def test_a_stack_of_an_older_commit_keeps_its_cluster_and_its_model(older: Project) -> None:
+    before, made = containers(older), results(older)
+    assert made, "or this test shows nothing"
+    put_present_tree(older)
+
+    older.up()
+
+    assert containers(older) == before
+    assert made.items() <= results(older).items(), "a changed trainer trains anew, and keeps what was there"
+    weights = model(older)
+    unchanged = older.up()
+    assert " unchanged" in unchanged["output"]
+    assert "replaced" not in unchanged["output"]
+
+    down = older.make("down")
+    assert down.returncode == 0, down.stdout
+    assert containers(older) == {}
+    assert model(older) == weights, "the model outlives its cluster"
+    assert not list(Path(older.root, ".trainstack", "clusters").glob("*"))
