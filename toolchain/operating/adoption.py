@@ -58,7 +58,7 @@ def take_up(
         elif resource["type"].startswith(KUBERNETES):
             inputs = resource.get("inputs") or {}
             named = title(inputs) if object_id(inputs) else resource["urn"].rpartition("::")[2]
-            if (found := by_title.get(named)) and _add(deployment, resource, known(inputs, found)):
+            if (found := by_title.get(named)) and _add(deployment, resource, _identified(inputs, found)):
                 adopted.append(resource["urn"])
     return adopted
 
@@ -79,6 +79,13 @@ def _add(deployment: dict[str, Any], resource: Mapping[str, Any], inputs: Any) -
         {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
     )
     return True
+
+
+def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
+    """`wanted` as far as it is known, under the name and in the namespace of the live object."""
+    filled = known(wanted, live)
+    place = {key: live["metadata"][key] for key in ("name", "namespace") if live["metadata"].get(key)}
+    return {**filled, "metadata": {**(filled.get("metadata") or {}), **place}}
 
 
 def known(wanted: Any, live: Any) -> Any:

@@ -156,6 +156,16 @@ def test_an_object_of_which_a_preview_knows_only_the_resources_name_is_taken_up(
     assert held["resources"][-1]["inputs"] == live
 
 
+@pytest.mark.parametrize("metadata", [{"name": "job"}, {"name": "job", "namespace": adoption.UNKNOWN}, {}])
+def test_the_id_is_the_live_objects(metadata: dict[str, Any]) -> None:
+    held: dict[str, Any] = {"resources": [{"urn": PARENT}]}
+    inputs = {"apiVersion": "v1", "kind": "PyTorchJob", "metadata": metadata}
+    kind = "kubernetes:kubeflow.org/v1:PyTorchJob"
+    wanted = step("create", kind, "PyTorchJob/job", custom=True, inputs=inputs)
+    assert adoption.take_up(held, [wanted], [manifest("PyTorchJob", "job")])
+    assert held["resources"][-1]["id"] == "kubeflow/job"
+
+
 def test_what_a_preview_cannot_know_is_taken_from_the_live_object() -> None:
     live = {
         **manifest("Deployment", "operator", spec={"replicas": 1, "image": "live"}, status={}),
