@@ -57,8 +57,11 @@ def take_up(
             _add(deployment, resource, None)
         elif resource["type"].startswith(KUBERNETES):
             inputs = resource.get("inputs") or {}
-            named = title(inputs) if object_id(inputs) else resource["urn"].rpartition("::")[2]
-            if (found := by_title.get(named)) and _add(deployment, resource, _identified(inputs, found)):
+            # A preview may not know the namespace, or nothing but the resource's name.
+            names = [title(inputs)] if object_id(inputs) else []
+            names.append(resource["urn"].rpartition("::")[2])
+            found = next((by_title[name] for name in names if name in by_title), None)
+            if found and _add(deployment, resource, _identified(inputs, found)):
                 adopted.append(resource["urn"])
     return adopted
 
