@@ -33,7 +33,7 @@ def adopt(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None
         if not interrupted or not object_id(inputs := resource.get("inputs") or {}):
             continue
         found = live(inputs)
-        if found and owner_of(found) == owner_of(inputs) and _add(deployment, resource, inputs):
+        if found and owner_of(found) == owner_of(inputs) and _add(deployment, resource, inputs, found):
             adopted.append(resource["urn"])
     deployment["pending_operations"] = []
     return adopted
@@ -54,25 +54,32 @@ def take_up(
             continue
         resource = step["newState"]
         if not resource.get("custom"):
-            _add(deployment, resource, None)
+            _add(deployment, resource)
         elif resource["type"].startswith(KUBERNETES):
             inputs = resource.get("inputs") or {}
-            # A preview may not know the namespace, or nothing but the resource's name.
-            names = [title(inputs)] if object_id(inputs) else []
-            names.append(resource["urn"].rpartition("::")[2])
-            found = next((by_title[name] for name in names if name in by_title), None)
-            if found and _add(deployment, resource, _identified(inputs, found)):
+            known_as = title(inputs) if object_id(inputs) else ""
+            found = by_title.get(known_as) or by_title.get(resource["urn"].rpartition("::")[2])
+            if found and _add(deployment, resource, _identified(inputs, found), found):
                 adopted.append(resource["urn"])
     return adopted
 
 
-def _add(deployment: dict[str, Any], resource: Mapping[str, Any], inputs: Any) -> bool:
+def _add(
+    deployment: dict[str, Any],
+    resource: Mapping[str, Any],
+    inputs: Manifest | None = None,
+    live: Manifest | None = None,
+) -> bool:
     resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
     urns = {each["urn"] for each in resources}
     # A parent that is not there yet was itself pending: nothing of it exists.
     if resource["urn"] in urns or resource.get("parent") not in urns:
         return False
-    identity = {} if inputs is None else {"id": object_id(inputs), "inputs": inputs, "outputs": inputs}
+    identity: dict[str, Any] = {}
+    if inputs is not None and live is not None:
+        # With its uid: without one it would count as sent, and never seen since.
+        seen = {**inputs, "metadata": {**inputs["metadata"], "uid": live["metadata"].get("uid")}}
+        identity = {"id": object_id(inputs), "inputs": inputs, "outputs": seen}
     dependencies = [urn for urn in resource.get("dependencies") or [] if urn in urns]
     properties = {
         key: [urn for urn in named or [] if urn in urns]
