@@ -132,11 +132,13 @@ def test_lost_objects_are_taken_up_with_the_components_that_hold_them() -> None:
         custom=True,
         inputs=manifest("ConfigMap", "new"),
     )
-    taken = adoption.take_up(held, [component, wanted, new, step("same", kind, "other")], [inputs])
+    seen = {**inputs, "metadata": {**inputs["metadata"], "uid": "one"}}
+    taken = adoption.take_up(held, [component, wanted, new, step("same", kind, "other")], [seen])
     assert taken == [wanted["urn"]]
     _, parent, job = held["resources"]
     assert parent["urn"] == component["urn"]
-    assert (job["id"], job["inputs"], job["outputs"]) == ("kubeflow/job", inputs, inputs)
+    assert (job["id"], job["inputs"]) == ("kubeflow/job", inputs)
+    assert job["outputs"]["metadata"]["uid"] == "one"
     assert job["dependencies"] == [PARENT]
 
 
