@@ -79,6 +79,7 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
             for place in (model_dir, folder):
                 part(place / "probe").touch()
                 part(place / "probe").unlink()
+                sync(place)
     except VolumeError:
         if required or os.path.ismount(model_dir):
             raise

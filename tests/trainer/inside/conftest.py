@@ -54,7 +54,9 @@ class Ranks:
 
     @property
     def output(self) -> list[str]:
-        return [(self.folder / f"rank-{rank}.log").read_text() for rank in range(len(self.processes))]
+        """What each rank has written; nothing of one that was killed before it opened its log."""
+        logs = [self.folder / f"rank-{rank}.log" for rank in range(len(self.processes))]
+        return [log.read_text() if log.exists() else "" for log in logs]
 
     def wait(self) -> list[int]:
         """Exit statuses."""
