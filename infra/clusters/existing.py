@@ -14,16 +14,10 @@ from infra.clusters.cluster import Cluster
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 
-# Stands for a kubeconfig that is not there yet: the preview goes on, and warns.
+# Stands for a kubeconfig that is not there yet: the preview goes on, and warns. It names no server, since a plugin may
+# wait for a server that does not answer.
 NOWHERE = yaml.safe_dump(
-    {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "none", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "none", "user": {}}],
-        "contexts": [{"name": "none", "context": {"cluster": "none", "user": "none"}}],
-        "current-context": "none",
-    }
+    {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [], "current-context": ""}
 )
 
 

@@ -13,6 +13,8 @@ from infra.config import Stack, from_file
 from infra.image.component import rendered_reference
 from infra.job.context import context
 from infra.job.manifest import manifest
+from infra.objects.labels import OWNER
+from infra.objects.owner import marked
 from tests.preview.project import ROOT, Project
 
 STACKS = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -40,7 +42,8 @@ def reviewed(stack: Stack) -> list[dict[str, Any]]:
     """The jobs as a review of this machine shows them."""
     chosen = dataset.of_jobs(stack)
     image = rendered_reference(stack)
-    return [manifest(job, context(stack, image, chosen[job.name])) for job in stack.jobs]
+    made = [manifest(job, context(stack, image, chosen[job.name])) for job in stack.jobs]
+    return [{**each, "metadata": marked(each["metadata"], stack.name, "unknown")} for each in made]
 
 
 def said(job: dict[str, Any]) -> tuple[Any, ...]:
@@ -50,7 +53,10 @@ def said(job: dict[str, Any]) -> tuple[Any, ...]:
         for replica in job["spec"]["pytorchReplicaSpecs"].values()
     ]
     words = [(each.get("command"), each.get("args"), each["env"]) for each in containers]
-    return job["metadata"], words
+    metadata = job["metadata"]
+    # A stack that was never up has no id yet.
+    labels = {key: value for key, value in metadata["labels"].items() if key != OWNER}
+    return {**metadata, "labels": labels}, words
 
 
 def test_there_are_five() -> None:
