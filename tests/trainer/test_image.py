@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import random
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ BASE = os.environ.get("TRAINSTACK_CPU_BASE", "debian:trixie-slim")
 NAME = "trainstack/trainer-test"
 NEEDS_MNIST = "needs the real MNIST"
 LARGEST = 900e6  # bytes; a fresh cluster's nodes pull the image
+
+HANG_S = 600
 
 
 def docker(*arguments: str, text: str | None = None) -> str:
@@ -88,10 +91,10 @@ def test_sigterm_ends_a_rendezvous_even_as_process_one(image: str) -> None:
     environ = [f"--env={name}={value}" for name, value in job.items()]
     container = docker("run", "--detach", *environ, image, "--dataset", "digits").strip()
     try:
-        deadline = time.monotonic() + 120
-        while ":733C 00000000:0000 0A" not in docker(
-            "exec", container, "cat", "/proc/net/tcp"
-        ):  # 29500, listening
+        deadline = time.monotonic() + HANG_S
+        # Port 29500 listens, on IPv4 or on IPv6; state 0A.
+        listening = ("sh", "-c", "cat /proc/net/tcp*")
+        while not re.search(r":733C 0+:0000 0A", docker("exec", container, *listening)):
             assert time.monotonic() < deadline, docker("logs", container)
             time.sleep(0.2)
         docker("kill", "--signal", "TERM", container)

@@ -45,7 +45,8 @@ def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: 
 def test_kill_9_while_the_ranks_meet_changes_nothing(
     job: Job, undisturbed: bytes, rank: int, seconds: float
 ) -> None:
-    ranks = job.start(*OPTIONS, world=2)
+    # Whoever connects to a killed rank waits for the time-out.
+    ranks = job.start(*OPTIONS, "--timeout", "60", world=2)
     time.sleep(seconds)
     assert ranks.processes[rank].poll() is None, "the victim lives"
     ranks.kill(rank)
