@@ -137,6 +137,17 @@ class ApiClient:
         found: Object = self.transport.request("GET", self.path(kind, namespace, name))
         return found
 
+    def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """Read one object; None where the server does not have it, or does not know its kind."""
+        try:
+            return self.get(kind, namespace, name)
+        except NoSuchKindError:
+            return None
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+
     def list(self, kind: Kind, namespace: str, **query: str) -> Object:
         """Read a collection; `labelSelector` and `fieldSelector` narrow it."""
         found: Object = self.transport.request("GET", self.path(kind, namespace), query=query)

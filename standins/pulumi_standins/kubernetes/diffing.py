@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from pulumi_standins.kubernetes import naming, propertypath, replacements, type_tokens
 from pulumi_standins.kubernetes.differences import Change, Difference, compare, touches
-from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import (
     REPLACE_UNREADY,
@@ -111,13 +110,8 @@ def must_replace_unready(session: Session, urn: str, old: State, news: Object) -
     if news.get("kind") != "Job":
         session.engine.log(urn, "replaceUnready annotation is not supported for this resource", warning=True)
         return False
-    try:
-        live = session.client.get(kind_of(old.live), namespace_of(old.live), name_of(old.live))
-    except NoSuchKindError:
+    live = session.client.find(kind_of(old.live), namespace_of(old.live), name_of(old.live))
+    if live is None:
         return False
-    except ApiError as error:
-        if error.is_missing:
-            return False
-        raise
     conditions = nested(live, "status", "conditions", default=[]) or []
     return not any(c.get("type") == "Complete" and c.get("status") == "True" for c in conditions)

@@ -19,7 +19,6 @@ from pulumi_standins.kubernetes.errors import (
     AmbiguousError,
     ApiError,
     CancelledError,
-    NoSuchKindError,
     UnconfirmedError,
     UnreachableError,
 )
@@ -107,15 +106,8 @@ def _named(inputs: Object) -> Object:
 
 def confirm(session: Session, state: State) -> Object | None:
     """The object whose creation nobody could confirm, or None when there is none that is ours."""
-    try:
-        found = session.client.get(kind_of(state.live), namespace_of(state.live), name_of(state.live))
-    except NoSuchKindError:
-        return None
-    except ApiError as error:
-        if error.is_missing:
-            return None
-        raise
-    return found if is_ours(found, state.inputs) else None
+    found = session.client.find(kind_of(state.live), namespace_of(state.live), name_of(state.live))
+    return found if found is not None and is_ours(found, state.inputs) else None
 
 
 def is_ours(found: Object, sent: Object, *, since: float | None = None) -> bool:

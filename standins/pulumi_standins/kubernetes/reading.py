@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 
 from pulumi_standins.kubernetes import awaiting, posting, type_tokens
-from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError
+from pulumi_standins.kubernetes.errors import NotReadyError
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import LAST_APPLIED, kind_of, nested, remove, split_identifier
 from pulumi_standins.kubernetes.prune import prune
@@ -57,14 +57,9 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
         }
     if old.is_unconfirmed and posting.confirm(session, old) is None:
         return None
-    try:
-        live = session.client.get(kind_of(inputs), namespace, name)
-    except NoSuchKindError:
+    live = session.client.find(kind_of(inputs), namespace, name)
+    if live is None:
         return None
-    except ApiError as error:
-        if error.is_missing:
-            return None
-        raise
     if is_import:
         return ReadResult(live, _all_inputs(live))
     problem = None
