@@ -22,7 +22,7 @@ IsOurs = Callable[[dict[str, Any]], bool]
 
 
 @dataclass(frozen=True)
-class Found:
+class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
 
     `gpus` counts what the nodes offer to pods, whoever uses them now.
@@ -35,19 +35,19 @@ class Found:
     gpus: int = 0
 
 
-def look(address: ApiAddress, is_ours: IsOurs) -> Found:
+def look(address: ApiAddress, is_ours: IsOurs) -> ClusterContents:
     """Ask the cluster at `address` once, for at most a few seconds."""
     try:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
         return _ask(connection, is_ours)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
-        return Found(problem=_short(error))
+        return ClusterContents(problem=_short(error))
     except ApiException as error:
-        return Found(problem=f"{error.status} {error.reason}")
+        return ClusterContents(problem=f"{error.status} {error.reason}")
 
 
-def _ask(connection: client.ApiClient, is_ours: IsOurs) -> Found:
+def _ask(connection: client.ApiClient, is_ours: IsOurs) -> ClusterContents:
     def listed(objects: Any) -> list[dict[str, Any]]:
         return [connection.sanitize_for_serialization(each) for each in objects.items]  # type: ignore[no-untyped-call]
 
@@ -73,13 +73,13 @@ def judge(
     crds: list[dict[str, Any]],
     operators: list[dict[str, Any]],
     nodes: list[dict[str, Any]],
-) -> Found:
+) -> ClusterContents:
     """What is not this stack's among the listed objects, and the GPUs of `nodes` that take pods."""
 
     def foreign(kind: str, objects: list[dict[str, Any]]) -> list[str]:
         return [each["metadata"]["name"] for each in objects if not is_ours({**each, "kind": kind})]
 
-    return Found(
+    return ClusterContents(
         namespaces=frozenset(foreign("Namespace", namespaces)),
         crd=bool(foreign("CustomResourceDefinition", crds)),
         operator=bool(foreign("Deployment", operators)),

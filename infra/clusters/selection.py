@@ -5,10 +5,10 @@ from __future__ import annotations
 import pulumi
 
 from infra import paths
-from infra.clusters import existing
 from infra.clusters.cluster import Cluster
-from infra.clusters.discovery import Found, IsOurs, look
-from infra.clusters.existing import Existing
+from infra.clusters.discovery import ClusterContents, IsOurs, look
+from infra.clusters.existing.component import Existing
+from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
 from infra.clusters.kind.component import Kind
 from infra.clusters.microk8s.component import MicroK8s
 from infra.config import ConfigError, Stack
@@ -20,27 +20,27 @@ from infra.objects.api import ApiAddress
 def address(stack: Stack) -> ApiAddress:
     """Where the stack's cluster is, or will be, reached."""
     if stack.cluster.kind is ClusterKind.EXISTING:
-        return ApiAddress(str(existing.kubeconfig_path(stack)), stack.cluster.context)
+        return ApiAddress(str(kubeconfig_path(stack)), stack.cluster.context)
     return ApiAddress(str(paths.kubeconfig(stack.cluster_name)))
 
 
-def examine(stack: Stack, is_ours: IsOurs) -> Found:
+def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs.
 
     Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
     """
     own = stack.cluster.kind is ClusterKind.KIND
     if stack.cluster.kind is ClusterKind.EXISTING:
-        existing.check_context(stack, existing.kubeconfig_path(stack))
+        check_context(stack, kubeconfig_path(stack))
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
-        return Found()
+        return ClusterContents()
     found = look(address(stack), is_ours)
     if found.problem:
         pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
     elif wanted:
         ensure_gpus(stack, found.gpus)
-    return Found(problem=found.problem) if own else found
+    return ClusterContents(problem=found.problem) if own else found
 
 
 def ensure_gpus(stack: Stack, offered: int) -> None:

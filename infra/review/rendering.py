@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from infra import volumes
 from infra.clusters import namespaces
-from infra.clusters.discovery import Found
+from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
@@ -21,7 +21,7 @@ from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
-ASSUMED = Found(namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True)
+ASSUMED = ClusterContents(namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True)
 OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 
@@ -32,7 +32,7 @@ def rendered_plan(stack: Stack) -> Plan:
     Raises ConfigError where `operator.install` cannot be done.
     """
     own = stack.cluster.kind is not ClusterKind.EXISTING
-    return plan(stack, Found() if own or stack.operator.install == "always" else ASSUMED)
+    return plan(stack, ClusterContents() if own or stack.operator.install == "always" else ASSUMED)
 
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from infra.clusters.discovery import Found
+from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Install
@@ -26,7 +26,7 @@ class Plan:
     namespaces: tuple[str, ...]
 
 
-def plan(stack: Stack, found: Found) -> Plan:
+def plan(stack: Stack, found: ClusterContents) -> Plan:
     """What `stack` has to install beside what was `found` in its cluster; what was there before stays as it is.
 
     In a cluster that could not be asked, nothing is taken to be there. Raises ConfigError where `operator.install`

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.clusters.discovery import Found, judge
+from infra.clusters.discovery import ClusterContents, judge
 from infra.config import ConfigError
 from infra.objects import pytorchjob
 from infra.objects.labels import STACK
@@ -92,24 +92,26 @@ def test_gpus_of_all_nodes_count() -> None:
 
 
 def test_auto_uses_what_was_there() -> None:
-    found = Found(namespaces=frozenset({"kubeflow"}), crd=True, operator=True)
+    found = ClusterContents(namespaces=frozenset({"kubeflow"}), crd=True, operator=True)
     planned = plan(stack(operator={"install": "auto"}), found)
     assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ())
 
 
 def test_auto_installs_what_is_missing() -> None:
-    planned = plan(stack(), Found())
+    planned = plan(stack(), ClusterContents())
     assert (planned.crd, planned.operator, planned.namespaces) == (True, True, ("kubeflow",))
 
 
 def test_never_installs_nothing_but_the_namespace_of_the_job() -> None:
     known = stack(operator={"install": "never"}, cluster={"namespace": "team"})
-    planned = plan(known, Found(namespaces=frozenset({"kubeflow"}), crd=True, operator=True))
+    planned = plan(known, ClusterContents(namespaces=frozenset({"kubeflow"}), crd=True, operator=True))
     assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ("team",))
 
 
-@pytest.mark.parametrize(("install", "found"), [("always", Found(crd=True)), ("never", Found())])
-def test_what_cannot_be_done_is_refused(install: str, found: Found) -> None:
+@pytest.mark.parametrize(
+    ("install", "found"), [("always", ClusterContents(crd=True)), ("never", ClusterContents())]
+)
+def test_what_cannot_be_done_is_refused(install: str, found: ClusterContents) -> None:
     with pytest.raises(ConfigError, match=r"(?s)operator\.install.*fix: write `install: auto`"):
         plan(stack(operator={"install": install}), found)
 

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from infra import dataset, paths
-from infra.clusters import existing, selection
-from infra.clusters.discovery import Found
+from infra.clusters import selection
+from infra.clusters.discovery import ClusterContents
+from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
 from infra.config.training import Dataset
 from infra.job.manifest import manifest, run_of
@@ -35,7 +36,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: rendered_dataset(chosen))
-    monkeypatch.setattr(existing, "kubeconfig_path", lambda chosen: tmp_path / "none")
+    for module in (component, selection):
+        monkeypatch.setattr(module, "kubeconfig_path", lambda chosen: tmp_path / "none")
     return mocks
 
 
@@ -47,8 +49,8 @@ def rendered_dataset(chosen: Any) -> Any:
 def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Manifest]:
     """Run the program on a stack file; the Kubernetes objects that it registers."""
     known = from_file(path)
-    found = Found() if known.cluster.kind == "kind" else rendering.ASSUMED
-    found = Found() if known.cluster.kind == "microk8s" else found
+    found = ClusterContents() if known.cluster.kind == "kind" else rendering.ASSUMED
+    found = ClusterContents() if known.cluster.kind == "microk8s" else found
     monkeypatch.setattr(selection, "examine", lambda chosen, is_ours: found)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]

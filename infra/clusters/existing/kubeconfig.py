@@ -1,4 +1,4 @@
-"""A cluster that is there: reached by a kubeconfig, and nothing of the cluster itself is made or removed."""
+"""The kubeconfig that reaches a cluster that is there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import pulumi
-import pulumi_kubernetes
 import yaml
 
-from infra.clusters.cluster import Cluster
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-
-# Stands for a kubeconfig that is not there yet: the preview goes on, and warns. It names no server, since a plugin may
-# wait for a server that does not answer.
-NOWHERE = yaml.safe_dump(
-    {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [], "current-context": ""}
-)
 
 
 def kubeconfig_path(stack: Stack, environment: Mapping[str, str] = os.environ) -> Path:
@@ -42,26 +33,3 @@ def check_context(stack: Stack, path: Path) -> None:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
         fix = "take one of those, or remove context to use the current one"
         raise ConfigError(paragraph(stack.file, "trainstack:cluster.context", wanted, allowed, fix))
-
-
-class Existing(pulumi.ComponentResource):
-    """A provider for the cluster of a kubeconfig."""
-
-    def __init__(self, *, stack: Stack) -> None:
-        super().__init__("trainstack:cluster:Existing", stack.name)
-        path = kubeconfig_path(stack)
-        kubeconfig = pulumi.Output.secret(path.read_text() if path.exists() else NOWHERE)
-        provider = pulumi_kubernetes.Provider(
-            stack.name,
-            kubeconfig=kubeconfig,
-            context=stack.cluster.context,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        self.cluster = Cluster(
-            provider=provider,
-            kubeconfig=kubeconfig,
-            kubeconfig_path=str(path),
-            context=stack.cluster.context,
-            cluster_uid=stack.cluster.context or stack.name,
-        )
-        self.register_outputs({})

@@ -1,0 +1,40 @@
+"""A cluster that is there: reached by a kubeconfig, and nothing of the cluster itself is made or removed."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes
+import yaml
+
+from infra.clusters.cluster import Cluster
+from infra.clusters.existing.kubeconfig import kubeconfig_path
+from infra.config import Stack
+
+# Stands for a kubeconfig that is not there yet: the preview goes on, and warns. It names no server, since a plugin may
+# wait for a server that does not answer.
+NOWHERE = yaml.safe_dump(
+    {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [], "current-context": ""}
+)
+
+
+class Existing(pulumi.ComponentResource):
+    """A provider for the cluster of a kubeconfig."""
+
+    def __init__(self, *, stack: Stack) -> None:
+        super().__init__("trainstack:cluster:Existing", stack.name)
+        path = kubeconfig_path(stack)
+        kubeconfig = pulumi.Output.secret(path.read_text() if path.exists() else NOWHERE)
+        provider = pulumi_kubernetes.Provider(
+            stack.name,
+            kubeconfig=kubeconfig,
+            context=stack.cluster.context,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.cluster = Cluster(
+            provider=provider,
+            kubeconfig=kubeconfig,
+            kubeconfig_path=str(path),
+            context=stack.cluster.context,
+            cluster_uid=stack.cluster.context or stack.name,
+        )
+        self.register_outputs({})
