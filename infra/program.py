@@ -9,7 +9,7 @@ import pulumi
 
 from infra import dataset, paths
 from infra.clusters.kind.old_objects import OldObjectsError
-from infra.clusters.kind.replacement import ReplacementRefusedError
+from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import address, job_key
 from infra.config import ConfigError, Stack, from_raw
 from infra.config.cluster import ClusterKind

@@ -17,7 +17,11 @@ TIMEOUT_S = 10
 GROUPS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-SYSTEM_NAMESPACES = {"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
+SYSTEM_NAMESPACES = {
+    *("kube-system", "kube-public", "kube-node-lease", "local-path-storage"),
+    *("container-registry", "gpu-operator-resources"),  # of MicroK8s' add-ons
+}
+SYSTEM_GROUPS = ("crd.projectcalico.org",)  # the pod network of MicroK8s
 # Kinds that Kubernetes and its controllers fill by themselves.
 SYSTEM_RESOURCES = {
     *("apiservices", "certificatesigningrequests", "componentstatuses", "controllerrevisions", "csinodes"),
@@ -30,10 +34,14 @@ SYSTEM_OBJECTS = {
     ("serviceaccounts", "default"),
     ("configmaps", "kube-root-ca.crt"),
     ("storageclasses", "standard"),
+    ("storageclasses", "microk8s-hostpath"),
     *(("clusterroles", name) for name in ("admin", "cluster-admin", "edit", "view")),
     ("clusterrolebindings", "cluster-admin"),
 }
-SYSTEM_PREFIXES = ("system:", "system-", "kubeadm:", "kindnet", "local-path-provisioner")
+SYSTEM_PREFIXES = (
+    *("system:", "system-", "kubeadm:", "kindnet", "local-path-provisioner"),
+    *("calico-", "coredns", "microk8s-hostpath"),
+)
 CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
 # States of release 0.1 hold volumes and claims without a mark; Pulumi made them.
 UNMARKED = {"persistentvolumes", "persistentvolumeclaims"}
@@ -70,6 +78,7 @@ def is_foreign(resource: str, item: dict[str, Any], stack: str) -> bool:
         or namespace in SYSTEM_NAMESPACES
         or (resource == "namespaces" and name in SYSTEM_NAMESPACES)
         or (resource in CLUSTER_WIDE_SYSTEM and name.startswith(SYSTEM_PREFIXES))
+        or (resource == "customresourcedefinitions" and name.endswith(SYSTEM_GROUPS))
     )
     made_by_us = MANAGED_BY.items() <= labels.items() or (resource in UNMARKED and _made_by_pulumi(metadata))
     return not (system or made_by_us or metadata.get("ownerReferences"))
@@ -90,6 +99,8 @@ def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]
     """Kind (plural) and metadata of every object, each once: its group's first version that serves it."""
     for root in ("/api", "/apis"):
         for group in _get(connection, root, GROUPS)["items"] or []:
+            if group["metadata"].get("name") in SYSTEM_GROUPS:
+                continue
             served: set[str] = set()
             for version in group["versions"]:
                 name = group["metadata"].get("name")

@@ -5,16 +5,21 @@ from __future__ import annotations
 import pulumi
 
 from infra import paths
+from infra.clusters import replacement
 from infra.clusters.cluster import Cluster
 from infra.clusters.discovery import ClusterContents, IsOurs, look
 from infra.clusters.existing.component import Existing
 from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
+from infra.clusters.kind import ownership
 from infra.clusters.kind.component import Kind
+from infra.clusters.kind.config import KindConfig
 from infra.clusters.microk8s.component import MicroK8s
+from infra.clusters.microk8s.providers import cluster_name
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.objects.api import ApiAddress
+from infra.objects.recorded import Recorded
 
 
 def address(stack: Stack) -> ApiAddress:
@@ -41,6 +46,37 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     elif wanted:
         ensure_gpus(stack, found.gpus)
     return ClusterContents(problem=found.problem) if own else found
+
+
+def ensure_old_cluster_may_go(stack: Stack, held: Recorded) -> None:
+    """Say what a stack loses that leaves its own cluster for one of another kind or name: Pulumi deletes the old one.
+
+    Where kind and name stay, the cluster's resource asks when it is replaced. Raises ReplacementRefusedError, before
+    anything is touched, where others' objects are in the old cluster.
+
+    Parameters:
+        held: what the stack's state holds.
+    """
+    name, reason = _left_cluster(stack, held)
+    if name:
+        replacement.ensure_allowed(name, stack.name, [reason], pulumi.log.warn)
+
+
+def _left_cluster(stack: Stack, held: Recorded) -> tuple[str, str]:
+    """Name of the cluster that the next update deletes, and the key that says so; empty where there is none."""
+    kind = stack.cluster.kind
+    if held.kind_cluster:
+        old = KindConfig.decode(held.kind_cluster["config"]).name
+        if not ownership.own_nodes(old):
+            return "", ""  # deleted by hand: nothing is left to lose
+        if kind is not ClusterKind.KIND:
+            return old, f"cluster.kind: {ClusterKind.KIND} -> {kind}"
+        if old != stack.cluster_name:
+            return old, f"cluster.name: {old} -> {stack.cluster_name}"
+    # One that was there before us is left, and not removed.
+    if held.microk8s and held.microk8s.get("ours") and kind is not ClusterKind.MICROK8S:
+        return cluster_name(held.microk8s), f"cluster.kind: {ClusterKind.MICROK8S} -> {kind}"
+    return "", ""
 
 
 def ensure_gpus(stack: Stack, offered: int) -> None:

@@ -14,6 +14,7 @@ from infra.objects.manifest import title
 READ = "pulumi:pulumi:readStackResourceOutputs"
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
+MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 PROVIDER = "pulumi:providers:kubernetes"
 OBJECT = "kubernetes:"
 
@@ -27,12 +28,14 @@ class Recorded:
         objects: `Kind/namespace/name` of each.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
+        microk8s: properties of the MicroK8s installation that the stack uses.
     """
 
     owner: str | None = None
     objects: frozenset[str] = frozenset()
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
+    microk8s: Mapping[str, Any] | None = None
 
 
 def recorded() -> Recorded:
@@ -46,12 +49,15 @@ def recorded() -> Recorded:
 def of(resources: Mapping[str, Mapping[str, Any]]) -> Recorded:
     """From the engine's answer: URN -> type and outputs."""
     resources = {urn: each for urn, each in resources.items() if each.get("outputs") is not None}
-    owners = [each["outputs"].get("owner") for each in resources.values() if each["type"] == OWNER]
+
+    def single(type_: str) -> Mapping[str, Any] | None:
+        return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
+
     objects = [each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT)]
-    clusters = [each["outputs"] for each in resources.values() if each["type"] == KIND_CLUSTER]
     return Recorded(
-        owner=owners[0] if owners else None,
+        owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
-        kind_cluster=clusters[0] if clusters else None,
+        kind_cluster=single(KIND_CLUSTER),
+        microk8s=single(MICROK8S),
     )

@@ -122,6 +122,7 @@ def test_what_make_up_and_the_program_tell_each_other() -> None:
 def test_types_in_the_state() -> None:
     assert (state.KIND_CLUSTER, state.PROVIDER) == (recorded.KIND_CLUSTER, recorded.PROVIDER)
     assert (state.OWNER, state.KUBERNETES) == (recorded.OWNER, recorded.OBJECT)
+    assert state.MICROK8S == recorded.MICROK8S
     types: dict[str, Any] = {
         state.KIND_CLUSTER: KindCluster,
         state.MICROK8S: MicroK8sInstallation,

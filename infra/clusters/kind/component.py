@@ -10,9 +10,9 @@ import pulumi
 import pulumi_kubernetes
 
 from infra import paths
-from infra.clusters import registries
+from infra.clusters import registries, replacement
 from infra.clusters.cluster import Cluster
-from infra.clusters.kind import old_objects, ownership, replacement
+from infra.clusters.kind import old_objects, ownership
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
@@ -58,7 +58,7 @@ class Kind(pulumi.ComponentResource):
             reasons = replaced_for(dict(held.kind_cluster), inputs)
             if reasons and ownership.own_nodes(name) and not pulumi.runtime.is_dry_run():
                 # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
-                replacement.ensure_allowed(kind_config(stack), reasons, say=lambda _line: None)
+                replacement.ensure_allowed(name, stack.name, reasons, say=lambda _line: None)
             old_objects.ensure_they_may_go(name, reasons)
         cluster = KindCluster(name, inputs, child)
         registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE

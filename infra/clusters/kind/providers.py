@@ -8,7 +8,8 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
 from infra import paths
-from infra.clusters.kind import cluster, ownership, registry, repair, replacement
+from infra.clusters import replacement
+from infra.clusters.kind import cluster, ownership, registry, repair
 from infra.clusters.kind.config import KindConfig, differences
 from infra.dynamic import Props, Provider, missing, own, show
 from infra.objects import owner
@@ -36,7 +37,7 @@ class ClusterProvider(Provider):
         reasons = _reasons(nodes, _olds, _news)
         if reasons:
             repair.repair(config.name, show)
-            replacement.ensure_allowed(config, reasons, show)
+            replacement.ensure_allowed(config.name, config.stack, reasons, show)
             return DiffResult(changes=True, replaces=["config"], delete_before_replace=True)
         if newer := replacement.newer_image(config.stack, _olds.get("image"), _news.get("image")):
             show(newer)

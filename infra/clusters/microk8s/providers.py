@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +22,30 @@ class MicroK8sProvider(Provider):
     updated_by = ("channel", "addons")
 
     def create(self, props: Props) -> CreateResult:
-        found = cluster.create(props["channel"], props["addons"], _name(props))
+        found = cluster.create(props["channel"], props["addons"], cluster_name(props))
         return CreateResult(cluster.NAME, own(props) | found)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         updates = changed(self.updated_by, _olds, _news)
-        return DiffResult(changes=bool(updates) or not repair.is_working(_name(_news)), replaces=[])
+        return DiffResult(changes=bool(updates) or not repair.is_working(cluster_name(_news)), replaces=[])
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
-        found = cluster.change(_news["channel"], _news["addons"], _name(_news), moved)
+        found = cluster.change(_news["channel"], _news["addons"], cluster_name(_news), moved)
         return UpdateResult(own(_news) | found)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # A refresh asks the API server next.
-        repair.repair(_name(props), show)
-        found = cluster.read(_name(props))
+        repair.repair(cluster_name(props), show)
+        found = cluster.read(cluster_name(props))
         return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        cluster.delete(_name(_props))
+        cluster.delete(cluster_name(_props))
 
 
-def _name(props: Props) -> str:
+def cluster_name(props: Mapping[str, Any]) -> str:
+    """Name of the stack's cluster in the properties of an installation."""
     return str(props.get("name") or Path(props["marker"]).stem)
 
 

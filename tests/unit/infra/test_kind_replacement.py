@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import foreign_objects
-from infra.clusters.kind import replacement
+from infra.clusters import foreign_objects, replacement
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
 from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
@@ -153,6 +152,10 @@ OURS = {"trainstack/stack": "dev"}
         ("serviceaccounts", {"name": "default", "namespace": "team"}, False),
         ("namespaces", {"name": "kube-system"}, False),
         ("clusterroles", {"name": "system:node"}, False),
+        ("clusterrolebindings", {"name": "calico-node"}, False),
+        ("customresourcedefinitions", {"name": "ippools.crd.projectcalico.org"}, False),
+        ("customresourcedefinitions", {"name": "ippools.example.com"}, True),
+        ("storageclasses", {"name": "microk8s-hostpath"}, False),
         ("leases", {"name": "l", "namespace": "kubeflow"}, False),
         ("secrets", {"name": "system:notes", "namespace": "default"}, True),
     ],
@@ -172,7 +175,7 @@ def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bo
 )
 def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:
     code = (
-        "import os, sys; from infra.clusters.kind import replacement; from toolchain.__main__ import parser; "
+        "import os, sys; from infra.clusters import replacement; from toolchain.__main__ import parser; "
         "from toolchain.operating import consents; asked = parser().parse_args(sys.argv[3:]); "
         "consents.give(asked.adopt, asked.replace_cluster); print(replacement.asked_for(os.environ))"
     )

@@ -13,8 +13,12 @@ import pulumi
 import pytest
 
 from infra import dataset, paths, program
+from infra.clusters import foreign_objects
+from infra.clusters.kind import ownership
+from infra.clusters.kind.config import KindConfig
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
+from infra.objects.recorded import READ
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
@@ -150,6 +154,20 @@ def test_a_wrong_stack_file_registers_nothing(
 ) -> None:
     configured(**sections)
     with pytest.raises(pulumi.RunError, match=named.replace("[", r"\[")):
+        run_program()
+    assert recorder.registered == []
+
+
+def test_another_cluster_is_refused_before_anything_is_registered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = KindConfig(name="old", stack="dev").encode()
+    held = {"urn": {"type": CLUSTER, "outputs": {"config": config}}}
+    monkeypatch.setattr(recorder, "call", lambda args: ({"outputs": held} if args.token == READ else {}, []))
+    monkeypatch.setattr(ownership, "own_nodes", lambda name, uid=None: [{"Name": name}])
+    monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: ["configmaps/default/notes"])
+    configured(job=JOB)
+    with pytest.raises(pulumi.RunError, match=r"(?s)cluster.name: old -> trainstack-dev.*default/notes"):
         run_program()
     assert recorder.registered == []
 

@@ -1,4 +1,4 @@
-"""May a kind cluster be replaced? Says what will be lost, and refuses where others' objects are in it.
+"""May a cluster of ours be replaced? Says what will be lost, and refuses where others' objects are in it.
 
 Only a changed key of the stack file asks for a replacement. A newer node image waits until somebody asks for it.
 """
@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from infra import paths
 from infra.clusters import foreign_objects
-from infra.clusters.kind.config import KindConfig
 from infra.objects.api import ApiAddress
 
 VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
@@ -36,28 +35,31 @@ def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
     )
 
 
-def ensure_allowed(config: KindConfig, reasons: list[str], say: Callable[[str], None]) -> None:
-    """Say what a replacement for `reasons` costs. Raises ReplacementRefusedError, before anything is touched."""
+def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str], None]) -> None:
+    """Say what a replacement of the cluster `name` for `reasons` costs.
+
+    Raises ReplacementRefusedError, before anything is touched, where it costs what is not `stack`'s.
+    """
     why = ", ".join(reasons)
     try:
-        address = ApiAddress(str(paths.kubeconfig(config.name)))
-        others = foreign_objects.titles(address, config.stack)
+        address = ApiAddress(str(paths.kubeconfig(name)))
+        others = foreign_objects.titles(address, stack)
     except foreign_objects.UnknownError as error:
         if not asked_for():
             raise ReplacementRefusedError(
-                f"cluster {config.name} would be replaced ({why}), and it does not tell what is in it: {error}\n"
-                f"  fix: undo the change, or, where nothing in it is wanted: {_command(config.stack)}"
+                f"cluster {name} would be replaced ({why}), and it does not tell what is in it: {error}\n"
+                f"  fix: undo the change, or, where nothing in it is wanted: {_command(stack)}"
             ) from None
         others = []
     if others and not asked_for():
         raise ReplacementRefusedError(
-            f"cluster {config.name} would be replaced ({why}), and these objects in it are not stack "
-            f"{config.stack}'s:\n{_listed(others)}\n"
-            f"  fix: save them or undo the change; to lose them: {_command(config.stack)}"
+            f"cluster {name} would be replaced ({why}), and these objects in it are not stack "
+            f"{stack}'s:\n{_listed(others)}\n"
+            f"  fix: save them or undo the change; to lose them: {_command(stack)}"
         )
     lost = f"\n  lost with it:\n{_listed(others)}" if others else ""
     say(
-        f"cluster {config.name} is replaced ({why}): its objects are made again, pods' logs go; "
+        f"cluster {name} is replaced ({why}): its objects are made again, pods' logs go; "
         f"models and data are folders of this machine and stay{lost}"
     )
 

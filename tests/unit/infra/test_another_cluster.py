@@ -1,0 +1,119 @@
+"""A stack that leaves its own cluster for another one: what is in the old cluster is not lost unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra import paths
+from infra.clusters import foreign_objects, replacement
+from infra.clusters.kind.config import KindConfig
+from infra.clusters.selection import ensure_old_cluster_may_go
+from infra.config import Stack
+from infra.config.cluster import ClusterKind
+from infra.objects.recorded import Recorded
+from tests.unit.infra.kind_standin import Engine, node
+from tests.unit.infra.samples import stack
+
+OLD = "trainstack-dev"
+IMAGE = {"repository": "registry.example/trainer"}
+NOTES = "configmaps/default/notes"
+HELD = {
+    ClusterKind.KIND: Recorded(kind_cluster={"config": KindConfig(name=OLD, stack="dev").encode()}),
+    ClusterKind.MICROK8S: Recorded(microk8s={"name": OLD, "ours": True}),
+}
+"""What the state holds of each kind of cluster that a stack makes."""
+OTHERS = [(old, new) for old in HELD for new in ClusterKind if new is not old]
+
+
+def with_kind(kind: ClusterKind, **cluster: Any) -> Stack:
+    image: dict[str, Any] = {"image": IMAGE} if kind is ClusterKind.EXISTING else {}
+    return stack(cluster={"kind": kind.value, **cluster}, **image)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    made = Engine(monkeypatch, tmp_path)
+    paths.marker(OLD).parent.mkdir(parents=True)
+    paths.marker(OLD).write_text('{"id": "one"}')
+    made.nodes = [node(f"{OLD}-control-plane", paths.marker(OLD))]
+    return made
+
+
+@pytest.fixture
+def asked(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The clusters that were asked for foreign objects; each holds one."""
+    clusters: list[str] = []
+
+    def titles(address: Any, stack: str) -> list[str]:
+        clusters.append(Path(address.kubeconfig).stem)
+        return [NOTES]
+
+    monkeypatch.setattr(foreign_objects, "titles", titles)
+    return clusters
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    return said
+
+
+@pytest.mark.parametrize(("old", "new"), OTHERS)
+def test_another_kind_is_refused_while_the_old_cluster_holds_what_is_not_ours(
+    asked: list[str],
+    warnings: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    old: ClusterKind,
+    new: ClusterKind,
+) -> None:
+    with pytest.raises(replacement.ReplacementRefusedError) as refused:
+        ensure_old_cluster_may_go(with_kind(new), HELD[old])
+    for part in (f"cluster.kind: {old} -> {new}", NOTES, "REPLACE_CLUSTER=yes", OLD):
+        assert part in str(refused.value)
+    assert warnings == []
+
+    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    ensure_old_cluster_may_go(with_kind(new), HELD[old])
+    assert [(NOTES in said, "models and data" in said) for said in warnings] == [(True, True)]
+    assert asked == [OLD, OLD]
+
+
+def test_another_name_is_refused_alike(asked: list[str]) -> None:
+    renamed = with_kind(ClusterKind.KIND, name="other")
+    with pytest.raises(replacement.ReplacementRefusedError, match=f"cluster.name: {OLD} -> other"):
+        ensure_old_cluster_may_go(renamed, HELD[ClusterKind.KIND])
+
+
+@pytest.mark.parametrize(("old", "new"), OTHERS)
+def test_a_cluster_that_does_not_answer_is_not_lost_unasked(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, old: ClusterKind, new: ClusterKind
+) -> None:
+    def silent(address: Any, stack: str) -> list[str]:
+        raise foreign_objects.UnknownError("connection refused")
+
+    monkeypatch.setattr(foreign_objects, "titles", silent)
+    with pytest.raises(replacement.ReplacementRefusedError, match="connection refused"):
+        ensure_old_cluster_may_go(with_kind(new), HELD[old])
+
+
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_a_stack_that_keeps_its_cluster_asks_nobody(asked: list[str], kind: ClusterKind) -> None:
+    ensure_old_cluster_may_go(with_kind(kind), HELD.get(kind, Recorded()))
+    assert asked == []
+
+
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_a_microk8s_that_was_there_before_is_left_as_it_is(asked: list[str], kind: ClusterKind) -> None:
+    ensure_old_cluster_may_go(with_kind(kind), Recorded(microk8s={"name": OLD, "ours": False}))
+    assert asked == []
+
+
+def test_a_cluster_deleted_by_hand_holds_nothing(asked: list[str], engine: Engine) -> None:
+    engine.nodes = []
+    ensure_old_cluster_may_go(with_kind(ClusterKind.MICROK8S), HELD[ClusterKind.KIND])
+    assert asked == []
