@@ -7,7 +7,7 @@ REPLACE_CLUSTER ?=
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: up down status test test-unit test-full review bench env clean
+.PHONY: up down status test test-unit test-full reliability review bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -26,6 +26,9 @@ test-unit:
 
 test-full:
 	@$(PYTHON) -m toolchain test --suite full -- $(ARGS)
+
+reliability:
+	@$(PYTHON) -m toolchain test --suite reliability -- $(ARGS)
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)"

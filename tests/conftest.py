@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 from tests import order
 from tests.e2e import clones
 from tests.e2e.project import ROOT, Project
+from tests.faults.table.trial import PROPERTY, Trial
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
 
@@ -116,3 +118,11 @@ def project(engine: Engine, mnist: Path | None) -> Iterator[Project]:
 def up(project: Project) -> dict[str, str]:
     """The closing lines of a `make up` of the stack as it is committed; made anew where it does not stand so."""
     return project.stand_up()
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest) -> Iterator[Trial]:
+    """Takes down which faults this test has done; `make reliability` records them."""
+    made = Trial()
+    yield made
+    request.node.user_properties += [(PROPERTY, dataclasses.asdict(fault)) for fault in made.faults]

@@ -27,6 +27,7 @@ class Stage:
         needs_machine: whether they need more than the virtual environment.
         processes: how many of them run at once.
         may_skip: whether a test that is skipped without a listed reason leaves the run good.
+        plugin: a module that pytest loads for this stage alone.
     """
 
     folders: Sequence[str]
@@ -34,6 +35,7 @@ class Stage:
     needs_machine: bool = True
     processes: int = CORES + 1  # one of them waits for a cluster most of the time
     may_skip: bool = False
+    plugin: str = ""
 
 
 # From the quick to the slow, so that a mistake shows early.
@@ -55,6 +57,8 @@ SUITES = {
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
     "full": [UNIT, Stage(MACHINE, "not bench and not gpu")],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
+    # One after the other: the seconds to recover are to be those of a machine that does nothing else.
+    "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],
 }
 TAKEN_UP = {"full"}
 """Suites that, once interrupted, go on after the tests that have passed."""
@@ -87,6 +91,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
             print(f"{seconds:7.1f} s  {phase}", flush=True)
         plugins = [] if stage.may_skip else ["-p", "tests.skips"]
         plugins += ["-p", "tests.journal", f"--passed={passed}"] if passed else []
+        plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
         if status := pytest_run.run(chosen, environment.full(variables)):

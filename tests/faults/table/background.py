@@ -1,0 +1,96 @@
+"""`make up` or `make down` in another terminal, while a test breaks something."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e import processes
+from tests.e2e.project import Project, clean_environment
+from tests.e2e.waiting import HANG_S, wait_until
+
+# The latest line of these in the output tells what the command works on.
+_BEGINS = (
+    ("refresh", r"^Updating \("),
+    ("update", r"pulumi:pulumi:Stack \S+ running"),
+    ("cluster", r"(dynamic/trainstack:KindCluster|kubernetes:core/v1:Namespace) \S+ creating"),
+    (
+        "operator",
+        r"(kubernetes:\S+ \S+/(training-operator|pytorchjobs)\S*|:OperatorWebhook \S+) creating \(0s",
+    ),
+    ("image", r"dynamic/trainstack:(BuiltImage|RegistryImage|Registry|PulledImages) \S+ creating \(0s"),
+    ("job", r"kubeflow.org/v1:PyTorchJob \S+ (creating|deleting)"),
+    ("wait", r"dynamic/trainstack:Run \S+ creating"),
+    ("last look", r"✓ pulumi up"),
+    ("destroy", r"^Destroying \("),
+)
+
+
+def phase(output: str) -> str:
+    """What the command works on, by the latest line that begins something; `set-up` before any."""
+    found = [
+        (match.start(), name)
+        for name, pattern in _BEGINS
+        for match in re.finditer(pattern, output, re.MULTILINE)
+    ]
+    return max(found)[1] if found else "set-up"
+
+
+@dataclass
+class Background:
+    """A running `make`; `ended` waits for it."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def output(self) -> str:
+        """What it has said so far."""
+        return self.log.read_text(errors="replace")
+
+    @property
+    def phase(self) -> str:
+        """What it works on now; `ended` when it has."""
+        return "ended" if self.process.poll() is not None else phase(self.output)
+
+    def reaches(self, wanted: str) -> None:
+        """Return as soon as it works on `wanted`. An AssertionError where it ends without having said so."""
+
+        def there() -> bool:
+            now = self.phase
+            assert now != "ended", f"ended before {wanted}:\n{self.output}"
+            return now == wanted
+
+        wait_until(f"make works on {wanted}", there)
+
+    def ended(self, seconds: float = HANG_S) -> int:
+        """Its exit status. An AssertionError when it hangs."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds:.0f} s:\n{self.output}") from None
+
+
+@contextmanager
+def make(project: Project, *arguments: str) -> Iterator[Background]:
+    """Start `make <arguments>` in a session of its own; killed with all its processes when the block ends."""
+    log = project.root / ".trainstack" / f"background-{arguments[0]}.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["make", *arguments, f"STACK={project.stack}"],
+            cwd=project.root,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+        try:
+            yield Background(process, log)
+        finally:
+            processes.kill(process)

@@ -1,0 +1,57 @@
+"""The rows of the table of faults. Each belongs to at least one test, marked with its key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of fault.
+
+    Parameters:
+        tries: how often it is done.
+        phases: those that have to be hit, by the words that the tests find them with; none where it has one moment.
+    """
+
+    section: str
+    fault: str
+    tries: int
+    phases: tuple[str, ...] = ()
+
+
+EPOCHS = 3
+_EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
+UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
+
+_REPLICAS = {
+    f"{replica}-{key}": Row("A replica", f"{replica}: {text}", EPOCHS, _EPOCHS)
+    for replica in ("worker", "master")
+    for key, text in (
+        ("deleted", "its pod deleted, in each epoch"),
+        ("killed", "its process killed with -9, in each epoch"),
+        ("oom-killed", "its process killed by the kernel for want of memory, in each epoch"),
+    )
+}
+ROWS = {
+    **_REPLICAS,
+    "operator-away": Row(
+        "Kubernetes, while a job trains", "operator away for a minute, a worker's pod deleted", 1
+    ),
+    "node-restarted": Row("Kubernetes, while a job trains", "node restarted", 1),
+    "kubelet-away": Row("Kubernetes, while a job trains", "kubelet stopped for a minute", 1),
+    "etcd-killed": Row("Kubernetes, while a job trains", "etcd killed with -9", 1),
+    "containerd-restarted": Row("Kubernetes, while a job trains", "containerd restarted", 1),
+    "registry-away": Row(
+        "Kubernetes, while a job trains", "registry away for a minute, a worker's pod deleted", 1
+    ),
+    "api-server-killed-up": Row(
+        "Kubernetes, at a random moment",
+        "API server killed with -9 in each phase of `make up`",
+        12,
+        UP_PHASES,
+    ),
+    "api-server-killed-down": Row(
+        "Kubernetes, at a random moment", "API server killed with -9 during `make down`", 2, ("destroy",)
+    ),
+}

@@ -1,0 +1,41 @@
+"""A replica deleted, killed, or out of memory in each epoch: the training goes on and comes to the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.project import Project
+from tests.faults.table import cluster, training
+from tests.faults.table.rows import EPOCHS
+from tests.faults.table.trial import Trial
+
+STRIKES: dict[str, Callable[[Project, str], None]] = {
+    "deleted": cluster.delete_pod,
+    "killed": cluster.kill_trainer,
+    "oom-killed": cluster.exhaust_memory,
+}
+ROWS = [
+    pytest.param(replica, name, id=f"{replica}-{name}", marks=pytest.mark.row(f"{replica}-{name}"))
+    for replica in ("worker", "master")
+    for name in STRIKES
+]
+
+
+@pytest.mark.slow(reason="a training of its own, and restarts that the kubelet delays longer each time")
+@pytest.mark.parametrize(("replica", "name"), ROWS)
+def test_a_lost_replica_changes_no_result(
+    project: Project, undisturbed: tuple[float, float], trial: Trial, replica: str, name: str
+) -> None:
+    with training.started(project) as run:
+        for epoch in range(1, EPOCHS + 1):
+            run.reaches(epoch, cluster.moment(f"{replica}-{name}", epoch).uniform(0.1, 0.8))
+            before, (hit, step) = cluster.starts(project, replica), run.progress
+            trial.strike(f"epoch {hit}")
+            STRIKES[name](project, replica)
+            cluster.starts_again(project, replica, before)
+            run.goes_on(step)
+            trial.recovered()
+            assert hit == epoch
+        assert run.result() == undisturbed

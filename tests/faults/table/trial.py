@@ -1,0 +1,42 @@
+"""What one test of the table does to a cluster: each fault with the phase it hit, and how long recovery took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+PROPERTY = "fault"
+
+
+@dataclass
+class Fault:
+    """One try.
+
+    Parameters:
+        phase: what the fault really hit, as the test has seen it.
+        seconds: from the fault until everything was as before; None while that has not come.
+    """
+
+    phase: str
+    seconds: float | None = None
+
+
+@dataclass
+class Trial:
+    """The faults of one test, in order."""
+
+    faults: list[Fault] = field(default_factory=list)
+    _struck: float = 0.0
+
+    def strike(self, phase: str) -> None:
+        """A fault has struck just now, in `phase`."""
+        self.faults.append(Fault(phase))
+        self._struck = time.monotonic()
+
+    def hit(self, phase: str) -> None:
+        """The last fault has hit `phase`: what could be seen only afterwards."""
+        self.faults[-1].phase = phase
+
+    def recovered(self) -> None:
+        """Everything is as it was before the last fault."""
+        self.faults[-1].seconds = round(time.monotonic() - self._struck, 1)

@@ -1,0 +1,105 @@
+"""The page of the table of faults: its rows have tests, and it says what the records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.table import background, page, records
+from tests.faults.table.records import Record
+from tests.faults.table.rows import ROWS, Row
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docs" / "reliability.jsonl"
+
+
+def record(row: str, phase: str = "", survived: bool = True, seconds: float | None = 2.0) -> Record:
+    return Record(
+        row, f"test[{row}]", phase, survived, seconds, "2026-11-22", "abcdef0", "a processor, 2 cores"
+    )
+
+
+def test_the_page_says_what_the_records_say() -> None:
+    assert page.place(FILE).read_text() == page.render(records.read(FILE))
+
+
+def test_every_record_belongs_to_a_row() -> None:
+    assert {each.row for each in records.read(FILE)} <= ROWS.keys()
+
+
+def test_a_torn_last_line_costs_one_try(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    first, second = record("worker-killed"), record("worker-deleted")
+    records.add(file, first)
+    records.add(file, second)
+    file.write_text(file.read_text()[:-20])
+    assert records.read(file) == [first]
+    records.add(file, second)
+    assert records.read(file) == [first, second]
+
+
+def test_a_row_measured_anew_loses_its_tries_alone(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    for row in ("worker-killed", "worker-deleted"):
+        records.add(file, record(row))
+    records.keep(file, lambda each: each.row != "worker-killed")
+    assert [each.row for each in records.read(file)] == ["worker-deleted"]
+
+
+def test_a_try_that_was_not_survived_stays_in_sight() -> None:
+    line = page.render([record("etcd-killed", survived=False, seconds=None), record("etcd-killed")])
+    assert "| etcd killed with -9 | 2 | **1** |" in line
+    assert "2 tries, 1 survived; 1 of" in line
+
+
+@pytest.mark.parametrize(
+    ("made", "lacks"),
+    [
+        ([], "not measured yet"),
+        ([record("r", "a")], "1 tries are missing"),
+        ([record("r", "a"), record("r", "a")], "not hit: b"),
+        ([record("r", "a"), record("r", "b")], ""),
+    ],
+)
+def test_a_row_is_complete_when_each_phase_was_hit(made: list[Record], lacks: str) -> None:
+    assert page.missing("r", Row("section", "fault", 2, ("a", "b")), made) == lacks
+
+
+SAID = """\
+ ✓ node image (0.4 s)
+ ✓ a first look at the volumes (13.6 s)
+Updating (dev):
+ ~  trainstack:operator:Operator dev-operator refreshing (0s)
+    pulumi:pulumi:Stack trainstack-dev running
+ +  trainstack:operator:Operator dev-operator creating (0s)
+ +  pulumi-python:dynamic/trainstack:KindCluster faults-dev creating (0s)
+ +  pulumi-python:dynamic/trainstack:RegistryImage dev-operator creating (0s)
+ +  kubernetes:apps/v1:Deployment Deployment/kubeflow/training-operator creating (0s)
+ -- kubernetes:kubeflow.org/v1:PyTorchJob PyTorchJob/pytorch-simple deleting original (0s)
+ ++ pulumi-python:dynamic/trainstack:Run pytorch-simple creating replacement (0s) [diff: ~run,uid]
+ ✓ pulumi up (70.1 s)
+   13.6 s  a first look at the volumes
+Destroying (dev):
+"""
+
+
+def test_phases_are_told_by_the_latest_line() -> None:
+    """Lines of a real `make up` and `make down`, one phase after the other."""
+    seen: list[str] = []
+    for end in range(len(lines := SAID.splitlines())):
+        now = background.phase("\n".join(lines[: end + 1]))
+        seen += [now] if [now] != seen[-1:] else []
+    asked = [
+        "set-up",
+        "refresh",
+        "update",
+        "cluster",
+        "image",
+        "operator",
+        "job",
+        "wait",
+        "last look",
+        "destroy",
+    ]
+    assert seen == asked
