@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.project import Project
 
@@ -51,18 +53,35 @@ def test_a_stopped_cluster_is_started_with_all_that_it_held(
         assert line in again["output"], "it says what it did"
 
 
-def test_plain_pulumi_does_not_replace_a_cluster_that_holds_what_is_not_ours(
-    project: Project, up: dict[str, str], by_hand: str
+# What the refusal calls the change -> what changes in section `cluster`; None takes a key away.
+LOSING: dict[str, dict[str, Any]] = {
+    "workers: 0 -> 1": {"workers": 1},
+    "cluster.name: ": {"name": "another"},
+    "cluster.kind: kind -> existing": {"kind": "existing", "name": None},
+}
+
+
+@pytest.mark.parametrize("reason", LOSING)
+def test_plain_pulumi_does_not_lose_a_cluster_that_holds_what_is_not_ours(
+    project: Project, up: dict[str, str], by_hand: str, reason: str
 ) -> None:
     before, committed = containers(project), project.stack_file.read_text()
-    project.configure({"trainstack:cluster": {"workers": 1}})
+    settings = yaml.safe_load(committed)
+    changed = settings["config"]["trainstack:cluster"] | LOSING[reason]
+    settings["config"]["trainstack:cluster"] = {
+        key: each for key, each in changed.items() if each is not None
+    }
+    settings["config"]["trainstack:image"] = {
+        "repository": "registry.example/trainer"
+    }  # the existing one asks for it
+    project.stack_file.write_text(yaml.safe_dump(settings, sort_keys=False))
     words = ("pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--stack", project.stack)
 
     refused = project.run(*words, check=False)
     project.stack_file.write_text(committed)
 
     assert refused.returncode != 0
-    for part in ("workers: 0 -> 1", "configmaps/default/by-hand", "REPLACE_CLUSTER=yes"):
+    for part in (reason, "configmaps/default/by-hand", "REPLACE_CLUSTER=yes"):
         assert part in refused.stdout + refused.stderr
     assert containers(project) == before, "nothing was touched"
 
