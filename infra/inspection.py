@@ -23,7 +23,7 @@ from infra.config.load import from_file
 from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
 from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
-from infra.run import status
+from infra.run import job_status
 from infra.run.patience import Patience
 
 Objects = list[dict[str, Any]]
@@ -91,7 +91,7 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
     }
     for job in stack.jobs:
         known = (outputs.get("jobs") or {}).get(job.name) or {}
-        if job.model is None or known.get("jobStatus") != status.SUCCEEDED:
+        if job.model is None or known.get("jobStatus") != job_status.SUCCEEDED:
             continue
         model = Path(str(known.get("modelPath")))
         if not model.is_file():

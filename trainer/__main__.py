@@ -51,9 +51,9 @@ def data(arguments: Sequence[str]) -> int:
 
 def inspect(arguments: Sequence[str]) -> int:
     launch.apply_threads()
-    from trainer import inspection
+    from trainer import pictures
 
-    return inspection.main(arguments)
+    return pictures.main(arguments)
 
 
 def evaluate(arguments: Sequence[str]) -> int:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from trainer import checkpoint, datasets, networks, options, volume
 from trainer.custom import Examples, Objective, Tensors
 from trainer.distributed import World
-from trainer.inspection import read_picture
 from trainer.networks import normalize
+from trainer.pictures import read_picture
 from trainer.precision import whole_float32
 
 

@@ -6,9 +6,9 @@ from pydantic import model_validator
 
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
 from infra.config.nccl import Nccl
-from infra.config.pods import Replicas, Toleration
-from infra.config.policies import ElasticPolicy, RestartPolicy, RunPolicy
+from infra.config.replicas import Replicas, Toleration
 from infra.config.resources import ResourcesConfig
+from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Section, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
 

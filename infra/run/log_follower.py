@@ -10,7 +10,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
-from infra.run import status
+from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi
 from infra.run.metrics import is_progress
 from infra.run.patience import is_transient
@@ -45,7 +45,7 @@ class LogFollower:
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue
-            start = (pod["metadata"]["uid"], status.restarts([pod]))
+            start = (pod["metadata"]["uid"], job_status.restarts([pod]))
             if start != self.start:
                 self.start, self.seen = start, 0
             elif self.thread is not None and (self.thread.is_alive() or not self.broken):

@@ -10,7 +10,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.dynamic import Props, Provider, missing, own
 from infra.objects.api import ApiAddress
-from infra.run import status
+from infra.run import job_status
 from infra.run.job_api import JobApi
 from infra.run.patience import UnreachableError
 from infra.run.result import metrics_of
@@ -36,7 +36,7 @@ class RunProvider(Provider):
         wait = Waiting(_job(props), props["rank0"], suspended=bool(props.get("suspend")))
         ended = wait.end()
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
-        if ended == status.SUCCEEDED:
+        if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)
         return CreateResult(props["run"], own(props) | {"jobStatus": ended} | result)
 
@@ -54,7 +54,7 @@ class RunProvider(Provider):
                 return missing()
         else:
             job = api.job()
-        if job is None or status.condition(job)[0] != props["jobStatus"]:
+        if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, own(props))
 

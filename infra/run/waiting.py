@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from infra.run import status
+from infra.run import job_status
 from infra.run.job_api import JobApi
 from infra.run.log_follower import CONTAINER, LogFollower
 
@@ -46,55 +46,55 @@ class Waiting:
         Raises RunFailedError within seconds of a failure, NoProgressError, JobGoneError, UnreachableError.
         """
         for job in self.api.observations():
-            now, message = status.condition(job)
+            now, message = job_status.condition(job)
             pods = self.api.pods()
             found = self._troubles(job, pods)
             self._show(now, found)
-            if now == status.SUCCEEDED or (now == status.SUSPENDED and self.suspended):
+            if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
                 return now
-            if now == status.FAILED:
+            if now == job_status.FAILED:
                 raise RunFailedError(self._failure(message, pods))
             self._give_up(found)
             self.follower.ensure_started(pods)
             self._ensure_progress(job, pods, found)
         raise AssertionError("the job's observations do not end")
 
-    def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[status.Trouble]:
-        found = [*status.troubles(pods), *self._wrong_architecture(pods)]
-        if len(pods) < status.wanted_pods(job) and status.condition(job)[0] not in status.ENDED:
-            found += status.refusals(self.api.name, self.api.warnings())
+    def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
+        found = [*job_status.troubles(pods), *self._wrong_architecture(pods)]
+        if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
+            found += job_status.refusals(self.api.name, self.api.warnings())
         return found
 
-    def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[status.Trouble]:
+    def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         """From the log of the container that ended badly; each of its ends is read once."""
-        end = status.failed_container(pods)
-        if end is None or (end, status.restarts(pods)) == self.end_read:
+        end = job_status.failed_container(pods)
+        if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []
-        self.end_read = (end, status.restarts(pods))
+        self.end_read = (end, job_status.restarts(pods))
         lines = self.api.last_lines(*end)
-        if any(text in line for line in lines for text in status.OTHER_PROCESSOR):
-            return [status.wrong_architecture(end[0], end[1])]
+        if any(text in line for line in lines for text in job_status.OTHER_PROCESSOR):
+            return [job_status.wrong_architecture(end[0], end[1])]
         return []
 
-    def _show(self, now: str, found: list[status.Trouble]) -> None:
-        by_others = now == status.SUSPENDED and not self.suspended
+    def _show(self, now: str, found: list[job_status.Trouble]) -> None:
+        by_others = now == job_status.SUSPENDED and not self.suspended
         text = f"{now}, though the stack file does not ask for it" if by_others else now
         line = "; ".join([f"{self.api.name}: {text}", *(str(each) for each in found)])
         if line != self.shown:
             self.api.show(line)
             self.shown = line
 
-    def _give_up(self, found: list[status.Trouble]) -> None:
+    def _give_up(self, found: list[job_status.Trouble]) -> None:
         """Raises RunFailedError for a pod that will not start."""
         now = time.monotonic()
-        lasting = [each for each in found if each.hopeless or each.reason in status.TROUBLED]
+        lasting = [each for each in found if each.hopeless or each.reason in job_status.TROUBLED]
         self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each in lasting}
         for each in lasting:
-            if each.hopeless or now - self.trouble_since[each.about] > status.TROUBLED_S:
+            if each.hopeless or now - self.trouble_since[each.about] > job_status.TROUBLED_S:
                 raise RunFailedError(f"{self._title} cannot run: {each}\n{self._again}")
 
     def _ensure_progress(
-        self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[status.Trouble]
+        self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[job_status.Trouble]
     ) -> None:
         """Raises NoProgressError."""
         known = job.get("status", {})
@@ -104,7 +104,7 @@ class Waiting:
         if seen != self.last_seen:
             self.last_seen, self.last_change = seen, now
         elif now - self.last_change >= NO_PROGRESS_S:
-            reason = "; ".join(str(each) for each in found) or f"condition {status.condition(job)[0]}"
+            reason = "; ".join(str(each) for each in found) or f"condition {job_status.condition(job)[0]}"
             minutes = NO_PROGRESS_S // 60
             raise NoProgressError(
                 f"{self._title}: no progress for {minutes} minutes: {reason}\n"
@@ -116,7 +116,7 @@ class Waiting:
 
         The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
         """
-        pod, container, previous = status.failed_container(pods) or (self.follower.pod, CONTAINER, False)
+        pod, container, previous = job_status.failed_container(pods) or (self.follower.pod, CONTAINER, False)
         lines = self.api.last_lines(pod, container, previous)
         if not lines:
             pod, lines = self.follower.pod, list(self.follower.latest)

@@ -128,6 +128,36 @@ def _private(word: str) -> bool:
     return word.startswith("_") and not word.startswith("__")
 
 
+# Modules of one name in several packages, and why one name fits all of them.
+NAMESAKES = {
+    "adoption": "lost objects: the program finds them, make up puts them into the state",
+    "cluster": "a section of the stack file; what every kind of cluster offers; the kind CLI's cluster itself",
+    "component": "the Pulumi component of its room",
+    "dynamic": "Pulumi's dynamic providers: the base of ours, and the entry point of the SDK's",
+    "errors": "the package's exceptions and their texts",
+    "inspection": "the look at a stack after its update, and the call of it",
+    "kubeconfig": "which kubeconfig is read, and how",
+    "manifest": "the type of all manifests, and that of the job",
+    "paths": "files and folders of a clone; held equal by test_held_equal.py",
+    "patience": "waiting for an API server that is away",
+    "provider": "providers that Pulumi calls",
+    "providers": "dynamic providers of their room; the state holds their import names",
+    "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
+    "state": "what a state holds: of a stack, of one object",
+    "volumes": "volumes and claims: of the program, and when they are ready",
+}
+
+
+def test_no_two_modules_of_one_name_mean_different_things() -> None:
+    packages: dict[str, set[str]] = {}
+    for name, path in ALL:
+        package, _, module = name.rpartition(".")
+        if path.name != "__init__.py" and module != "__main__":
+            packages.setdefault(module, set()).add(package)
+    namesakes = {module for module, found in packages.items() if len(found) > 1}
+    assert namesakes == set(NAMESAKES), "rename one of them, or say why the name fits both"
+
+
 def test_every_shipped_package_has_its_borders() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages | {"pulumi_standins"} == set(SHIPPED)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.checks import journal, pytest_run
+from toolchain.checks import passed_tests, pytest_run
 from toolchain.machine import engine
 from toolchain.operating import environment, setup
 from toolchain.steps import phase_times
@@ -45,7 +45,6 @@ MACHINE = [
     "tests/preview",
     "tests/matrix",
     "standins/tests",
-    "tests/matrix",
     "tests/trainer",
     "tests/faults",
     "tests/e2e",
@@ -71,7 +70,7 @@ def api_server() -> list[Path]:
 
 def test(name: str, extra: Sequence[str]) -> int:
     """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails."""
-    passed = journal.file(name) if name in TAKEN_UP else None
+    passed = passed_tests.file(name) if name in TAKEN_UP else None
     try:
         status = _stages(SUITES[name], passed, extra)
     finally:
@@ -90,7 +89,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         for phase, seconds in phase_times():
             print(f"{seconds:7.1f} s  {phase}", flush=True)
         plugins = [] if stage.may_skip else ["-p", "tests.skips"]
-        plugins += ["-p", "tests.journal", f"--passed={passed}"] if passed else []
+        plugins += ["-p", "tests.passed_tests", f"--passed={passed}"] if passed else []
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]

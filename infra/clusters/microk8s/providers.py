@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from infra.clusters.microk8s import cluster, repair
+from infra.clusters.microk8s import installation, repair
 from infra.dynamic import Props, Provider, changed, missing, own, show
 
 
@@ -22,8 +22,8 @@ class MicroK8sProvider(Provider):
     updated_by = ("channel", "addons")
 
     def create(self, props: Props) -> CreateResult:
-        found = cluster.create(props["channel"], props["addons"], cluster_name(props))
-        return CreateResult(cluster.NAME, own(props) | found)
+        found = installation.create(props["channel"], props["addons"], cluster_name(props))
+        return CreateResult(installation.NAME, own(props) | found)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         updates = changed(self.updated_by, _olds, _news)
@@ -31,17 +31,17 @@ class MicroK8sProvider(Provider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
-        found = cluster.change(_news["channel"], _news["addons"], cluster_name(_news), moved)
+        found = installation.change(_news["channel"], _news["addons"], cluster_name(_news), moved)
         return UpdateResult(own(_news) | found)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # A refresh asks the API server next.
         repair.repair(cluster_name(props), show)
-        found = cluster.read(cluster_name(props))
+        found = installation.read(cluster_name(props))
         return missing() if found is None else ReadResult(id_, own(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        cluster.delete(cluster_name(_props))
+        installation.delete(cluster_name(_props))
 
 
 def cluster_name(props: Mapping[str, Any]) -> str:

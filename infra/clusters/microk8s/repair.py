@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra import paths
-from infra.clusters.microk8s import cluster, commands
+from infra.clusters.microk8s import commands, installation
 
 
 def is_working(name: str) -> bool:
@@ -25,6 +25,6 @@ def repair(name: str, say: Callable[[str], None]) -> bool:
         commands.wait_ready()
         say("microk8s was stopped: started")
     if not paths.kubeconfig(name).exists():
-        cluster.write_kubeconfig(name)
+        installation.write_kubeconfig(name)
         say("kubeconfig of microk8s was missing: written again")
     return True

@@ -46,7 +46,7 @@ def become(request: dict[str, Any]) -> None:
 
 def serve() -> None:
 
-    from trainer import __main__, evaluation, inspection, train  # noqa: F401
+    from trainer import __main__, evaluation, pictures, train  # noqa: F401
 
     ended: dict[int, int] = {}
     for line in sys.stdin:

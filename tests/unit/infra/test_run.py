@@ -14,7 +14,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
-from infra.run import provider, result, status, waiting
+from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, metrics, recorded
 from infra.run.patience import Patience, UnreachableError
@@ -88,7 +88,7 @@ def end(api: FakeApi, *, suspended: bool = False) -> str:
     ],
 )
 def test_the_condition_that_holds(conditions: tuple[str, ...], now: str) -> None:
-    assert status.condition(job(*conditions))[0] == now
+    assert job_status.condition(job(*conditions))[0] == now
 
 
 def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
@@ -98,14 +98,14 @@ def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
         "reason": "Unschedulable",
         "message": "Insufficient cpu",
     }
-    (trouble,) = status.troubles([pod(conditions=[condition])])
+    (trouble,) = job_status.troubles([pod(conditions=[condition])])
     assert str(trouble) == "pod j-master-0: Unschedulable: Insufficient cpu"
     assert not trouble.hopeless, "a node may come"
 
 
 @pytest.mark.parametrize(("reason", "hopeless"), [("InvalidImageName", True), ("ImagePullBackOff", False)])
 def test_what_keeps_a_container_from_starting(reason: str, hopeless: bool) -> None:
-    (trouble,) = status.troubles([waiting_pod(reason)])
+    (trouble,) = job_status.troubles([waiting_pod(reason)])
     assert trouble.hopeless is hopeless
 
 
@@ -114,8 +114,8 @@ def test_the_first_to_fail_is_to_blame() -> None:
         ended("j-master-0", 1, "2026-01-01T00:00:09Z"),
         ended("j-worker-0", 3, "2026-01-01T00:00:01Z", "lastState"),
     ]
-    assert status.failed_container(pods) == ("j-worker-0", "pytorch", True)
-    assert status.failed_container([ended("j-master-0", 0, "x")]) is None
+    assert job_status.failed_container(pods) == ("j-worker-0", "pytorch", True)
+    assert job_status.failed_container([ended("j-master-0", 0, "x")]) is None
 
 
 def test_the_last_metrics_count() -> None:

@@ -137,14 +137,14 @@ def test_bad(): assert Path("{seen}/good").exists()
 
 @pytest.mark.parametrize("spread", [(), SPREAD], ids=["one process", "xdist"])
 def test_a_run_is_taken_up_after_the_tests_that_have_passed(tmp_path: Path, spread: tuple[str, ...]) -> None:
-    journal = ("-p", "tests.journal", f"--passed={tmp_path / 'passed'}", *spread)
+    plugin = ("-p", "tests.passed_tests", f"--passed={tmp_path / 'passed'}", *spread)
     tests = STOPPED.format(seen=tmp_path)
-    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.INTERRUPTED
-    again = run(tmp_path, tests, *journal)
+    assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.INTERRUPTED
+    again = run(tmp_path, tests, *plugin)
     assert again.returncode == pytest.ExitCode.TESTS_FAILED
     assert "1 tests have passed in the interrupted run" in again.stdout
     (tmp_path / "good").touch()
-    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.OK, "what failed is run again"
-    assert run(tmp_path, tests, *journal).returncode == pytest.ExitCode.OK, "nothing is left to run"
+    assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.OK, "what failed is run again"
+    assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.OK, "nothing is left to run"
     assert (tmp_path / "first").read_text() == "x"
     assert (tmp_path / "second").read_text() == "xx"

@@ -1,4 +1,4 @@
-"""An interrupted suite takes down what it has started, and a journal belongs to the files that were tested."""
+"""An interrupted suite takes down what it has started, and keeps a list of what passed for unchanged files alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.checks import journal, pytest_run, suites
+from toolchain.checks import passed_tests, pytest_run, suites
 from toolchain.paths import ROOT
 
 SLOW = """
@@ -60,16 +60,16 @@ def _wait_for(file: Path, running: subprocess.Popen[bytes] | None = None) -> Non
 
 
 def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "ROOT", tmp_path)
-    monkeypatch.setattr(journal, "FOLDER", tmp_path / ".local" / "passed")
+    monkeypatch.setattr(passed_tests, "ROOT", tmp_path)
+    monkeypatch.setattr(passed_tests, "FOLDER", tmp_path / ".local" / "passed")
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     (tmp_path / ".gitignore").write_text(".local\n")
     (tmp_path / "program.py").write_text("1")
-    first = journal.file("full")
+    first = passed_tests.file("full")
     first.write_text("a\n")
-    assert journal.file("full") == first
+    assert passed_tests.file("full") == first
     (tmp_path / "program.py").write_text("2")
-    assert journal.file("full") != first
+    assert passed_tests.file("full") != first
     assert not first.exists()
 
 

@@ -18,8 +18,8 @@ def pytest_configure(config: pytest.Config) -> None:
         known = config.workerinput["passed"]
     else:
         known = file.read_text().splitlines() if file.exists() else []
-        config.pluginmanager.register(Writer(file, known), "journal-writer")
-    config.pluginmanager.register(Reader(set(known)), "journal-reader")
+        config.pluginmanager.register(Writer(file, known), "passed-tests-writer")
+    config.pluginmanager.register(Reader(set(known)), "passed-tests-reader")
 
 
 class Reader:

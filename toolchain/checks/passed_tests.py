@@ -12,7 +12,7 @@ FOLDER = LOCAL / "passed"
 
 
 def file(suite: str) -> Path:
-    """The journal of `suite` on the files as they are now. Journals of other files are removed: they say nothing."""
+    """The list for `suite` on the files as they are now. Lists for other files are removed: they say nothing."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     present = FOLDER / f"{suite}-{_fingerprint()}"
     for old in FOLDER.glob(f"{suite}-*"):
