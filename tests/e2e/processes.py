@@ -11,6 +11,20 @@ from pathlib import Path
 
 def descendants(root: int) -> list[int]:
     """Ids of the process `root` and of all that it has started, the newest first; a session of its own stays out."""
+    parents = _children()
+    found, waiting = [], [root]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += parents.get(found[-1], [])
+    return found[::-1]
+
+
+def children(parent: int) -> list[int]:
+    """Ids of the processes that `parent` itself has started."""
+    return _children().get(parent, [])
+
+
+def _children() -> dict[int, list[int]]:
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -18,11 +32,7 @@ def descendants(root: int) -> list[int]:
         except OSError:
             continue
         parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, waiting = [], [root]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += parents.get(found[-1], [])
-    return found[::-1]
+    return parents
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.project import Project
+from tests.faults.table.trial import Trial
 
 ACCURACY_FLOOR = 0.95
 
@@ -33,16 +34,19 @@ def by_hand(project: Project, up: dict[str, str]) -> Iterator[str]:
     project.run("kubectl", "delete", "configmap", "by-hand", "--namespace", "default", check=False)
 
 
+@pytest.mark.row("cluster-stopped")
 def test_a_stopped_cluster_is_started_with_all_that_it_held(
-    project: Project, up: dict[str, str], by_hand: str
+    project: Project, up: dict[str, str], by_hand: str, trial: Trial
 ) -> None:
     before, weights = containers(project), model(project)
     assert len(before) == 2, "a node and a registry"
     project.run("docker", "stop", *before)
     (project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml").unlink()
+    trial.strike("")
 
     again = project.up()
 
+    trial.recovered()
     assert containers(project) == before
     assert model(project) == weights
     assert again["accuracy"] == up["accuracy"]
@@ -86,14 +90,17 @@ def test_plain_pulumi_does_not_lose_a_cluster_that_holds_what_is_not_ours(
     assert containers(project) == before, "nothing was touched"
 
 
-def test_a_cluster_deleted_by_hand_is_repaired(project: Project, up: dict[str, str]) -> None:
+@pytest.mark.row("cluster-deleted")
+def test_a_cluster_deleted_by_hand_is_repaired(project: Project, up: dict[str, str], trial: Trial) -> None:
     before = model(project)
     runs = set((project.models / "runs").iterdir())
     project.run("kind", "delete", "cluster", "--name", project.cluster)
+    trial.strike("")
     assert model(project) == before, "the model outlives its cluster"
 
     repaired = project.up()
 
+    trial.recovered()
     assert float(repaired["accuracy"]) >= ACCURACY_FLOOR
     assert runs <= set((project.models / "runs").iterdir()), "results of the old run stay"
     assert project.changed_files() == ""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 HANG_S = 1200.0
 
 
-def wait_until(what: str, holds: Callable[[], bool], seconds: float = HANG_S) -> None:
+def wait_until(what: str, holds: Callable[[], bool], seconds: float = HANG_S, pause: float = 0.3) -> None:
     """Ask `holds` again and again. An AssertionError that says `what` did not come about."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
-        time.sleep(0.3)
+        time.sleep(pause)

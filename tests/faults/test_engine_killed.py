@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.project import ROOT
+from tests.faults.table.trial import Trial
 from toolchain.paths import cache
 
 BUSYBOX = Path("debian/busybox-static/bin/busybox")
@@ -83,23 +84,34 @@ def log(machine: Path) -> str:
     return file.read_text(errors="replace")[-3000:] if file.exists() else ""
 
 
+@pytest.mark.row("engine-killed")
 @pytest.mark.parametrize(
     "end",
     [pytest.param(end, id=name, marks=[SLOW] if name != SELECTED else []) for name, end in ENDS.items()],
 )
-def test_a_killed_engine_comes_back_with_what_it_held(machine: Path, end: str) -> None:
+def test_a_killed_engine_comes_back_with_what_it_held(
+    machine: Path, trial: Trial, request: pytest.FixtureRequest, end: str
+) -> None:
+    struck = "date +%s.%N > $TRAINSTACK_MACHINE/struck"
     said = inside(
         machine,
-        f"start; make_container; pid=$(cat $TRAINSTACK_MACHINE/run/docker.pid); {end}\nstart; probe 2",
+        f"start; make_container; pid=$(cat $TRAINSTACK_MACHINE/run/docker.pid); {struck}; {end}\nstart; probe 2",
     )
+    trial.strike(request.node.callspec.id, float((machine / "machine" / "struck").read_text()))
+    trial.recovered()
     assert "by hand" in said
 
 
+@pytest.mark.row("machine-restarted")
 @pytest.mark.parametrize("run_folder_is_gone", [False, True], ids=["power cut", "reboot"])
-def test_a_restarted_machine_gets_its_containers_back(machine: Path, run_folder_is_gone: bool) -> None:
+def test_a_restarted_machine_gets_its_containers_back(
+    machine: Path, trial: Trial, run_folder_is_gone: bool
+) -> None:
     """Mounts, network and processes are gone; a tmpfs would be, too."""
     inside(machine, "start; make_container")
+    trial.strike("reboot" if run_folder_is_gone else "power cut")
     assert (machine / "machine" / "run" / "docker.pid").exists(), "or this test shows nothing"
     if run_folder_is_gone:
         shutil.rmtree(machine / "machine" / "run")
     assert "by hand" in inside(machine, "start; probe 2")
+    trial.recovered()

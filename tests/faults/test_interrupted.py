@@ -13,6 +13,7 @@ import pytest
 from tests.e2e import processes
 from tests.e2e.project import Project, clean_environment
 from tests.e2e.waiting import HANG_S, wait_until
+from tests.faults.table.trial import Trial
 
 JOB = "pytorch-simple"
 
@@ -98,12 +99,14 @@ def test_make_up_finishes_what_interrupted_runs_left(project: Project) -> None:
     project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
 
 
-@pytest.mark.slow(reason="eight clusters, made anew for each; `make test` interrupts three times on one")
+@pytest.mark.slow(reason="four clusters, made anew for each; `make test` interrupts three times on one")
+@pytest.mark.row("up-interrupted")
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__)
-@pytest.mark.parametrize("end", [processes.kill, ctrl_c], ids=lambda end: end.__name__)
 def test_make_up_finishes_what_one_interrupted_run_left(
-    project: Project, moment: Moment, end: Callable[..., object]
+    project: Project, trial: Trial, moment: Moment
 ) -> None:
     assert project.make("down").returncode == 0
-    interrupt(project, moment, end)
+    interrupt(project, moment, ctrl_c)
+    trial.strike(moment.__name__)
     test_make_up_finishes_what_interrupted_runs_left(project)
+    trial.recovered()

@@ -25,19 +25,19 @@ _BEGINS = (
     ("image", r"dynamic/trainstack:(BuiltImage|RegistryImage|Registry|PulledImages) \S+ creating \(0s"),
     ("job", r"kubeflow.org/v1:PyTorchJob \S+ (creating|deleting)"),
     ("wait", r"dynamic/trainstack:Run \S+ creating"),
-    ("last look", r"✓ pulumi up"),
+    ("last look", r"✓ pulumi (up|destroy)"),
     ("destroy", r"^Destroying \("),
 )
 
 
-def phase(output: str) -> str:
-    """What the command works on, by the latest line that begins something; `set-up` before any."""
+def phases(output: str) -> list[str]:
+    """What the command has worked on, in the order of what it says; `set-up` first."""
     found = [
         (match.start(), name)
         for name, pattern in _BEGINS
         for match in re.finditer(pattern, output, re.MULTILINE)
     ]
-    return max(found)[1] if found else "set-up"
+    return ["set-up", *(name for _, name in sorted(found))]
 
 
 @dataclass
@@ -55,17 +55,18 @@ class Background:
     @property
     def phase(self) -> str:
         """What it works on now; `ended` when it has."""
-        return "ended" if self.process.poll() is not None else phase(self.output)
+        return "ended" if self.process.poll() is not None else phases(self.output)[-1]
 
     def reaches(self, wanted: str) -> None:
-        """Return as soon as it works on `wanted`. An AssertionError where it ends without having said so."""
+        """Return as soon as it has begun to work on `wanted`. An AssertionError where it ends without it."""
 
         def there() -> bool:
-            now = self.phase
-            assert now != "ended", f"ended before {wanted}:\n{self.output}"
-            return now == wanted
+            has_ended = self.process.poll() is not None
+            begun = wanted in phases(self.output)
+            assert begun or not has_ended, f"ended before {wanted}:\n{self.output}"
+            return begun
 
-        wait_until(f"make works on {wanted}", there)
+        wait_until(f"make works on {wanted}", there, pause=0.05)
 
     def ended(self, seconds: float = HANG_S) -> int:
         """Its exit status. An AssertionError when it hangs."""

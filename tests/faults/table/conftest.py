@@ -15,3 +15,10 @@ def undisturbed(project: Project) -> Iterator[tuple[float, float]]:
     """Accuracy and loss that the training comes to when nothing happens."""
     with training.started(project) as run:
         yield run.result()
+
+
+@pytest.fixture(scope="package")
+def undisturbed_short(project: Project) -> Iterator[tuple[float, float]]:
+    """The same of the short training."""
+    with training.started(project, training.SHORT) as run:
+        yield run.result()

@@ -22,6 +22,7 @@ class Row:
 
 EPOCHS = 3
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
+FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
 UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
 
 _REPLICAS = {
@@ -54,4 +55,20 @@ ROWS = {
     "api-server-killed-down": Row(
         "Kubernetes, at a random moment", "API server killed with -9 during `make down`", 2, ("destroy",)
     ),
+    "up-killed": Row(
+        "`make up` and `make down` themselves",
+        "`make up` from nothing killed with -9 at a random moment: all its processes, the leader alone, in turns",
+        20,
+        FROM_NOTHING,
+    ),
+    "down-killed": Row(
+        "`make up` and `make down` themselves", "`make down`, in the same way", 20, ("set-up", "destroy")
+    ),
+    "up-interrupted": Row("`make up` and `make down` themselves", "`make up` from nothing, Ctrl-C", 4),
+    "cluster-stopped": Row("The machine", "node and registry stopped, kubeconfig file deleted", 1),
+    "cluster-deleted": Row("The machine", "cluster deleted behind Pulumi's back", 1),
+    "engine-killed": Row(
+        "The machine", "container engine killed with -9, sockets, pid files and mounts left", 3
+    ),
+    "machine-restarted": Row("The machine", "power cut; reboot that empties /run", 2),
 }

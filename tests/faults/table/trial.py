@@ -28,15 +28,11 @@ class Trial:
     faults: list[Fault] = field(default_factory=list)
     _struck: float = 0.0
 
-    def strike(self, phase: str) -> None:
-        """A fault has struck just now, in `phase`."""
+    def strike(self, phase: str, when: float | None = None) -> None:
+        """A fault has struck in `phase`, just now or at `when`, in seconds since the epoch."""
         self.faults.append(Fault(phase))
-        self._struck = time.monotonic()
-
-    def hit(self, phase: str) -> None:
-        """The last fault has hit `phase`: what could be seen only afterwards."""
-        self.faults[-1].phase = phase
+        self._struck = when or time.time()
 
     def recovered(self) -> None:
         """Everything is as it was before the last fault."""
-        self.faults[-1].seconds = round(time.monotonic() - self._struck, 1)
+        self.faults[-1].seconds = round(time.time() - self._struck, 1)
