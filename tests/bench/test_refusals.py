@@ -10,7 +10,7 @@ import pytest
 
 from tests.bench.conftest import show, table
 from tests.preview.project import Project
-from tests.unit.infra.wrong_stacks import CASES
+from tests.unit.infra.config.wrong_stacks import CASES
 
 pytestmark = pytest.mark.bench
 

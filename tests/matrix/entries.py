@@ -1,6 +1,6 @@
 """A second valid value for every key of the stack file, and what has to be given beside it.
 
-A key stands here once. `tests/unit/infra/test_changes.py` fails for one that does not.
+A key stands here once. `tests/unit/infra/config/test_changes.py` fails for one that does not.
 """
 
 from __future__ import annotations
@@ -123,9 +123,9 @@ ON_KIND: dict[str, Entry] = {
 # Not tried on this machine, and why.
 ELSEWHERE: dict[str, str] = {
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
-    "cluster.kind": "takes a second cluster of another kind; each kind's own lifecycle is tested in its room",
-    "cluster.channel": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",
-    "cluster.addons": "MicroK8s is tested against its stand-in: tests/unit/infra/test_microk8s.py",
+    "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",
+    "cluster.channel": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",
+    "cluster.addons": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",
     "cluster.kubeconfig": "another file is another cluster: standins/tests/test_unreachable.py",
     "cluster.context": "another context is another cluster: standins/tests/test_unreachable.py",
     "image.target": "the image for GPUs weighs several GB that package registries have for pip alone",

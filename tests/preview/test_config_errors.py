@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.preview.project import Project
+from tests.unit.infra.config.wrong_stacks import CASES
 from tests.unit.infra.samples import JOB
-from tests.unit.infra.wrong_stacks import CASES
 
 FAILED = (1, 255)  # as the present CLI ends, and as older ones do
 

@@ -158,6 +158,17 @@ def test_no_two_modules_of_one_name_mean_different_things() -> None:
     assert namesakes == set(NAMESAKES), "rename one of them, or say why the name fits both"
 
 
+def test_the_unit_tests_lie_in_the_rooms_of_the_code() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.glob("*/**/test_*.py")}
+    assert len(folders) > 10
+    assert [str(folder) for folder in folders if not (ROOT / folder / "__init__.py").exists()] == []
+    # A room of the program whose tests lie elsewhere would have to be searched for.
+    rooms = {path.parent.relative_to(ROOT) for path in ROOT.glob("infra/*/__init__.py")}
+    forwarders = {Path("infra/kind"), Path("infra/microk8s")}
+    assert rooms - forwarders <= folders
+
+
 def test_every_shipped_package_has_its_borders() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert packages | {"pulumi_standins"} == set(SHIPPED)

@@ -21,8 +21,8 @@ from pulumi.dynamic import ResourceProvider
 from pulumi.runtime import mocks
 
 from infra import paths
-from tests.unit.infra import test_rendering
 from tests.unit.infra.recorder import OUTPUTS, Recorder
+from tests.unit.infra.review import test_rendering
 
 STATES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("states_of_0_1.json").read_text().replace("ROOT", str(paths.ROOT))

@@ -35,7 +35,7 @@ def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pyte
 def test_the_cluster_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str | None
 ) -> None:
-    """How a stack file may be written is told by tests/unit/infra/test_cluster_access.py."""
+    """How a stack file may be written is told by tests/unit/infra/config/test_cluster_access.py."""
     monkeypatch.setattr(environment, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ready", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)

@@ -206,7 +206,7 @@ def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytes
     api = FakeApi([job("Created")] * 9, [pod(conditions=[condition])])
     with pytest.raises(NoProgressError, match=r"no progress for 30 minutes: .*Unschedulable: cpu") as error:
         end(api)
-    assert (Path(__file__).resolve().parents[3] / waiting.RUNBOOK).exists()
+    assert (Path(__file__).resolve().parents[4] / waiting.RUNBOOK).exists()
     assert waiting.RUNBOOK in str(error.value)
 
 

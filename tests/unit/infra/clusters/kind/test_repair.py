@@ -14,7 +14,7 @@ from infra.clusters import repair as command
 from infra.clusters.kind import ownership, registry, repair
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
-from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
+from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
 
 STATES = ["created", "running", "paused", "restarting", "exited", "dead"]
 

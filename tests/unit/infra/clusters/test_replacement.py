@@ -15,7 +15,7 @@ from infra import paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
-from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
+from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
 
 CONFIG = KindConfig(name="c", stack="dev")
 # A second value for each setting; one without is an error of this test.

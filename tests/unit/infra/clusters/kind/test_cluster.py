@@ -16,7 +16,7 @@ from infra.clusters.kind import cluster, component, ownership, pod_network, regi
 from infra.clusters.kind.config import KindConfig, hosts_toml, render
 from infra.clusters.kind.providers import ClusterProvider, RegistryProvider
 from infra.dynamic import GONE
-from tests.unit.infra.kind_standin import NODE_IMAGE, Engine, node
+from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
 
 
 @pytest.fixture

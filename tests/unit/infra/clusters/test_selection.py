@@ -15,7 +15,7 @@ from infra.clusters.selection import ensure_old_cluster_may_go
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.objects.recorded import Recorded
-from tests.unit.infra.kind_standin import Engine, node
+from tests.unit.infra.clusters.kind.standin import Engine, node
 from tests.unit.infra.samples import stack
 
 OLD = "trainstack-dev"

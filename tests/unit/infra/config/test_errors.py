@@ -13,8 +13,8 @@ import pulumi
 import pytest
 
 from infra import paths
+from tests.unit.infra.config.wrong_stacks import CASES
 from tests.unit.infra.recorder import Recorder
-from tests.unit.infra.wrong_stacks import CASES
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 

@@ -16,7 +16,7 @@ from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
 from infra.image.providers import ImportedImageProvider
 from infra.process import CommandError
-from tests.unit.infra import microk8s_standin
+from tests.unit.infra.clusters.microk8s import standin
 
 CHANNEL = "1.34/stable"
 
@@ -45,7 +45,7 @@ def called(file: Path, *words: str) -> bool:
 
 
 def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     made = MicroK8sProvider().create(props)
     assert state(file)["channel"] == CHANNEL
     assert state(file)["enabled"] == ["dns", "hostpath-storage"]
@@ -55,7 +55,7 @@ def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, pr
 
 
 def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     provider.create(props)
     provider.delete("microk8s", props)
@@ -65,7 +65,7 @@ def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str,
 
 
 def test_one_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
+    file = standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
     provider = MicroK8sProvider()
     made = provider.create(props)
     provider.delete("microk8s", props)
@@ -78,7 +78,7 @@ def test_one_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str,
 
 
 def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder, faults={"stuck": True})
+    file = standin.install(bin_folder, faults={"stuck": True})
     provider = MicroK8sProvider()
     with pytest.raises(commands.MicroK8sError, match="not ready after"):
         provider.create(props)
@@ -89,13 +89,13 @@ def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: 
 
 
 def test_a_stopped_one_is_started(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder, installed=True, running=False)
+    file = standin.install(bin_folder, installed=True, running=False)
     MicroK8sProvider().create(props)
     assert state(file)["running"]
 
 
 def test_a_slow_start_is_waited_for(bin_folder: Path, props: dict[str, Any]) -> None:
-    microk8s_standin.install(bin_folder, faults={"slow": 3})
+    standin.install(bin_folder, faults={"slow": 3})
     assert MicroK8sProvider().create(props).id == "microk8s"
 
 
@@ -115,13 +115,13 @@ def test_a_slow_start_is_waited_for(bin_folder: Path, props: dict[str, Any]) -> 
 def test_a_failure_says_what_and_how_to_go_on(
     bin_folder: Path, props: dict[str, Any], faults: dict[str, Any], channel: str, message: str
 ) -> None:
-    microk8s_standin.install(bin_folder, faults=faults)
+    standin.install(bin_folder, faults=faults)
     with pytest.raises(RuntimeError, match=message):
         MicroK8sProvider().create(props | {"channel": channel})
 
 
 def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     provider.create(props)
     assert provider.read("microk8s", props).id == "microk8s"
@@ -130,7 +130,7 @@ def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any
 
 
 def test_a_stopped_one_is_no_reason_for_a_replacement(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     made = provider.create(props).outs or {}
     file.write_text(json.dumps(state(file) | {"running": False}))
@@ -148,7 +148,7 @@ def test_a_stopped_one_is_no_reason_for_a_replacement(bin_folder: Path, props: d
 def test_it_is_started_before_pulumi_asks_it(
     bin_folder: Path, props: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     MicroK8sProvider().create(props)
     file.write_text(json.dumps(state(file) | {"running": False}))
     assert command.main(["c"]) == 0
@@ -159,7 +159,7 @@ def test_it_is_started_before_pulumi_asks_it(
 def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
     bin_folder: Path, props: dict[str, Any]
 ) -> None:
-    microk8s_standin.install(bin_folder)
+    standin.install(bin_folder)
     made = MicroK8sProvider().create(props).outs or {}
     (bin_folder / "snap").write_text("#!/bin/sh\necho 'error: cannot communicate with server' >&2; exit 1\n")
     with pytest.raises(CommandError, match="cannot communicate"):
@@ -167,7 +167,7 @@ def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
 
 
 def test_the_state_of_release_0_1_is_taken_over(bin_folder: Path, props: dict[str, Any]) -> None:
-    microk8s_standin.install(bin_folder)
+    standin.install(bin_folder)
     made = MicroK8sProvider().create(props).outs or {}
     old = {key: value for key, value in made.items() if key != "name"}
     old |= {"marker": "/clone/.trainstack/clusters/c.json", "kubeconfigPath": "/clone/kubeconfig/c.yaml"}
@@ -176,7 +176,7 @@ def test_the_state_of_release_0_1_is_taken_over(bin_folder: Path, props: dict[st
 
 
 def test_a_changed_channel_moves_one_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = microk8s_standin.install(bin_folder)
+    file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     made = provider.create(props)
     wanted = props | {"channel": "1.34/edge"}
@@ -186,14 +186,14 @@ def test_a_changed_channel_moves_one_of_ours(bin_folder: Path, props: dict[str, 
 
 
 def test_nothing_changed_means_no_difference(bin_folder: Path, props: dict[str, Any]) -> None:
-    microk8s_standin.install(bin_folder)
+    standin.install(bin_folder)
     provider = MicroK8sProvider()
     made = provider.create(props)
     assert provider.diff("microk8s", made.outs or {}, props).changes is False
 
 
 def test_an_image_is_imported_from_the_engine(bin_folder: Path) -> None:
-    file = microk8s_standin.install(bin_folder, installed=True, running=True)
+    file = standin.install(bin_folder, installed=True, running=True)
     image = {"image": "trainstack/trainer:abc", "instance": "one", "command": list(commands.IMPORT_IMAGE)}
     made = ImportedImageProvider().create(image)
     assert state(file)["imported"] == ["archive of trainstack/trainer:abc"]
