@@ -11,11 +11,11 @@ from infra import dataset, paths
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import address, job_key
-from infra.config import ConfigError, Stack, from_raw
+from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
-from infra.config.load import PREFIX, Sections, sections
+from infra.config.load import PREFIX, Sections, read, sections
 from infra.config.training import Dataset
 from infra.objects import adoption, owner
 from infra.objects.adoption import Ownership
@@ -44,7 +44,11 @@ def stack_config() -> Stack:
     given = {name: config.get(name) for name in names}
     name = pulumi.get_stack()
     raw = sections({f"{PREFIX}{key}": text for key, text in given.items() if text is not None})
-    stack = from_raw(name, raw, f"stacks/Pulumi.{name}.yaml")
+    file = f"stacks/Pulumi.{name}.yaml"
+    secret = {key.removeprefix(PREFIX) for key in pulumi.runtime.get_config_secret_keys_env()}
+    if secret:
+        raw = encrypted.restored(raw, read(Path(pulumi.get_root_directory()) / file), secret, file)
+    stack = from_raw(name, raw, file)
     refuse_ttl(stack)
     return stack
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -50,7 +50,7 @@ def _short(value: object) -> str:
 
 def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tuple[str, str]:
     owner, field, path = _locate(model, finding["loc"])
-    key = _key(path)
+    key = key_of(path)
     context = finding.get("ctx", {})
     name = path[-1] if path else "job"
     kind = finding["type"]
@@ -60,7 +60,7 @@ def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tupl
         return key, paragraph(file, key, "(absent)", allowed(field), f"add `{name}: {example(field)}`")
     if kind == "trainstack":
         inner = context["key"]
-        key = _key([*path, *inner.split(".")]) if inner else key
+        key = key_of([*path, *inner.split(".")]) if inner else key
         value = context["value"] if inner else finding["input"]
         return key, paragraph(file, key, value, context["allowed"], context["fix"])
     fix = f"write for example `{name}: {example(field)}`"
@@ -80,7 +80,8 @@ def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
     return "one of the known keys: " + ", ".join(known), fix
 
 
-def _key(path: Sequence[str | int]) -> str:
+def key_of(path: Sequence[str | int]) -> str:
+    """`trainstack:jobs[0].env.TOKEN`, as a key is named in errors."""
     text = "trainstack:"
     for place, part in enumerate(path):
         text += f"[{part}]" if isinstance(part, int) else ("." if place else "") + part
@@ -102,8 +103,10 @@ def _locate(
         if field is not None:
             inner = model_in(field.annotation)
             if inner is None:
-                # below a plain mapping, or a tag that pydantic adds for the member of a union
-                if _is_mapping(field.annotation) and part != "[key]":
+                # below a plain mapping: its keys, and pydantic's word for a key or a form of value, in brackets
+                if tagged := _tagged(field.annotation).get(part):
+                    owner, field = tagged, None
+                elif _is_mapping(field.annotation) and not part.startswith("["):
                     path.append(part)
                 continue
             owner = inner
@@ -131,6 +134,18 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
 
 def _is_mapping(annotation: Any) -> bool:
     return any(typing.get_origin(member) is dict for member in _members(annotation))
+
+
+def _tagged(annotation: Any) -> dict[str, type[BaseModel]]:
+    """Of a mapping whose values take several forms: those that are sections, by pydantic's tag."""
+    found: dict[str, type[BaseModel]] = {}
+    for mapping in (each for each in _members(annotation) if typing.get_origin(each) is dict):
+        union = typing.get_args(typing.get_args(mapping)[1])
+        for form in typing.get_args(union[0]) if union else ():
+            model, *notes = typing.get_args(form)
+            if issubclass(model, BaseModel):
+                found |= {note.tag: model for note in notes if isinstance(note, Tag)}
+    return found
 
 
 def _vocabulary(field: FieldInfo | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
+from infra.config.environment import Encrypted, EnvSource, Value, VariableName
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
 from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
@@ -13,6 +14,9 @@ from infra.config.section import Count, Section, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
+VALUES = (
+    f"{TEXTS}. A value may be {{secret: NAME, key: KEY}}, or encrypted by `pulumi config set --secret --path`"
+)
 
 
 class JobConfig(Section):
@@ -47,11 +51,17 @@ class JobConfig(Section):
         default=TrainingConfig(),
         allowed="a mapping",
     )
-    env: dict[str, str] = setting(
-        about="Environment variables of the container.",
+    env: dict[VariableName, Value] = setting(
+        about="Environment variables of the container; encrypted values go through a Secret of the stack's.",
         default_factory=dict,
-        allowed=TEXTS,
+        allowed=VALUES,
         examples=["{OMP_NUM_THREADS: '1'}"],
+    )
+    env_from: tuple[EnvSource, ...] = setting(
+        about="Secrets and ConfigMaps of the namespace whose keys become environment variables.",
+        default=(),
+        allowed="a list of mappings with secret or configMap",
+        examples=["[{secret: registry-login}]"],
     )
     resources: ResourcesConfig = setting(
         about="What one replica may use, and what is set aside for it.",
@@ -160,6 +170,11 @@ class JobConfig(Section):
         if self.replicas.master is None and self.elastic_policy is None:
             raise refusal("1 unless elasticPolicy is set", "set `master: 1`", "replicas.master", None)
         return self
+
+    @property
+    def encrypted(self) -> dict[str, Encrypted]:
+        """The variables whose values Pulumi keeps encrypted."""
+        return {name: value for name, value in self.env.items() if isinstance(value, Encrypted)}
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
@@ -85,9 +86,10 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
 
     Parameters:
         name: the stack's name.
-        raw: section -> its contents, as read from YAML.
+        raw: section -> its contents, as read from YAML; an encrypted value is `{secure: …}`.
         file: the stack file's path, for errors.
     """
+    ensure_in_env(raw, file)
     try:
         given = Sections.model_validate(dict(raw))
     except ValidationError as error:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
-from infra.job.context import JobContext
+from infra.job import secret
+from infra.job.context import JobContext, held_by
 from infra.job.manifest import manifest, run_of
-from infra.objects.manifest import Object
+from infra.objects.manifest import Object, register
 from infra.objects.pytorchjob import API_VERSION, KIND
 
 
@@ -31,10 +34,25 @@ class Job(pulumi.ComponentResource):
         depends_on: list[pulumi.Resource],
     ) -> None:
         super().__init__("trainstack:job:Job", job.name)
+        if job.encrypted:
+            held = self._secret(job, context.namespace, cluster, depends_on)
+            context = replace(context, image=held_by(context.image, [held]))
         self.config, self.context = job, context
         wanted = manifest(job, context)
-        replace = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-        opts = pulumi.ResourceOptions.merge(cluster.options(self, depends_on), replace)
+        opts = _replaced(cluster.options(self, depends_on), "spec")
         self.object = Object(f"{KIND}/{job.name}", wanted, api_version=API_VERSION, kind=KIND, opts=opts)
         self.run = run_of(wanted)
         self.register_outputs({"run": self.run})
+
+    def _secret(
+        self, job: JobConfig, namespace: str, cluster: Cluster, depends_on: list[pulumi.Resource]
+    ) -> pulumi.Resource:
+        """The Secret with the job's encrypted variables. Other values make it anew, and the job with it."""
+        wanted = {**secret.manifest(job, namespace), "data": pulumi.Output.secret(secret.data(job))}
+        return register(wanted, _replaced(cluster.options(self, depends_on), "data"))
+
+
+def _replaced(opts: pulumi.ResourceOptions, key: str) -> pulumi.ResourceOptions:
+    """`opts` with which a change of `key` makes the object anew, the old one deleted first."""
+    replaced = pulumi.ResourceOptions(replace_on_changes=[key], delete_before_replace=True)
+    return pulumi.ResourceOptions.merge(opts, replaced)

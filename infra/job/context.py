@@ -37,9 +37,9 @@ class JobContext:
     nodes: int = 1
 
 
-def held_by(image: pulumi.Output[str], claims: list[pulumi.Resource]) -> pulumi.Output[str]:
-    """`image`, such that a job with it is deleted before any of `claims` is."""
-    held = [read_from(claim, "") for claim in claims]
+def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
+    """`image`, such that a job with it is deleted before any of `objects` is."""
+    held = [read_from(each, "") for each in objects]
     return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra.config.environment import SecretKey, Value
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
+from infra.job import secret
 from infra.job.context import JobContext
 from infra.objects.labels import MANAGED_BY
 from infra.objects.pod_security import restricted_container
@@ -28,14 +30,41 @@ def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], li
     return [], [word for name, value in chosen.items() for word in (f"--{name}", value)] + list(job.args)
 
 
-def environment(job: JobConfig, context: JobContext) -> dict[str, str]:
-    """The container's environment variables without the run's id."""
-    env = {"TRAINER_MODEL_DIR": context.mount_path}
+def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
+    """The container's environment variables without the run's id. No secret stands among them, only its reference."""
+    env: dict[str, Any] = {"TRAINER_MODEL_DIR": context.mount_path}
     if context.data_claim:
         env["TRAINER_DATA_DIR"] = job.datasets_path
     if context.dataset:
         env["TRAINER_DATASET"] = context.dataset.value
-    return env | job.nccl.environment() | job.env
+    given = env | job.nccl.environment() | job.env
+    return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
+
+
+def _value(job: JobConfig, name: str, value: Value) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"value": value}
+    held = (
+        {"name": value.secret, "key": value.key}
+        if isinstance(value, SecretKey)
+        else secret.reference(job, name)
+    )
+    return {"valueFrom": {"secretKeyRef": held}}
+
+
+def sources(job: JobConfig) -> list[dict[str, Any]]:
+    """The container's `envFrom`."""
+    return [
+        {
+            **({"prefix": each.prefix} if each.prefix else {}),
+            **(
+                {"secretRef": {"name": each.secret}}
+                if each.secret
+                else {"configMapRef": {"name": each.config_map}}
+            ),
+        }
+        for each in job.env_from
+    ]
 
 
 def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -66,7 +95,8 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
         "imagePullPolicy": "IfNotPresent",
         **({"command": command} if command else {}),
         **({"args": args} if args else {}),
-        "env": [{"name": name, "value": value} for name, value in environment(job, context).items()],
+        "env": environment(job, context),
+        **({"envFrom": sources(job)} if job.env_from else {}),
         "resources": {"limits": job.resources.limits(), "requests": dict(job.resources.requests)},
         "securityContext": restricted_container(),
         "volumeMounts": mounts,

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from infra.config.environment import SecretKey, Value
 from infra.config.job import JobConfig
 from infra.job.context import JobContext
 from infra.job.pod import command_line
@@ -25,10 +26,22 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "dataset": context.dataset.value if context.dataset else None,
         "command": command,
         "args": args,
-        "env": dict(job.env),
+        "env": {name: _identity(value) for name, value in job.env.items()},
+        **({"envFrom": _sources(job)} if job.env_from else {}),
         "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
         "processes": job.nproc_per_node,
     }
+
+
+def _identity(value: Value) -> Any:
+    """What a variable says. A secret counts by its place: an id that depends on its text would tell of it."""
+    if isinstance(value, SecretKey):
+        return {"secret": value.secret, "key": value.key}
+    return value if isinstance(value, str) else {"encrypted": True}
+
+
+def _sources(job: JobConfig) -> list[dict[str, Any]]:
+    return [each.model_dump(exclude_none=True, by_alias=True) for each in job.env_from]
 
 
 def run_id(job: JobConfig, context: JobContext) -> str:

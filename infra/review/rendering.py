@@ -11,6 +11,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.image.component import rendered_reference
+from infra.job import secret
 from infra.job.context import context
 from infra.job.manifest import manifest
 from infra.objects.manifest import Manifest
@@ -43,7 +44,7 @@ def operator(stack: Stack, planned: Plan) -> list[Manifest]:
 def workload(
     stack: Stack, planned: Plan, image: str, datasets: Mapping[str, Dataset | None]
 ) -> list[Manifest]:
-    """Namespaces, volumes, claims and jobs, in the order in which they are applied.
+    """Namespaces, volumes, claims and jobs with their Secrets, in the order in which they are applied.
 
     Parameters:
         stack: the validated configuration.
@@ -55,7 +56,9 @@ def workload(
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
     if stack.cluster.kind is not ClusterKind.KIND and stack.storage.prepare:
         objects.append(volumes.preparation(stack, image))
-    objects += [manifest(job, context(stack, image, datasets[job.name])) for job in stack.jobs]
+    for job in stack.jobs:
+        objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []
+        objects.append(manifest(job, context(stack, image, datasets[job.name])))
     return objects
 
 

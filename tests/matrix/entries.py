@@ -26,6 +26,7 @@ class Entry:
 
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
+SOURCE = {"job.envFrom": [{"secret": "first"}]}
 TOLERATION = {"job.tolerations": [{"key": "first"}]}
 
 # On an API server without nodes, by a kubeconfig.
@@ -69,6 +70,9 @@ OBJECTS: dict[str, Entry] = {
     "job.training.logInterval": Entry(5),
     "job.training.backend": Entry("gloo"),
     "job.env": Entry({"TEAM": "a"}),
+    "job.envFrom.secret": Entry([{"secret": "second"}], SOURCE),
+    "job.envFrom.configMap": Entry([{"configMap": "second"}], SOURCE),
+    "job.envFrom.prefix": Entry([{"secret": "first", "prefix": "DB_"}], SOURCE),
     "job.resources.cpu": Entry("2"),
     "job.resources.memory": Entry("3Gi"),
     "job.resources.requests.cpu": Entry("300m"),

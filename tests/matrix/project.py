@@ -48,15 +48,38 @@ class AppliedProject(Project):
 
     def up(self, *options: str, **changes: Any) -> str:
         """Write the stack file, BASE with `changes` (path of a key, to value), and apply it. Raises UpError."""
+        self.configured(**changes)
+        return self.apply(*options)
+
+    def configured(self, **changes: Any) -> None:
+        """Write the stack file: BASE with `changes`, path of a key, to value."""
         sections = copy.deepcopy(BASE)
         for path, value in changes.items():
             set_key(sections, path.split("."), value)
         self.configure(sections)
+
+    def plant(self, path: str, word: str) -> None:
+        """Encrypt `word` into the stack file, as a user would."""
+        done = self.pulumi(
+            *("config", "set", "--stack", self.stack, "--secret", "--path", f"trainstack:{path}", word)
+        )
+        assert done.returncode == 0, done.stdout
+
+    def apply(self, *options: str) -> str:
+        """Apply the stack file as it is; what Pulumi printed. Raises UpError."""
         chosen = ("--yes", "--skip-preview", "--stack", self.stack)
         done = self.pulumi("up", *chosen, *options, seconds=UP_S)
         if done.returncode:
             raise UpError(done.stdout)
         return done.stdout
+
+    def refused(self, *options: str) -> str:
+        """What Pulumi printed when it refused the stack file as it is."""
+        try:
+            shown = self.apply(*options)
+        except UpError as error:
+            return str(error)
+        raise AssertionError(f"it was not refused: {shown}")
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""

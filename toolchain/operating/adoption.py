@@ -8,6 +8,7 @@ program creates takes over what it finds by itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,12 @@ from toolchain.operating.state import KUBERNETES
 OWNER_LABEL = "trainstack/owner"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
+
+MASKED = "[secret]"
+"""Pulumi's word for a secret in a preview (pkg/v3/backend/display/json.go)."""
+
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+"""What marks a secret in a deployment (sdk/v3/go/common/resource/sig); `plaintext` is encrypted by the import."""
 
 Manifest = Mapping[str, Any]
 
@@ -99,13 +106,18 @@ def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
 
 
 def known(wanted: Any, live: Any) -> Any:
-    """`wanted` with what a preview cannot know taken from the live object; left out where that has none."""
+    """`wanted` with what a preview does not tell taken from the live object; left out where that has none.
+
+    What the preview masks stays a secret.
+    """
     if not isinstance(wanted, Mapping):
         return wanted
     filled = {}
     for key, value in wanted.items():
         there = live.get(key) if isinstance(live, Mapping) else None
-        if value != UNKNOWN:
+        if value == MASKED:
+            filled |= {} if there is None else {key: {**SECRET, "plaintext": json.dumps(there)}}
+        elif value != UNKNOWN:
             filled[key] = known(value, there)
         elif there is not None:
             filled[key] = _own_metadata(there) if key == "metadata" else there

@@ -251,6 +251,37 @@ CASES: dict[str, Case] = {
         "install:",
     ),
     "env that is no text": Case(job(env={"A": 1}), "job.env.A", "1", "quote", "A:"),
+    "env with an odd name": Case(job(env={"A B": "1"}), "job.env.A B", "'A B'", "letters, digits", "rename"),
+    "env from a Secret without a key": Case(
+        job(env={"A": {"secret": "login"}}), "job.env.A.key", "(absent)", "a key of that Secret", "add `key:"
+    ),
+    "env from an unknown source": Case(
+        job(env={"A": {"secret": "login", "key": "a", "map": "b"}}),
+        "job.env.A.map",
+        "'b'",
+        "key, secret",
+        "remove the key|did you mean",
+    ),
+    "envFrom without a source": Case(
+        job(envFrom=[{"prefix": "A_"}]), "job.envFrom[0].secret", "None", "one of secret", "- secret: NAME"
+    ),
+    "envFrom with two sources": Case(
+        job(envFrom=[{"secret": "a", "configMap": "b"}]),
+        "job.envFrom[0].secret",
+        "'a'",
+        "one of secret",
+        "- secret: NAME",
+    ),
+    "an encrypted word of the command": Case(
+        job(args=["--token", {"secure": "v1:cipher"}]),
+        "job.args[1]",
+        "(secret)",
+        "job.env alone",
+        "pulumi config set --secret --path",
+    ),
+    "an encrypted section": Case(
+        with_job(image={"secure": "v1:cipher"}), "image", "(secret)", "job.env alone", "plain text"
+    ),
     "command that is no list": Case(
         job(command="python3 x.py"),
         "job.command",

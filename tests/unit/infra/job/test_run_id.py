@@ -22,6 +22,7 @@ ANOTHER: dict[str, Any] = {
     "command": ["python3", "other.py"],
     "args": ["--no-cuda"],
     "env": {"TRAINER_PRESET": "convnet"},
+    "envFrom": [{"secret": "login"}],
     "nprocPerNode": 2,
     "training.epochs": 2,
     "training.batchSize": 32,

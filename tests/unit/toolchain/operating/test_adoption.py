@@ -187,6 +187,19 @@ def test_what_a_preview_cannot_know_is_taken_from_the_live_object() -> None:
     assert "data" not in filled
 
 
+def test_what_a_preview_masks_stays_a_secret() -> None:
+    live = manifest("Secret", "env", data={"TOKEN": "YQ=="}, type="Opaque")
+    wanted = {
+        **manifest("Secret", "env", type="Opaque"),
+        "data": adoption.MASKED,
+        "stringData": adoption.MASKED,
+    }
+    filled = adoption.known(wanted, live)
+    assert filled["data"] == {**adoption.SECRET, "plaintext": '{"TOKEN": "YQ=="}'}, "the import encrypts it"
+    assert "stringData" not in filled
+    assert filled["type"] == "Opaque"
+
+
 def test_an_id_that_is_not_made_yet_is_left_out_of_the_mark() -> None:
     wanted = {"metadata": {"name": "a", "labels": {"b": "1", adoption.OWNER_LABEL: adoption.UNKNOWN}}}
     assert adoption.known(wanted, {"metadata": {"name": "a"}}) == {

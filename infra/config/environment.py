@@ -1,0 +1,95 @@
+"""Keys `job.env` and `job.envFrom`: where the container's environment variables come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, SecretStr, Tag, model_validator
+
+from infra.config.names import DnsName
+from infra.config.section import Section, refusal, setting
+
+# What both a container's variable and a key of a Secret may be called.
+NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+KEY = r"^[-._a-zA-Z0-9]+$"
+
+
+def _name(value: str) -> str:
+    if NAME.fullmatch(value) is None:
+        raise refusal("letters, digits, -, _ and ., no digit first", "rename the variable, for example TOKEN")
+    return value
+
+
+VariableName = Annotated[str, AfterValidator(_name)]
+
+
+class SecretKey(Section):
+    """A value that stands in a Secret of the namespace, which somebody else makes."""
+
+    secret: DnsName = setting(
+        about="Name of the Secret.",
+        allowed="the name of a Secret in the namespace",
+        examples=["registry-login"],
+    )
+    key: str = setting(
+        about="Which of its keys.", pattern=KEY, allowed="a key of that Secret", examples=["token"]
+    )
+
+
+class Encrypted(Section):
+    """A value that Pulumi keeps encrypted: as cipher text in a stack file, as plain text in the program."""
+
+    secure: SecretStr
+
+
+TEXT, REFERENCE, ENCRYPTED = "[text]", "[reference]", "[encrypted]"
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ENCRYPTED if value.keys() == {"secure"} else REFERENCE
+    if isinstance(value, SecretKey | Encrypted):
+        return REFERENCE if isinstance(value, SecretKey) else ENCRYPTED
+    return TEXT
+
+
+Value = Annotated[
+    Annotated[str, Tag(TEXT)] | Annotated[SecretKey, Tag(REFERENCE)] | Annotated[Encrypted, Tag(ENCRYPTED)],
+    Discriminator(_form),
+]
+
+
+class EnvSource(Section):
+    """All keys of one Secret or ConfigMap, as variables of these names."""
+
+    secret: DnsName | None = setting(
+        about="A Secret of the namespace, each of whose keys becomes a variable.",
+        default=None,
+        allowed="the name of a Secret in the namespace",
+        examples=["registry-login"],
+    )
+    config_map: DnsName | None = setting(
+        about="A ConfigMap of the namespace, each of whose keys becomes a variable.",
+        default=None,
+        allowed="the name of a ConfigMap in the namespace",
+        examples=["training-settings"],
+    )
+    prefix: VariableName | None = setting(
+        about="What the variables' names begin with, before the key.",
+        default=None,
+        allowed="letters, digits, -, _ and ., no digit first",
+        examples=["DB_"],
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> EnvSource:
+        if (self.secret is None) == (self.config_map is None):
+            raise refusal(
+                "one of secret and configMap in each entry",
+                "write `- secret: NAME`, or `- configMap: NAME`",
+                "secret",
+                self.secret,
+            )
+        return self

@@ -1,0 +1,42 @@
+"""The Secret that hands a job's encrypted variables to its pods."""
+
+from __future__ import annotations
+
+import base64
+
+from infra.config.job import JobConfig
+from infra.objects.labels import MANAGED_BY
+from infra.objects.manifest import Manifest
+
+VARIABLES = "trainstack/variables"
+
+
+def name(job: JobConfig) -> str:
+    """The Secret's name."""
+    return f"{job.name}-env"
+
+
+def reference(job: JobConfig, variable: str) -> dict[str, str]:
+    """A container's `secretKeyRef` to one of the job's encrypted variables."""
+    return {"name": name(job), "key": variable}
+
+
+def manifest(job: JobConfig, namespace: str) -> Manifest:
+    """The Secret without its data, as a review shows it: the names of the variables, not their values."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name(job),
+            "namespace": namespace,
+            "labels": dict(MANAGED_BY),
+            "annotations": {VARIABLES: ", ".join(sorted(job.encrypted))},
+        },
+        "type": "Opaque",
+    }
+
+
+def data(job: JobConfig) -> dict[str, str]:
+    """The Secret's data, variable to base64. Only in the program: a review has the cipher text alone."""
+    values = {variable: each.secure.get_secret_value() for variable, each in job.encrypted.items()}
+    return {variable: base64.b64encode(text.encode()).decode() for variable, text in values.items()}

@@ -1,0 +1,210 @@
+"""Secrets of a stack file: which forms a variable takes, and that a secret's text is in the Secret alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from pulumi.runtime import rpc
+
+from infra import dataset, paths
+from infra.config import ConfigError, encrypted
+from infra.config.encrypted import restored
+from infra.job.manifest import manifest
+from infra.job.run_id import run_id
+from infra.review import rendering
+from infra.training_operator import overlay
+from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.test_program import run_program
+
+FILE = "stacks/Pulumi.dev.yaml"
+WORD = "planted-word"
+CIPHER = {"secure": "v1:cipher"}
+
+
+def container(**job: Any) -> dict[str, Any]:
+    wanted = manifest(stack(job={**JOB, **job}).jobs[0], job_context())
+    found: dict[str, Any] = wanted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][
+        0
+    ]
+    return found
+
+
+def variable(value: Any) -> dict[str, Any]:
+    (found,) = [each for each in container(env={"TOKEN": value})["env"] if each["name"] == "TOKEN"]
+    return {key: each for key, each in found.items() if key != "name"}
+
+
+@pytest.mark.parametrize(
+    ("value", "entry"),
+    [
+        ("plain", {"value": "plain"}),
+        (
+            {"secret": "login", "key": "token"},
+            {"valueFrom": {"secretKeyRef": {"name": "login", "key": "token"}}},
+        ),
+        (CIPHER, {"valueFrom": {"secretKeyRef": {"name": "pytorch-simple-env", "key": "TOKEN"}}}),
+    ],
+)
+def test_a_variable_has_one_of_three_forms(value: Any, entry: dict[str, Any]) -> None:
+    assert variable(value) == entry
+
+
+def test_whole_secrets_and_config_maps_become_variables() -> None:
+    sources = [{"secret": "login"}, {"configMap": "settings", "prefix": "SET_"}]
+    assert container(envFrom=sources)["envFrom"] == [
+        {"secretRef": {"name": "login"}},
+        {"prefix": "SET_", "configMapRef": {"name": "settings"}},
+    ]
+    assert "envFrom" not in container()
+
+
+def test_the_run_does_not_tell_of_a_secrets_text() -> None:
+    def run(value: Any) -> str:
+        return run_id(stack(job={**JOB, "env": {"TOKEN": value}}).jobs[0], job_context())
+
+    assert run(CIPHER) == run({"secure": "another"})
+    assert len({run(CIPHER), run("plain"), run({"secret": "login", "key": "token"})}) == 3
+
+
+def test_a_review_shows_the_secret_without_its_data() -> None:
+    known = stack(job={**JOB, "env": {"TOKEN": CIPHER}})
+    objects = rendering.workload(known, rendering.rendered_plan(known), "image", {"pytorch-simple": None})
+    secret, job = objects[-2:]
+    assert (secret["kind"], job["kind"]) == ("Secret", "PyTorchJob")
+    assert "data" not in secret
+    assert secret["metadata"]["annotations"] == {"trainstack/variables": "TOKEN"}
+    assert CIPHER["secure"] not in json.dumps(objects)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
+    mocks = Recorder()
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
+    pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
+    return mocks
+
+
+def configured(folder: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]) -> None:
+    """A stack file with cipher text, and what Pulumi hands over: the word in plain, and the section's name."""
+    file = folder / FILE
+    file.parent.mkdir()
+    file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
+    plain = json.dumps(job).replace(json.dumps(CIPHER), json.dumps(WORD))
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"trainstack:job": plain}))
+    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", json.dumps(["trainstack:job"]))
+
+
+def test_only_the_secret_has_the_text(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configured(tmp_path, monkeypatch, {**JOB, "env": {"TOKEN": CIPHER, "TEAM": "a"}})
+    run_program()
+    objects = recorder.manifests()
+    data = objects["Secret/pytorch-simple-env"]["data"]
+    assert data[rpc._special_sig_key] == rpc._special_secret_sig, "Pulumi keeps it encrypted"
+    assert data["value"] == {"TOKEN": "cGxhbnRlZC13b3Jk"}
+    others = [
+        args.inputs for args in recorder.registered if args.name != "Secret/kubeflow/pytorch-simple-env"
+    ]
+    assert len(others) == len(recorder.registered) - 1
+    assert WORD not in json.dumps(others, default=str)
+    assert "cGxhbnRlZC13b3Jk" not in json.dumps(others, default=str)
+
+
+def test_a_job_without_secrets_has_no_secret(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configured(tmp_path, monkeypatch, {**JOB, "env": {"TEAM": "a"}})
+    monkeypatch.delenv("PULUMI_CONFIG_SECRET_KEYS")
+    run_program()
+    assert "Secret/pytorch-simple-env" not in recorder.manifests()
+
+
+@pytest.mark.parametrize(
+    ("job", "key"),
+    [
+        ({**JOB, "name": CIPHER}, "job.name"),
+        ({**JOB, "args": ["--token", CIPHER]}, "job.args[1]"),
+        ({**JOB, "env": [CIPHER]}, "job.env[0]"),
+        ({**JOB, "env": {"TOKEN": {"secret": CIPHER, "key": "a"}}}, "job.env.TOKEN.secret"),
+        ({**JOB, "envFrom": [{"secret": CIPHER}]}, "job.envFrom[0].secret"),
+        ({**JOB, "labels": {"a": CIPHER}}, "job.labels.a"),
+        ({**JOB, "unknown": CIPHER}, "job.unknown"),
+    ],
+)
+def test_a_secret_elsewhere_is_refused_and_not_shown(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, job: dict[str, Any], key: str
+) -> None:
+    configured(tmp_path, monkeypatch, job)
+    with pytest.raises(pulumi.RunError, match=re.escape(f"trainstack:{key} = (secret)")) as refused:
+        run_program()
+    assert WORD not in str(refused.value)
+    assert recorder.registered == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"replicas": {"worker": 0}}, {"env": {"TOKEN": CIPHER, "A": 1}}, {"nmae": "x"}]
+)
+def test_an_error_beside_a_secret_does_not_show_it(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    configured(tmp_path, monkeypatch, {**JOB, "env": {"TOKEN": CIPHER}, **wrong})
+    with pytest.raises(pulumi.RunError) as refused:
+        run_program()
+    assert WORD not in str(refused.value)
+
+
+def test_a_configuration_is_not_shown_by_its_repr() -> None:
+    known = stack(job={**JOB, "env": {"TOKEN": {"secure": WORD}}})
+    assert WORD not in repr(known)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"job": CIPHER},
+        {"job": {"name": "mnist"}},
+        {"job": {"name": "mnist", "env": {"TOKEN": "plain"}}},
+        {"job": {"name": "mnist", "env": {"OTHER": CIPHER}}},
+        {},
+    ],
+)
+def test_a_file_that_does_not_tell_the_secret_is_refused(written: dict[str, Any]) -> None:
+    given = {"job": {"name": "mnist", "env": {"TOKEN": WORD}}}
+    with pytest.raises(ConfigError, match=r"trainstack:job = \(secret\)") as refused:
+        restored(given, written, {"job"}, FILE)
+    assert WORD not in str(refused.value)
+
+
+def test_a_secret_of_another_program_is_none_of_ours() -> None:
+    given = {"job": {"name": "mnist"}}
+    assert restored(given, given, {"aws:token"}, FILE) == given
+
+
+@pytest.mark.parametrize("value", [{"secure": 1}, {"secure": "a", "b": "c"}, {}, [], "secure", None])
+def test_only_pulumis_own_form_is_encrypted(value: Any) -> None:
+    assert not encrypted.is_encrypted(value)
+
+
+def test_each_of_several_jobs_has_its_own(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs = [{"name": "one", "env": {"A": CIPHER}}, {"name": "two", "env": {"B": CIPHER}}, {"name": "three"}]
+    configured(tmp_path, monkeypatch, JOB)
+    (tmp_path / FILE).write_text(yaml.safe_dump({"config": {"trainstack:jobs": jobs}}))
+    plain = json.dumps(jobs).replace(json.dumps(CIPHER), json.dumps(WORD))
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"trainstack:jobs": plain}))
+    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", json.dumps(["trainstack:jobs"]))
+    run_program()
+    secrets = {name for name in recorder.manifests() if name.endswith("-env")}
+    assert secrets == {"Secret/one-env", "Secret/two-env"}
