@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from infra.config.environment import Encrypted, EnvSource, Value, VariableName
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
 from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
@@ -12,6 +11,7 @@ from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Section, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
+from infra.config.variables import Encrypted, EnvSource, Value, VariableName
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
 VALUES = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.config.environment import SecretKey, Value
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
+from infra.config.variables import SecretKey, Value
 from infra.job import secret
 from infra.job.context import JobContext
 from infra.objects.labels import MANAGED_BY

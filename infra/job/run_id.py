@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from infra.config.environment import SecretKey, Value
 from infra.config.job import JobConfig
+from infra.config.variables import SecretKey, Value
 from infra.job.context import JobContext
 from infra.job.pod import command_line
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from infra.config.load import from_file
 from infra.objects.adoption import ADOPTING, LOST
 from infra.review import folder
 from tests.matrix.project import AppliedProject
+from tests.matrix.test_objects import uids
 from toolchain.operating import adoption
 
 NAMESPACE = "kubeflow"
@@ -153,3 +155,32 @@ def test_a_secret_elsewhere_is_refused(project: AppliedProject, shown: str, key:
     assert f"trainstack:{key} = (secret)" in told
     assert "job.env" in told
     assert_absent("the refusal", told)
+
+
+def test_other_contexts_of_the_kubeconfig_stay_out_of_the_state(
+    project: AppliedProject, shown: str, tmp_path: Path
+) -> None:
+    """Also decrypted; and a stack whose state holds the whole file changes nothing in the cluster."""
+    config = yaml.safe_load(Path(project.environment["KUBECONFIG"]).read_text())
+    config["clusters"].append({"name": "other", "cluster": {"server": f"https://{WORD}"}})
+    config["users"].append({"name": "other", "user": {"token": OTHER}})
+    config["contexts"].append({"name": "other", "context": {"cluster": "other", "user": "other"}})
+    whole = tmp_path / "kubeconfig"
+    whole.write_text(yaml.safe_dump(config))
+    project.environment["KUBECONFIG"] = str(whole)
+    project.configured()
+    project.apply("--refresh")
+    before = uids(project.objects())
+    edit_state(project, lambda deployment: hold(deployment, whole.read_text()))
+    project.apply("--refresh")
+    assert uids(project.objects()) == before
+    exported = project.pulumi("stack", "export", "--show-secrets", "--stack", project.stack).stdout
+    assert "127.0.0.1" in exported, "the one that is used is there"
+    assert_absent("the state", exported, WORD, OTHER)
+
+
+def hold(deployment: dict[str, Any], kubeconfig: str) -> None:
+    """Put the whole kubeconfig into the provider's state, as releases before this one did."""
+    (provider,) = [each for each in deployment["resources"] if each["type"] == "pulumi:providers:kubernetes"]
+    for properties in (provider["inputs"], provider["outputs"]):
+        properties["kubeconfig"] = {**adoption.SECRET, "plaintext": json.dumps(kubeconfig)}

@@ -112,7 +112,7 @@ def known(wanted: Any, live: Any) -> Any:
     """
     if not isinstance(wanted, Mapping):
         return wanted
-    filled = {}
+    filled: dict[str, Any] = {}
     for key, value in wanted.items():
         there = live.get(key) if isinstance(live, Mapping) else None
         if value == MASKED:

@@ -7,6 +7,7 @@ import pulumi_kubernetes
 import yaml
 
 from infra.clusters.cluster import Cluster
+from infra.clusters.existing import one_context
 from infra.clusters.existing.kubeconfig import kubeconfig_path
 from infra.config import Stack
 
@@ -23,16 +24,17 @@ class Existing(pulumi.ComponentResource):
     def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:Existing", stack.name)
         path = kubeconfig_path(stack)
-        kubeconfig = pulumi.Output.secret(path.read_text() if path.exists() else NOWHERE)
+        used = one_context.text(path, stack.cluster.context) if path.exists() else NOWHERE
+        secret = pulumi.Output.secret(used)
         provider = pulumi_kubernetes.Provider(
             stack.name,
-            kubeconfig=kubeconfig,
+            kubeconfig=secret,
             context=stack.cluster.context,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.cluster = Cluster(
             provider=provider,
-            kubeconfig=kubeconfig,
+            kubeconfig=secret,
             kubeconfig_path=str(path),
             context=stack.cluster.context,
             cluster_uid=stack.cluster.context or stack.name,

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
+from infra.clusters.existing import one_context
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 
@@ -21,14 +20,11 @@ def kubeconfig_path(stack: Stack, environment: Mapping[str, str] = os.environ) -
 
 
 def check_context(stack: Stack, path: Path) -> None:
-    """Raises ConfigError when the configured context is not in the kubeconfig."""
+    """Raises ConfigError when the configured context is not in the kubeconfig, or that is none."""
     wanted = stack.cluster.context
     if wanted is None or not path.exists():
         return
-    try:
-        known = [entry["name"] for entry in (yaml.safe_load(path.read_text()) or {}).get("contexts") or []]
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+    known = [entry["name"] for entry in one_context.read(path).get("contexts") or []]
     if wanted not in known:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
         fix = "take one of those, or remove context to use the current one"
