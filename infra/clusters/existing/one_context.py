@@ -68,7 +68,7 @@ def _absolute(entries: list[dict[str, Any]], kind: str, folder: Path) -> list[di
 
 
 def _with_paths(entry: dict[str, Any], kind: str, folder: Path) -> dict[str, Any]:
-    found = {key: str(folder / entry[key]) for key in FILES[kind] if entry.get(key)}
+    found: dict[str, Any] = {key: str(folder / entry[key]) for key in FILES[kind] if entry.get(key)}
     program = (entry.get("exec") or {}).get("command", "")
     if os.sep in program:
         found["exec"] = {**entry["exec"], "command": str(folder / program)}
