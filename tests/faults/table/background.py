@@ -57,6 +57,13 @@ class Background:
         """What it works on now; `ended` when it has."""
         return "ended" if self.process.poll() is not None else phases(self.output)[-1]
 
+    def says(self, pattern: str) -> bool:
+        """Whether its output has a match. An AssertionError where it has ended without."""
+        has_ended = self.process.poll() is not None
+        found = re.search(pattern, self.output) is not None
+        assert found or not has_ended, f"ended without {pattern}:\n{self.output}"
+        return found
+
     def reaches(self, wanted: str) -> None:
         """Return as soon as it has begun to work on `wanted`. An AssertionError where it ends without it."""
 
@@ -77,9 +84,13 @@ class Background:
 
 
 @contextmanager
-def make(project: Project, *arguments: str) -> Iterator[Background]:
-    """Start `make <arguments>` in a session of its own; killed with all its processes when the block ends."""
-    log = project.root / ".trainstack" / f"background-{arguments[0]}.log"
+def make(project: Project, *arguments: str, name: str = "") -> Iterator[Background]:
+    """Start `make <arguments>` in a session of its own; killed with all its processes when the block ends.
+
+    Parameters:
+        name: of its log, where two run at once.
+    """
+    log = project.root / ".trainstack" / f"background-{name or arguments[0]}.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(

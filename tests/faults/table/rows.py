@@ -21,6 +21,7 @@ class Row:
 
 
 EPOCHS = 3
+REASONS = "What keeps a job from starting; the seconds are those until `make up` has said why"
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
 FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
 UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
@@ -65,6 +66,28 @@ ROWS = {
         "`make up` and `make down` themselves", "`make down`, in the same way", 20, ("set-up", "destroy")
     ),
     "up-interrupted": Row("`make up` and `make down` themselves", "`make up` from nothing, Ctrl-C", 4),
+    "two-of-one-stack": Row("Several at once", "two `make up` of one stack", 1),
+    "two-stacks": Row("Several at once", "`make up` of two stacks of one clone, from nothing", 1),
+    "two-clones": Row("Several at once", "`make up` of two clones, from nothing", 1),
+    "volume-full": Row("The volume, while a job trains", "full until the trainer has said so", 1),
+    "volume-read-only": Row("The volume, while a job trains", "read-only until the trainer has said so", 1),
+    "volume-folder-deleted": Row("The volume, while a job trains", "the runs' folder deleted", 1),
+    "volume-of-somebody-else": Row(
+        "The volume, while a job trains", "the runs' folder somebody else's until the trainer has said so", 1
+    ),
+    "model-loaded": Row(
+        "The volume, while a job trains",
+        "`mnist_cnn.pt` loaded in a loop while its writers are killed with -9",
+        100,
+        ("while a file was written", "between two files"),
+    ),
+    "dns-away": Row("Replicas that meet late", "DNS away for 30 s when they meet", 1),
+    "replica-late": Row("Replicas that meet late", "a worker a minute late", 1),
+    "clock-jumps": Row("Clocks", "an hour forward, then back, in both pods while they train", 2),
+    "image-missing": Row(REASONS, "an image that no registry has", 1),
+    "wrong-architecture": Row(REASONS, "an image for another processor", 1),
+    "quota-exceeded": Row(REASONS, "the namespace's quota exceeded", 1),
+    "unschedulable": Row(REASONS, "no node that the pods may run on", 1),
     "cluster-stopped": Row("The machine", "node and registry stopped, kubeconfig file deleted", 1),
     "cluster-deleted": Row("The machine", "cluster deleted behind Pulumi's back", 1),
     "engine-killed": Row(

@@ -75,10 +75,14 @@ class Training:
 
 
 @contextmanager
-def started(project: Project, training: dict[str, Any] = TRAINING) -> Iterator[Training]:
+def started(
+    project: Project, training: dict[str, Any] = TRAINING, environment: dict[str, str] | None = None
+) -> Iterator[Training]:
     """`make up` of a run that never was: the same training as each other's, by another name."""
-    job = {"training": training, "env": {"TRY": uuid.uuid4().hex[:8]}, "runPolicy": {"backoffLimit": 100}}
-    project.configure({"trainstack:job": job})
+    env = {"TRY": uuid.uuid4().hex[:8], **(environment or {})}
+    project.configure(
+        {"trainstack:job": {"training": training, "env": env, "runPolicy": {"backoffLimit": 100}}}
+    )
     runs = frozenset(project.models.glob("runs/*"))
     with background.make(project, "up", *project.data) as running:
         yield Training(project, running, runs)

@@ -1,0 +1,120 @@
+"""The models' volume breaks while a job trains: nothing is lost, and the training goes on once it is whole again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from tests.e2e import clones
+from tests.e2e.project import Project
+from tests.e2e.waiting import wait_until
+from tests.faults.table import cluster, training
+from tests.faults.table.training import Training
+from tests.faults.table.trial import Trial
+from toolchain.machine.engine import Engine
+
+SIZE_MIB = 96
+VOLUME_STATUS = 4
+"""The trainer's exit status for a volume that it cannot use."""
+
+pytestmark = pytest.mark.slow(reason="a cluster of its own, on a small file system")
+
+
+@pytest.fixture(scope="module")
+def small(engine: Engine) -> Iterator[Project]:
+    """A clone whose models lie on a file system of SIZE_MIB."""
+    with clones.temporary("volume") as clone:
+        clone.models.mkdir(parents=True)
+        options = ["-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "volume", str(clone.models)]
+        subprocess.run(["mount", *options], check=True)
+        try:
+            yield clone
+        finally:
+            clone.make("down")
+            subprocess.run(["umount", "--lazy", str(clone.models)], check=True)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(small: Project) -> tuple[float, float]:
+    with training.started(small) as run:
+        return run.result()
+
+
+def fill(run: Training) -> Callable[[], None]:
+    filler = run.project.models / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    return filler.unlink
+
+
+def make_read_only(run: Training) -> Callable[[], None]:
+    """A file system with an open file cannot become read-only: between two starts of the replica none is."""
+
+    def remount(how: str) -> bool:
+        options = ["mount", "-o", f"remount,{how}", str(run.project.models)]
+        return subprocess.run(options, capture_output=True).returncode == 0
+
+    cluster.kill_trainer(run.project, "master")
+    wait_until("it is read-only", lambda: remount("ro"), pause=0.02)
+    return lambda: wait_until("it can be written", lambda: remount("rw"))
+
+
+def delete_runs(run: Training) -> Callable[[], None]:
+    shutil.rmtree(run.project.models / "runs")
+    return lambda: None
+
+
+def give_away(run: Training) -> Callable[[], None]:
+    places = [run.project.models / "runs", *run.project.models.glob("runs/*")]
+    before = [(place, place.stat()) for place in places]
+    for place in places:
+        os.chown(place, 0, 65534)
+        place.chmod(0o700)
+
+    def back() -> None:
+        for place, owner in before:
+            os.chown(place, owner.st_uid, owner.st_gid)
+            place.chmod(owner.st_mode & 0o7777)
+
+    return back
+
+
+FAULTS = {
+    "volume-full": fill,
+    "volume-read-only": make_read_only,
+    "volume-folder-deleted": delete_runs,
+    "volume-of-somebody-else": give_away,
+}
+KEEPS_CHECKPOINT = set(FAULTS) - {"volume-folder-deleted"}
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, marks=pytest.mark.row(row), id=row) for row in FAULTS])
+def test_a_training_goes_on_when_its_volume_is_whole_again(
+    small: Project, undisturbed: tuple[float, float], trial: Trial, row: str
+) -> None:
+    for old in small.models.glob("runs/*"):
+        shutil.rmtree(old)  # else the disk is full too early
+    with training.started(small) as run:
+        run.reaches(2, 0.2)
+        epoch, step = run.progress
+        trial.strike(f"epoch {epoch}")
+        mend = FAULTS[row](run)
+        if row in KEEPS_CHECKPOINT:
+            wait_until("the trainer says that it cannot use it", lambda: ended_with(small, VOLUME_STATUS))
+        mend()
+        run.goes_on(step)
+        trial.recovered()
+        assert run.result() == undisturbed
+
+
+def ended_with(project: Project, status: int) -> bool:
+    """Whether the master's container has ended with this exit status, now or before its last start."""
+    found = (cluster.pod(project, "master").get("status") or {}).get("containerStatuses") or [{}]
+    ends = [(found[0].get(key) or {}).get("terminated") or {} for key in ("state", "lastState")]
+    return status in [end.get("exitCode") for end in ends]
