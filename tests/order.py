@@ -7,7 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 
 # One process of pytest runs a group, one test after the other: those of `cluster` share a clone with its cluster,
-# those of `image` the trainer image and the cores that its trainings take.
+# those of `image` the trainer image and the cores that its trainings take, those of `matrix` a clone of their own.
 GROUPS = {
     "faults": "cluster",
     "e2e": "cluster",
@@ -16,6 +16,7 @@ GROUPS = {
     "e2e/test_repository.py": "image",
     "e2e/test_leftovers.py": "image",
     "faults/test_bad_input.py": "",
+    "matrix/test_on_kind.py": "matrix",
 }
 
 FIRST = [

@@ -36,6 +36,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("operator", "install"),
         *_keys("storage", "labels capacity prepare owner group mode"),
         *_keys("job", "model"),
+        "jobs",
     ],
     Outcome.JOB_REPLACED: [
         *_keys("storage", "mountPath dataPath"),
@@ -81,6 +82,7 @@ NOTES = {
     "storage.labels": "`type` and `name` replace job, claim and volume: the claim selects by them.",
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",
+    "jobs": "A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
     "storage.reclaimPolicy": "Only Retain passes the policies: with Delete the files would go with the claim.",
 }
 """What a rule leaves out, one sentence each."""

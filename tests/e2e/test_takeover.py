@@ -23,12 +23,19 @@ pytestmark = pytest.mark.slow(
 COMMITS = ["6dfdd45"]
 
 
+def archive_of(commit: str) -> bytes:
+    """The tree of `commit` as a tar file. Fails where this clone's history does not reach so far."""
+    done = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        said, fix = done.stderr.decode().strip(), "git fetch --unshallow"
+        pytest.fail(f"commit {commit} is not in this clone's history ({said}); run `{fix}`", pytrace=False)
+    return done.stdout
+
+
 @pytest.fixture(params=COMMITS)
 def older(request: pytest.FixtureRequest) -> Iterator[Project]:
     """A folder with the tree of an older commit, its stack up."""
-    archive = subprocess.run(
-        ["git", "archive", request.param], cwd=ROOT, capture_output=True, check=True
-    ).stdout
+    archive = archive_of(request.param)
     with clones.owned("takeover") as folder:
         root = folder / "trainstack"
         with tarfile.open(fileobj=BytesIO(archive)) as files:

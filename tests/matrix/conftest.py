@@ -8,6 +8,7 @@ import pytest
 
 from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import api_server  # noqa: F401 - a fixture
+from tests.matrix.judging import job_specs
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
 
@@ -31,5 +32,7 @@ def project(
     made.up()
     try:
         yield made
+        made.up()
+        assert job_specs(made.settled()) == made.job_specs()
     finally:
         made.destroy()

@@ -18,12 +18,26 @@ class Entry:
     Parameters:
         value: the key's second value; it differs from its default and from BASE.
         given: further keys, path to value, before and after the change: those without which the key may not stand.
+        without: sections that the change removes.
     """
 
     value: Any
     given: dict[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    def applied(self, key: str) -> dict[str, Any]:
+        """What stands in the stack file when `key` has this value; the keys of a list stand in its entries."""
+        removed = dict.fromkeys(self.without)
+        return {**self.given, **removed, whole(key): self.value}
 
 
+def whole(key: str) -> str:
+    """The key that a stack file sets: of a list of mappings the list."""
+    outer = key.rpartition(".")[0]
+    return outer if outer in ("job.tolerations", "job.envFrom") else key
+
+
+JOB = {"name": "mnist", "model": None}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
@@ -113,6 +127,7 @@ OBJECTS: dict[str, Entry] = {
     "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
     "job.runtimeClass": Entry("nvidia"),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
+    "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }
 # On a kind cluster: these make another cluster, build an image, or need nodes.
 ON_KIND: dict[str, Entry] = {

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
 
+from infra import dataset
+from infra.config.load import from_raw
+from infra.inspection import SETTLE_S
+from infra.job.context import context
+from infra.job.manifest import manifest
+from tests.matrix.entries import JOB
+from tests.matrix.judging import Objects, by_key, files_at_risk, half_gone
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
 
 STACK = "matrix"
-# Far more than any update takes, in seconds: a deletion that waits for ever shall not.
-UP_S = 900
 # The test server has no operator, no registry and no file that a job could leave.
-BASE: dict[str, dict[str, Any]] = {
+BASE: dict[str, Any] = {
     "cluster": {"kind": "existing"},
     "operator": {"install": "never"},
     "storage": {"prepare": False},
     "image": {"reference": "localhost:5000/trainer:1", "unpinned": True},
-    "job": {"name": "mnist", "model": None},
+    "job": JOB,
 }
 
 
@@ -45,18 +53,25 @@ class AppliedProject(Project):
         self.connection = connection
         self.core = client.CoreV1Api(connection)
         self.jobs = client.CustomObjectsApi(connection)
+        self._standing: dict[str, Any] | None = None
+        self.is_chained = False
+        """Whether what stands differs from BASE in keys that make a new job, and in nothing else."""
 
     def up(self, *options: str, **changes: Any) -> str:
-        """Write the stack file, BASE with `changes` (path of a key, to value), and apply it. Raises UpError."""
+        """Apply BASE with `changes` (path of a key, to value) as `make up` does. Raises UpError."""
         self.configured(**changes)
-        return self.apply(*options)
+        shown = self.apply(*options)
+        self._standing = with_changes(changes)
+        return shown
+
+    def stand(self, **changes: Any) -> None:
+        """As `up`, where the last update was not this one."""
+        if self._standing != with_changes(changes):
+            self.up(**changes)
 
     def configured(self, **changes: Any) -> None:
         """Write the stack file: BASE with `changes`, path of a key, to value."""
-        sections = copy.deepcopy(BASE)
-        for path, value in changes.items():
-            set_key(sections, path.split("."), value)
-        self.configure(sections)
+        self.configure(with_changes(changes))
 
     def plant(self, path: str, word: str) -> None:
         """Encrypt `word` into the stack file, as a user would."""
@@ -67,8 +82,9 @@ class AppliedProject(Project):
 
     def apply(self, *options: str) -> str:
         """Apply the stack file as it is; what Pulumi printed. Raises UpError."""
-        chosen = ("--yes", "--skip-preview", "--stack", self.stack)
-        done = self.pulumi("up", *chosen, *options, seconds=UP_S)
+        self._standing, self.is_chained = None, False
+        chosen = ("--yes", "--skip-preview", "--refresh", "--stack", self.stack)
+        done = self.pulumi("up", *chosen, *options)
         if done.returncode:
             raise UpError(done.stdout)
         return done.stdout
@@ -83,14 +99,19 @@ class AppliedProject(Project):
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""
-        done = self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack, seconds=UP_S)
+        done = self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack)
         if done.returncode:
             raise UpError(done.stdout)
 
-    def objects(self) -> dict[str, dict[str, Any]]:
-        """The stack's volumes, claims, jobs and pods in the cluster, by `Kind/name`."""
+    def outputs(self) -> dict[str, Any]:
+        done = self.pulumi("stack", "output", "--json", "--stack", self.stack)
+        return dict(json.loads(done.stdout))
+
+    def objects(self) -> Objects:
+        """Namespaces, volumes, claims, jobs and pods of the cluster."""
         jobs: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
         listed = {
+            "Namespace": self._listed(self.core.list_namespace()),
             "PersistentVolume": self._listed(self.core.list_persistent_volume()),
             "PersistentVolumeClaim": self._listed(
                 self.core.list_persistent_volume_claim_for_all_namespaces()
@@ -98,12 +119,36 @@ class AppliedProject(Project):
             "Pod": self._listed(self.core.list_pod_for_all_namespaces()),
             "PyTorchJob": jobs["items"],
         }
+        return by_key({**each, "kind": kind} for kind, items in listed.items() for each in items)
+
+    def settled(self) -> Objects:
+        """The objects, none of them half gone; what a deletion has asked for may take as long as `make up` lets it."""
+        end = time.monotonic() + SETTLE_S
+        while told := half_gone(found := self.objects(), self.stack):
+            assert time.monotonic() < end, told
+            time.sleep(0.2)
+        assert not files_at_risk(found)
+        return found
+
+    def job_specs(self, **changes: Any) -> dict[str, Any]:
+        """Job's name -> the spec that BASE with `changes` gives it, made without Pulumi."""
+        stack = from_raw(self.stack, with_changes(changes), str(self.stack_file))
+        image = str(stack.image.reference)
+        chosen = dataset.of_jobs(stack)
         return {
-            f"{kind}/{each['metadata']['name']}": each for kind, items in listed.items() for each in items
+            job.name: manifest(job, context(stack, image, chosen[job.name]))["spec"] for job in stack.jobs
         }
 
     def _listed(self, answer: Any) -> list[dict[str, Any]]:
         return [self.connection.sanitize_for_serialization(each) for each in answer.items]
+
+
+def with_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections of BASE with `changes`; a whole section that is None is left out."""
+    sections = copy.deepcopy(BASE)
+    for path, value in changes.items():
+        set_key(sections, path.split("."), value)
+    return {name: section for name, section in sections.items() if section is not None}
 
 
 def set_key(section: dict[str, Any], path: list[str], value: Any) -> None:

@@ -11,11 +11,12 @@ from infra.config import Stack
 from infra.config.load import from_file
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
+from tests.matrix.judging import uid, uids
 from tests.matrix.project import AppliedProject, UpError
-from tests.matrix.test_objects import assert_settled, uids
 
 NAMESPACE = "kubeflow"
 NAME = "trainstack-matrix-models"
+CLAIM, VOLUME = f"PersistentVolumeClaim/{NAMESPACE}/{NAME}", f"PersistentVolume//{NAME}"
 
 
 def stack_of(project: AppliedProject) -> Stack:
@@ -37,13 +38,11 @@ def test_a_whole_stack_is_left_alone(project: AppliedProject) -> None:
 def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProject) -> None:
     project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
     found = project.objects()
-    assert "deletionTimestamp" in found[f"PersistentVolumeClaim/{NAME}"]["metadata"], "the pods hold it"
+    assert "deletionTimestamp" in found[CLAIM]["metadata"], "the pods hold it"
     assert len(release(project)) == 2, "the job is deleted, the volume forgets its claim"
-    project.up("--refresh")
-    assert_settled(project.objects())
-    assert project.objects()[f"PersistentVolume/{NAME}"]["metadata"]["uid"] in uids(found), (
-        "the volume stayed"
-    )
+    project.up()
+    project.settled()
+    assert uid(project.objects()[VOLUME]) in uids(found), "the volume stayed"
 
 
 def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +57,8 @@ def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: py
         release(project)
     project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
     release(project)
-    project.up("--refresh")
-    assert_settled(project.objects())
+    project.up()
+    project.settled()
 
 
 def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
@@ -76,13 +75,13 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     try:
         project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
         release(project)
-        project.up("--refresh")
+        project.up()
         found = project.objects()
-        assert found[f"PersistentVolume/{NAME}"]["spec"]["claimRef"]["name"] == NAME
-        assert found["PersistentVolumeClaim/theirs"]["status"]["phase"] == "Pending"
+        assert found[VOLUME]["spec"]["claimRef"]["name"] == NAME
+        assert found[f"PersistentVolumeClaim/{NAMESPACE}/theirs"]["status"]["phase"] == "Pending"
     finally:
         project.core.delete_namespaced_persistent_volume_claim("theirs", NAMESPACE)
-    assert found[f"PersistentVolume/{NAME}"]["metadata"]["labels"][STACK] == "matrix"
+    assert found[VOLUME]["metadata"]["labels"][STACK] == "matrix"
 
 
 def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProject) -> None:
@@ -93,10 +92,10 @@ def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProj
     try:
         before = uids(project.objects())
         with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
-            project.up("--refresh", **{"storage.request": "5Gi"})
+            project.up(**{"storage.request": "5Gi"})
         assert uids(project.objects()) == before
-        project.up("--refresh", **{"storage.labels": {"team": "a"}})
+        project.up(**{"storage.labels": {"team": "a"}})
     finally:
         project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
-    project.up("--refresh")
-    assert_settled(project.objects())
+    project.up()
+    project.settled()

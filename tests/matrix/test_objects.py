@@ -1,4 +1,4 @@
-"""Every key that an API server without nodes can try: one `pulumi up` for its second value, one for the way back."""
+"""Every key that an API server without nodes can try: `pulumi up` for its second value, again, and the way back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from infra.config.changes import Outcome, outcome
 from infra.config.cluster import ClusterKind
 from tests.matrix.entries import OBJECTS, Entry
+from tests.matrix.judging import Objects, job_specs, outcome_of, uids
 from tests.matrix.project import AppliedProject, UpError
 
 # One key of each outcome, and those whose mechanism is their own.
@@ -20,7 +21,9 @@ QUICK = {
     "storage.mountPath",
     "job.runPolicy.suspend",
 }
-SLOW = pytest.mark.slow(reason="four updates for each of 70 keys; make test tries one key of each outcome")
+SLOW = pytest.mark.slow(
+    reason="two or three updates for each of 80 keys; make test tries one key of each outcome"
+)
 KEYS = [
     pytest.param(key, entry, id=key, marks=() if key in QUICK else SLOW) for key, entry in OBJECTS.items()
 ]
@@ -28,59 +31,65 @@ KEYS = [
 
 @pytest.mark.parametrize(("key", "entry"), KEYS)
 def test_changes_as_its_rule_says_and_back(project: AppliedProject, key: str, entry: Entry) -> None:
-    project.up("--refresh", **entry.given)
-    before = project.objects()
-    changed = {**entry.given, whole(key): entry.value}
     expected = outcome(key, ClusterKind.EXISTING)
+    before = begin(project, expected, entry)
     if expected is Outcome.REFUSED:
-        with pytest.raises(UpError, match=f"trainstack:{key} = |policy: "):
-            project.up("--refresh", **changed)
-        assert uids(project.objects()) == uids(before)
+        assert_refused(project, key, entry, before)
         return
-    project.up("--refresh", **changed)
-    after = project.objects()
-    assert_settled(after)
-    assert outcome_of(before, after) is expected or expected is Outcome.NOTHING
-    assert (uids(after) == uids(before)) is (expected in (Outcome.NOTHING, Outcome.IN_PLACE))
-    project.up("--refresh", "--expect-no-changes", **changed)
-    assert uids(project.objects()) == uids(after)
+    changed = entry.applied(key)
+    project.up(*(["--expect-no-changes"] if expected is Outcome.NOTHING else []), **changed)
+    after = project.settled()
+    assert_as_expected(expected, before, after)
+    assert_outputs_name(project, after)
+    assert job_specs(after) == project.job_specs(**changed)
+    if expected is not Outcome.NOTHING:
+        project.up("--expect-no-changes", **changed)
+        assert uids(project.settled()) == uids(after)
+    if expected is Outcome.JOB_REPLACED:
+        assert project.job_specs(**changed) != project.job_specs(**entry.given)
+        project.is_chained = True
+        return
     project.up(**entry.given)
-    assert_settled(project.objects())
-    assert project.objects().keys() == before.keys()
+    back = project.settled()
+    assert back.keys() == before.keys()
+    assert_as_expected(expected, back, after)
+    assert_outputs_name(project, back)
 
 
-def whole(key: str) -> str:
-    """The key that a stack file sets: of a list of mappings the list."""
-    outer = key.rpartition(".")[0]
-    return outer if outer in ("job.tolerations", "job.envFrom") else key
+def begin(project: AppliedProject, expected: Outcome, entry: Entry) -> Objects:
+    """The objects before the change.
+
+    Keys that make a new job follow one another: the way back of one is part of the change to the next. The job's whole
+    spec shows that both have been done, the fixture's end that the last one goes back.
+    """
+    if not (project.is_chained and expected is Outcome.JOB_REPLACED):
+        project.stand(**entry.given)
+    return project.settled()
 
 
-def assert_settled(found: dict[str, dict[str, Any]]) -> None:
-    """Nothing is on its way out, and volume and claim are bound to each other."""
-    assert not [name for name, each in found.items() if "deletionTimestamp" in each["metadata"]]
-    phases = {name: each["status"]["phase"] for name, each in found.items() if name.startswith("Persistent")}
-    assert phases
-    assert set(phases.values()) == {"Bound"}, phases
+def assert_refused(project: AppliedProject, key: str, entry: Entry, before: Objects) -> None:
+    """With the reason and the way, and before anything is touched."""
+    with pytest.raises(UpError, match=rf"(?s)(trainstack:{key} = |policy: ).*fix: "):
+        project.up(**entry.applied(key))
+    assert uids(project.objects()) == uids(before)
+    project.up("--expect-no-changes", **entry.given)
 
 
-def uids(found: dict[str, dict[str, Any]]) -> set[str]:
-    return {str(each["metadata"]["uid"]) for each in found.values()}
+def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:
+    if expected is Outcome.NOTHING:
+        assert uids(plain) == uids(changed)
+    else:
+        assert outcome_of(plain, changed) is expected
 
 
-def outcome_of(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> Outcome:
-    """What has happened, by the uids of the models' volume, its claim and the job."""
-    kinds = ("PersistentVolumeClaim", "PersistentVolume", "PyTorchJob")
-    kept = {
-        kind: {
-            uid(each) for name, each in before.items() if name.startswith(f"{kind}/") and "-data" not in name
-        }
-        <= {uid(each) for each in after.values()}
-        for kind in kinds
+def assert_outputs_name(project: AppliedProject, found: Objects) -> None:
+    """The outputs are about the jobs that are there. Models are judged where there are nodes: test_on_kind.py."""
+    outputs: dict[str, Any] = project.outputs()
+    states = {name: job["jobStatus"] for name, job in outputs["jobs"].items()}
+    told = {f"PyTorchJob/{outputs['namespace']}/{name}": state for name, state in states.items()}
+    there = {
+        key: each["status"]["conditions"][-1]["type"]
+        for key, each in found.items()
+        if each["kind"] == "PyTorchJob"
     }
-    if not kept["PersistentVolume"] or not kept["PersistentVolumeClaim"]:
-        return Outcome.VOLUME_REPLACED
-    return Outcome.IN_PLACE if kept["PyTorchJob"] else Outcome.JOB_REPLACED
-
-
-def uid(each: dict[str, Any]) -> str:
-    return str(each["metadata"]["uid"])
+    assert told == there

@@ -14,14 +14,15 @@ import yaml
 from infra.config.load import from_file
 from infra.objects.adoption import ADOPTING, LOST
 from infra.review import folder
+from tests.matrix.judging import uids
 from tests.matrix.project import AppliedProject
-from tests.matrix.test_objects import uids
 from toolchain.operating import adoption
 
 NAMESPACE = "kubeflow"
 WORD, OTHER = "planted-first-57d1", "planted-second-9c2e"
 NAME = "TOKEN"
 SECRET = "mnist-env"
+JOB = f"PyTorchJob/{NAMESPACE}/mnist"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def shown(project: AppliedProject) -> str:
     """What an update with the word printed, its events included."""
     project.configured()
     project.plant(f"job.env.{NAME}", WORD)
-    return project.apply("--refresh")
+    return project.apply()
 
 
 def writings(word: str) -> list[str]:
@@ -86,15 +87,13 @@ def test_a_review_shows_the_reference_alone(project: AppliedProject, shown: str)
 def test_another_word_reaches_new_pods(project: AppliedProject, shown: str) -> None:
     before = project.objects()
     project.plant(f"job.env.{NAME}", OTHER)
-    told = project.apply("--refresh")
+    told = project.apply()
     assert secret(project) == {NAME: OTHER}
     after = project.objects()
-    assert before["PyTorchJob/mnist"]["metadata"]["uid"] != after["PyTorchJob/mnist"]["metadata"]["uid"]
-    assert (
-        before["PyTorchJob/mnist"]["metadata"]["labels"] == after["PyTorchJob/mnist"]["metadata"]["labels"]
-    ), "its run goes on"
+    assert before[JOB]["metadata"]["uid"] != after[JOB]["metadata"]["uid"]
+    assert before[JOB]["metadata"]["labels"] == after[JOB]["metadata"]["labels"], "its run goes on"
     assert_absent("the log", told, WORD, OTHER)
-    project.apply("--refresh", "--expect-no-changes")
+    project.apply("--expect-no-changes")
 
 
 def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
@@ -104,7 +103,7 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     edit_state(project, forget)
     asked = tmp_path / "asked"
     project.environment[LOST] = str(asked)
-    assert "Secret/kubeflow/mnist-env" in project.refused("--refresh")
+    assert "Secret/kubeflow/mnist-env" in project.refused()
     project.environment[ADOPTING] = "yes"
     told = project.pulumi("preview", "--json", "--stack", project.stack).stdout
     steps = json.loads(told[told.index("{\n") :])["steps"]
@@ -114,7 +113,7 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
     assert "Secret::Secret/kubeflow/mnist-env" in exported
     assert_absent("the exported state", exported, WORD, OTHER)
-    project.apply("--refresh")
+    project.apply()
     assert {each.metadata.uid for each in secrets(project)} == before, "it was not made anew"
     assert_absent(
         "the state", project.pulumi("stack", "export", "--stack", project.stack).stdout, WORD, OTHER
@@ -151,7 +150,7 @@ def edit_state(project: AppliedProject, edit: Callable[[dict[str, Any]], object]
 def test_a_secret_elsewhere_is_refused(project: AppliedProject, shown: str, key: str) -> None:
     project.configured()
     project.plant(key, WORD)
-    told = project.refused("--refresh")
+    told = project.refused()
     assert f"trainstack:{key} = (secret)" in told
     assert "job.env" in told
     assert_absent("the refusal", told)
@@ -169,10 +168,10 @@ def test_other_contexts_of_the_kubeconfig_stay_out_of_the_state(
     whole.write_text(yaml.safe_dump(config))
     project.environment["KUBECONFIG"] = str(whole)
     project.configured()
-    project.apply("--refresh")
+    project.apply()
     before = uids(project.objects())
     edit_state(project, lambda deployment: hold(deployment, whole.read_text()))
-    project.apply("--refresh")
+    project.apply()
     assert uids(project.objects()) == before
     exported = project.pulumi("stack", "export", "--show-secrets", "--stack", project.stack).stdout
     assert "127.0.0.1" in exported, "the one that is used is there"

@@ -12,6 +12,7 @@ import pytest
 from tests import skips
 from tests.conftest import GroupScheduling
 from tests.e2e.project import Project
+from tests.matrix import entries, test_on_kind
 from toolchain.paths import ROOT
 
 SPREAD = ("-p", "xdist", "-n", "1")
@@ -76,6 +77,7 @@ CLUSTER = """
 import pytest
 from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.matrix import entries, test_on_kind
 
 class Standing(Project):
     def dump(self): return "events of " + self.cluster
@@ -127,7 +129,9 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
 
 STOPPED = """
 from pathlib import Path
-def test_first(): Path("{seen}/first").open("a").write("x")
+import pytest
+@pytest.mark.parametrize("key", ["storage.labels", "job.tolerations.key"])
+def test_first(key): Path("{seen}", key).open("a").write("x")
 def test_second():
     with Path("{seen}/second").open("a") as file: file.write("x")
     if Path("{seen}/second").read_text() == "x": raise KeyboardInterrupt
@@ -142,9 +146,21 @@ def test_a_run_is_taken_up_after_the_tests_that_have_passed(tmp_path: Path, spre
     assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.INTERRUPTED
     again = run(tmp_path, tests, *plugin)
     assert again.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "1 tests have passed in the interrupted run" in again.stdout
+    assert "2 tests have passed in the interrupted run" in again.stdout
     (tmp_path / "good").touch()
     assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.OK, "what failed is run again"
     assert run(tmp_path, tests, *plugin).returncode == pytest.ExitCode.OK, "nothing is left to run"
-    assert (tmp_path / "first").read_text() == "x"
+    assert [(tmp_path / key).read_text() for key in ("storage.labels", "job.tolerations.key")] == ["x", "x"]
     assert (tmp_path / "second").read_text() == "xx"
+
+
+def test_keys_of_the_matrix_that_have_passed_are_left_out(tmp_path: Path) -> None:
+    folder, name = "tests/matrix", "test_changes_as_its_rule_says_and_back"
+    ids = [f"{folder}/test_objects.py::{name}[{key}]" for key in entries.OBJECTS]
+    ids += [f"{folder}/test_on_kind.py::{name}[{key}]" for key in test_on_kind.ENTRIES]
+    left = [ids.pop(0), ids.pop()]
+    (tmp_path / "passed").write_text("".join(f"{each}\n" for each in ids))
+    chosen = ("-m", "", "-k", name, "-p", "tests.passed_tests", f"--passed={tmp_path / 'passed'}")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", folder, *chosen]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert [line for line in done.stdout.splitlines() if "::" in line] == left, done.stdout

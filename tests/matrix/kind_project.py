@@ -1,0 +1,83 @@
+"""A clone with a kind stack, whose `make up` takes changed keys and whose cluster and models tell what became of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.objects.labels import RUN
+from tests.e2e.project import Project
+from tests.matrix.judging import Objects, by_key, files_at_risk, half_gone
+from tests.matrix.project import set_key
+
+KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,pods,pytorchjobs"
+UNCHANGED = re.compile(r"^Resources:\n +\d+ unchanged\n\n", re.MULTILINE)
+
+
+class KindProject:
+    """The stack of `clone`, as committed and with changed keys."""
+
+    def __init__(self, clone: Project) -> None:
+        self.clone = clone
+        self.original = clone.stack_file.read_text()
+        self._standing: str | None = None
+
+    def up(self, **changes: Any) -> str:
+        """`make up` with `changes` (path of a key, to value) in the stack file; returns what it printed."""
+        self._configure(changes)
+        self._standing = None
+        printed = self.clone.up()["output"]
+        self._standing = self.clone.stack_file.read_text()
+        return printed
+
+    def stand(self, **changes: Any) -> None:
+        """As `up`, where the last `make up` was not this one."""
+        self._configure(changes)
+        if self._standing != self.clone.stack_file.read_text():
+            self.up(**changes)
+
+    def _configure(self, changes: dict[str, Any]) -> None:
+        settings = yaml.safe_load(self.original)
+        for path, value in changes.items():
+            section, *rest = path.split(".")
+            set_key(settings["config"], [f"trainstack:{section}", *rest], value)
+        self.clone.stack_file.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+    def settled(self) -> Objects:
+        """The cluster's objects; `make up` has said that none of ours is half gone, and so it must be."""
+        listed = self.clone.run("kubectl", "get", KINDS, "--all-namespaces", "--output", "json")
+        found = by_key(json.loads(listed.stdout)["items"])
+        assert not half_gone(found, self.clone.stack)
+        assert not files_at_risk(found)
+        return found
+
+    def models(self) -> dict[str, str]:
+        """Path below the models' folder -> SHA-256, of the latest model and of each run's."""
+        return {str(file.relative_to(self.clone.models)): sha256(file) for file in self._model_files()}
+
+    def _model_files(self) -> list[Path]:
+        return [*self.clone.models.glob("*.pt"), *self.clone.models.glob("runs/*/mnist_cnn.pt")]
+
+    def assert_outputs_name_the_model(self, found: Objects) -> None:
+        """The outputs' jobs are those of the cluster, and each one's model is there and is its run's."""
+        outputs = self.clone.outputs()
+        jobs = {each["metadata"]["name"]: each for each in found.values() if each["kind"] == "PyTorchJob"}
+        assert outputs["jobs"].keys() == jobs.keys()
+        leaves = yaml.safe_load(self.clone.stack_file.read_text())["config"]["trainstack:job"].get(
+            "model", ""
+        )
+        for name, told in outputs["jobs"].items():
+            if leaves is None:
+                assert told["modelPath"] is None
+                continue
+            own = self.clone.models / "runs" / jobs[name]["metadata"]["labels"][RUN] / "mnist_cnn.pt"
+            assert sha256(Path(told["modelPath"])) == sha256(own)
+
+
+def sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
