@@ -24,6 +24,7 @@ EPOCHS = 3
 REASONS = "What keeps a job from starting; the seconds are those until `make up` has said why"
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
 FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
+DISK_PHASES = ("set-up", "refresh", "job", "wait")
 UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
 
 _REPLICAS = {
@@ -74,6 +75,9 @@ ROWS = {
     "volume-folder-deleted": Row("The volume, while a job trains", "the runs' folder deleted", 1),
     "volume-of-somebody-else": Row(
         "The volume, while a job trains", "the runs' folder somebody else's until the trainer has said so", 1
+    ),
+    "disk-full-clone": Row(
+        "The machine", "the clone's disk full in a phase of `make up`", len(DISK_PHASES), DISK_PHASES
     ),
     "model-loaded": Row(
         "The volume, while a job trains",

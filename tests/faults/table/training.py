@@ -76,12 +76,19 @@ class Training:
 
 @contextmanager
 def started(
-    project: Project, training: dict[str, Any] = TRAINING, environment: dict[str, str] | None = None
+    project: Project,
+    training: dict[str, Any] = TRAINING,
+    environment: dict[str, str] | None = None,
+    restarts: int = 100,
 ) -> Iterator[Training]:
-    """`make up` of a run that never was: the same training as each other's, by another name."""
+    """`make up` of a run that never was: the same training as each other's, by another name.
+
+    Parameters:
+        restarts: after how many of them the job is given up.
+    """
     env = {"TRY": uuid.uuid4().hex[:8], **(environment or {})}
     project.configure(
-        {"trainstack:job": {"training": training, "env": env, "runPolicy": {"backoffLimit": 100}}}
+        {"trainstack:job": {"training": training, "env": env, "runPolicy": {"backoffLimit": restarts}}}
     )
     runs = frozenset(project.models.glob("runs/*"))
     with background.make(project, "up", *project.data) as running:
