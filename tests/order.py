@@ -16,6 +16,7 @@ GROUPS = {
     "e2e/test_repository.py": "image",
     "e2e/test_leftovers.py": "image",
     "faults/test_bad_input.py": "",
+    "faults/table/test_saves.py": "image",
     "matrix/test_on_kind.py": "matrix",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,22 @@ def record(row: str, phase: str = "", survived: bool = True, seconds: float | No
 
 def test_the_page_says_what_the_records_say() -> None:
     assert page.place(FILE).read_text() == page.render(records.read(FILE))
+
+
+def keys(function: object) -> Iterator[str]:
+    """The rows that a test's markers name, those of its parameters included."""
+    for mark in getattr(function, "pytestmark", []):
+        if mark.name == "row":
+            yield str(mark.args[0])
+        for value in mark.args[1] if mark.name == "parametrize" else []:
+            yield from (str(each.args[0]) for each in getattr(value, "marks", []) if each.name == "row")
+
+
+def test_every_row_has_a_test_and_every_test_a_row() -> None:
+    files = [*ROOT.glob("tests/faults/**/test_*.py"), ROOT / "tests" / "e2e" / "test_repair.py"]
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    found = {key for name in names for each in vars(import_module(name)).values() for key in keys(each)}
+    assert found == ROWS.keys()
 
 
 def test_every_record_belongs_to_a_row() -> None:

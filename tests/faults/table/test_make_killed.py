@@ -31,9 +31,9 @@ def number(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-def kill(running: Background, number: int) -> None:
-    """kill -9 of every process or, for odd numbers, of the leader alone: what make has started."""
-    if number % 2 == 0:
+def kill(running: Background, *, leader_alone: bool) -> None:
+    """kill -9 of every process, or of the leader alone: what make has started."""
+    if not leader_alone:
         processes.kill(running.process)
         return
     (leader,) = processes.children(running.process.pid)
@@ -41,12 +41,13 @@ def kill(running: Background, number: int) -> None:
     running.ended()
 
 
-def kill_in(running: Background, phase: str, number: int, trial: Trial) -> None:
-    """Kill at a random moment after `phase` has begun."""
+def kill_in(running: Background, number: int, phases: tuple[str, ...], trial: Trial) -> None:
+    """Kill at a random moment after one of `phases` has begun: in each the one, then the other."""
+    phase, leader_alone = phases[number % len(phases)], number // len(phases) % 2 == 1
     running.reaches(phase)
     time.sleep(cluster.moment(phase, number).uniform(0, LASTS_S.get(phase, SHORT_S)))
     hit = running.phase
-    kill(running, number)
+    kill(running, leader_alone=leader_alone)
     trial.strike(hit)
     assert hit != "ended", running.output
 
@@ -57,7 +58,7 @@ def test_make_up_finishes_what_a_killed_one_left(
 ) -> None:
     assert project.make("down").returncode == 0
     with training.started(project, training.SHORT) as run:
-        kill_in(run.make, FROM_NOTHING[number % len(FROM_NOTHING)], number, trial)
+        kill_in(run.make, number, FROM_NOTHING, trial)
         project.up()
         trial.recovered()
         assert run.metrics() == undisturbed_short
@@ -69,7 +70,7 @@ def test_make_down_finishes_what_a_killed_one_left(project: Project, trial: Tria
     model = project.models / "mnist_cnn.pt"
     before = hashlib.sha256(model.read_bytes()).digest()
     with background.make(project, "down") as running:
-        kill_in(running, DOWN_PHASES[number // 2 % 2], number, trial)
+        kill_in(running, number, DOWN_PHASES, trial)
     done = project.make("down")
     assert done.returncode == 0, done.stdout
     trial.recovered()
