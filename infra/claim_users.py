@@ -34,7 +34,7 @@ def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
         for volume in volumes.volumes(stack):
-            users = others(_pods(connection, volume)) if _is_replaced(connection, volume) else []
+            users = foreign_pods(_pods(connection, volume)) if _is_replaced(connection, volume) else []
             if users:
                 raise ConfigError(_refusal(stack, volume, users))
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
@@ -48,7 +48,7 @@ def _refusal(stack: Stack, volume: Volume, users: list[str]) -> str:
     return paragraph(stack.file, "trainstack:storage", "(changed)", allowed, fix)
 
 
-def others(pods: Iterable[Manifest]) -> list[str]:
+def foreign_pods(pods: Iterable[Manifest]) -> list[str]:
     """Names of the pods that go with no job or resource of ours."""
     ours = MANAGED_BY.items()
     return [

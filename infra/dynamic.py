@@ -47,6 +47,6 @@ def show(line: str) -> None:
     print(line, flush=True)
 
 
-def own(props: Props) -> Props:
+def plain_props(props: Props) -> Props:
     """Properties without Pulumi's own."""
     return {key: value for key, value in props.items() if key not in IGNORED}

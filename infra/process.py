@@ -21,7 +21,7 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
             command, input=stdin, capture_output=True, text=True, env={**os.environ, **(env or {})}
         )
     except FileNotFoundError:
-        raise _missing(command) from None
+        raise _not_installed(command) from None
     if done.returncode:
         raise CommandError(_failure(command, done.returncode, done.stdout + done.stderr))
     return done.stdout
@@ -44,14 +44,14 @@ def pipe(source: Sequence[str], target: Sequence[str]) -> None:
             complaints.seek(0)
             complaint = complaints.read()
     except FileNotFoundError as error:
-        raise _missing([str(error.filename)]) from None
+        raise _not_installed([str(error.filename)]) from None
     # The target first: one that gave up is why the source could not write.
     for command, code, text in ((target, read.returncode, read.stdout), (source, written, complaint)):
         if code:
             raise CommandError(_failure(command, code, text.decode(errors="replace")))
 
 
-def _missing(command: Sequence[str]) -> CommandError:
+def _not_installed(command: Sequence[str]) -> CommandError:
     return CommandError(f'{command[0]} is not on PATH: run `eval "$(make -s env)"`, or install it')
 
 

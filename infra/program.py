@@ -17,10 +17,9 @@ from infra.config.errors import paragraph
 from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, read, sections
 from infra.config.training import Dataset
-from infra.objects import adoption, owner
+from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
 from infra.objects.manifest import Manifest
-from infra.objects.recorded import recorded
 from infra.review import rendering
 from infra.run.component import JobRun
 
@@ -80,7 +79,7 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
 
 def ownership(stack: Stack) -> Ownership:
     """What tells this stack's objects from others'. Raises OwnerIdError where an id is given back to another state."""
-    held, given = recorded(), owner.given_back()
+    held, given = stack_state.read(), owner.id_to_adopt()
     if given and held.owner and given != held.owner:
         raise owner.OwnerIdError(
             f"ADOPT={given}: the state of stack {stack.name} holds the owner's id {held.owner}\n  fix: leave ADOPT out"

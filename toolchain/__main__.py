@@ -43,16 +43,16 @@ def parser() -> argparse.ArgumentParser:
 def show_environment(stack: str) -> None:
     """Print what is known; never does work that takes time."""
     backend.check_stack(stack)
-    found = environment.saved()
+    found = environment.load()
     if found is None:
         print("set-up is missing or out of date: run `make up`", file=sys.stderr)
-    print(environment.exports(environment.complete(found or {}, stack)))
+    print(environment.exports(environment.for_stack(found or {}, stack)))
 
 
 def dispatch(asked: argparse.Namespace) -> int:
     match asked.verb:
         case "up":
-            consents.give(asked.adopt, asked.replace_cluster)
+            consents.hand_on(asked.adopt, asked.replace_cluster)
             up.up(asked.stack, Path(asked.data_dir) if asked.data_dir else None)
         case "down":
             up.down(asked.stack)

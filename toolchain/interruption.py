@@ -67,7 +67,7 @@ def ignore() -> None:
 
 
 @contextmanager
-def handed_to(begin: Callable[[], None], hasten: Callable[[], None]) -> Iterator[None]:
+def handled_by(begin: Callable[[], None], hasten: Callable[[], None]) -> Iterator[None]:
     """Call these instead, as long as the block runs; after it, raise KeyboardInterrupt if a signal came meanwhile."""
     handler = _current
     before = handler.begin, handler.hasten

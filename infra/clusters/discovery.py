@@ -35,7 +35,7 @@ class ClusterContents:
     gpus: int = 0
 
 
-def look(address: ApiAddress, is_ours: IsOurs) -> ClusterContents:
+def read_contents(address: ApiAddress, is_ours: IsOurs) -> ClusterContents:
     """Ask the cluster at `address` once, for at most a few seconds."""
     try:
         connection = api_client(address)
@@ -64,10 +64,10 @@ def _ask(connection: client.ApiClient, is_ours: IsOurs) -> ClusterContents:
     operators = listed(
         apps.list_deployment_for_all_namespaces(label_selector=OPERATOR_SELECTOR, _request_timeout=TIMEOUT_S)
     )
-    return judge(is_ours, namespaces, crds, operators, nodes)
+    return contents_of(is_ours, namespaces, crds, operators, nodes)
 
 
-def judge(
+def contents_of(
     is_ours: IsOurs,
     namespaces: list[dict[str, Any]],
     crds: list[dict[str, Any]],

@@ -14,12 +14,12 @@ def kind_name(cluster: str) -> str:
     return f"{cluster}-registry"
 
 
-def inside(name: str) -> str:
+def address_for_nodes(name: str) -> str:
     """Where the nodes of a kind cluster reach its registry."""
     return f"{name}:{PORT}"
 
 
-def address(name: str) -> str:
+def address_for_host(name: str) -> str:
     """Where this machine reaches a kind cluster's registry: 127.0.0.1:port.
 
     The port changes when the container is restarted or joins a network.

@@ -7,7 +7,7 @@ import pulumi
 from infra import paths
 from infra.clusters import replacement
 from infra.clusters.cluster import Cluster
-from infra.clusters.discovery import ClusterContents, IsOurs, look
+from infra.clusters.discovery import ClusterContents, IsOurs, read_contents
 from infra.clusters.existing.component import Existing
 from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
 from infra.clusters.kind import ownership
@@ -19,7 +19,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.objects.api import ApiAddress
-from infra.objects.recorded import Recorded
+from infra.objects.stack_state import StackState
 
 
 def address(stack: Stack) -> ApiAddress:
@@ -40,7 +40,7 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()
-    found = look(address(stack), is_ours)
+    found = read_contents(address(stack), is_ours)
     if found.problem:
         pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
     elif wanted:
@@ -48,7 +48,7 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     return ClusterContents(problem=found.problem) if own else found
 
 
-def ensure_old_cluster_may_go(stack: Stack, held: Recorded) -> None:
+def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:
     """Say what a stack loses that leaves its own cluster for one of another kind or name: Pulumi deletes the old one.
 
     Where kind and name stay, the cluster's resource asks when it is replaced. Raises ReplacementRefusedError, before
@@ -62,7 +62,7 @@ def ensure_old_cluster_may_go(stack: Stack, held: Recorded) -> None:
         replacement.ensure_allowed(name, stack.name, [reason], pulumi.log.warn)
 
 
-def _left_cluster(stack: Stack, held: Recorded) -> tuple[str, str]:
+def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
     """Name of the cluster that the next update deletes, and the key that says so; empty where there is none."""
     kind = stack.cluster.kind
     if held.kind_cluster:

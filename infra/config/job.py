@@ -151,7 +151,7 @@ class JobConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> JobConfig:
-        given = self.training.backend or _option("--backend", self.words)
+        given = self.training.backend or _option("--backend", self.command_line)
         if given == Backend.NCCL and not self.resources.gpu:
             raise refusal(
                 "at least 1 where the backend is nccl",
@@ -160,7 +160,7 @@ class JobConfig(Section):
                 self.resources.gpu,
             )
         for name, value in options(self.training).items():
-            if _option(f"--{name}", self.words) is not None:
+            if _option(f"--{name}", self.command_line) is not None:
                 fix = f"keep it in training, and take --{name} out of command and args"
                 raise refusal(f"--{name} in one place", fix, f"training.{name}", value)
         if self.elastic_policy and self.replicas.worker is None:
@@ -177,7 +177,7 @@ class JobConfig(Section):
         return {name: value for name, value in self.env.items() if isinstance(value, Encrypted)}
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def command_line(self) -> tuple[str, ...]:
         """The words of command and args, as they stand in the stack file."""
         return (*self.command, *self.args)
 

@@ -31,7 +31,7 @@ def _local_repository(stack: Stack) -> str:
     if stack.cluster.kind is ClusterKind.MICROK8S:
         pushed = Addon.REGISTRY in stack.cluster.addons
         return f"{registries.MICROK8S}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
-    return f"{registries.inside(registries.kind_name(stack.cluster_name))}/{inputs.REPOSITORY}"
+    return f"{registries.address_for_nodes(registries.kind_name(stack.cluster_name))}/{inputs.REPOSITORY}"
 
 
 class Image(pulumi.ComponentResource):

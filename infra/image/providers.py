@@ -11,7 +11,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra import docker
 from infra.clusters import registries
-from infra.dynamic import Props, Provider, missing, own
+from infra.dynamic import Props, Provider, missing, plain_props
 from infra.image import push
 from infra.image.inputs import REPOSITORY
 from infra.process import pipe
@@ -32,13 +32,13 @@ class BuiltImageProvider(Provider):
         return UpdateResult(_build(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        return ReadResult(id_, own(props)) if docker.has_image(props["image"]) else missing()
+        return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
 
 
 def _build(props: Props) -> Props:
     image = f"{REPOSITORY}:{props['tag']}"
     push.build(Path(props["root"]), props["target"], props["arguments"], image)
-    return own(props) | {"image": image}
+    return plain_props(props) | {"image": image}
 
 
 class BuiltImage(Resource, module="trainstack", name="BuiltImage"):
@@ -66,13 +66,16 @@ class RegistryImageProvider(Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         found = push.in_registry(props["registry"], props["repository"], props["tag"])
-        return ReadResult(id_, own(props)) if found == props["digest"] else missing()
+        return ReadResult(id_, plain_props(props)) if found == props["digest"] else missing()
 
 
 def _push(props: Props) -> Props:
     name, repository, tag = props["registry"], props["repository"], props["tag"]
     found = push.to_registry(props["image"], name, repository, tag)
-    return own(props) | {"digest": found, "reference": f"{registries.inside(name)}/{repository}@{found}"}
+    return plain_props(props) | {
+        "digest": found,
+        "reference": f"{registries.address_for_nodes(name)}/{repository}@{found}",
+    }
 
 
 class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
@@ -102,7 +105,7 @@ class RepositoryImageProvider(Provider):
 
 def _publish(props: Props) -> Props:
     found = push.to_repository(props["image"], props["repository"], props["tag"])
-    return own(props) | {"digest": found, "reference": f"{props['repository']}@{found}"}
+    return plain_props(props) | {"digest": found, "reference": f"{props['repository']}@{found}"}
 
 
 class RepositoryImage(Resource, module="trainstack", name="RepositoryImage"):
@@ -132,7 +135,7 @@ class ImportedImageProvider(Provider):
 
 def _import(props: Props) -> Props:
     pipe(["docker", "save", props["image"]], props["command"])
-    return own(props) | {"reference": props["image"]}
+    return plain_props(props) | {"reference": props["image"]}
 
 
 class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
@@ -151,11 +154,11 @@ class PulledImagesProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         _pull(props)
-        return CreateResult(props["instance"], own(props))
+        return CreateResult(props["instance"], plain_props(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         _pull(_news)
-        return UpdateResult(own(_news))
+        return UpdateResult(plain_props(_news))
 
 
 def _pull(props: Props) -> None:

@@ -69,7 +69,7 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
 
     Returns its digest, `sha256:...`. Raises CommandError.
     """
-    address = registries.address(name)
+    address = registries.address_for_host(name)
     found = digest(address, repository, tag)
     if found is None:
         remote = f"{address}/{repository}:{tag}"
@@ -88,7 +88,7 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
 def in_registry(name: str, repository: str, tag: str) -> str | None:
     """As `digest` of the kind registry `name`, and None where there is no such registry."""
     try:
-        return digest(registries.address(name), repository, tag)
+        return digest(registries.address_for_host(name), repository, tag)
     except (CommandError, urllib.error.URLError, TimeoutError):
         return None
 

@@ -23,7 +23,7 @@ from kubernetes.config import ConfigException
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.labels import OWNER, STACK
 from infra.objects.manifest import Manifest, title
-from infra.objects.recorded import Recorded
+from infra.objects.stack_state import StackState
 
 # Names the file that `make up` reads: the objects to put into the state.
 LOST = "TRAINSTACK_LOST_OBJECTS"
@@ -51,13 +51,13 @@ class Ownership:
         own_cluster: whether this clone made the cluster, so that an object without an id in it is this stack's.
     """
 
-    held: Recorded
+    held: StackState
     owner: str | None
     own_cluster: bool
 
     def is_ours(self, live: Manifest) -> bool:
         """Whether a live object is this stack's: by the state, else by its mark."""
-        carried = mark(live)
+        carried = owner_of(live)
         return title(live) in self.held.objects or (carried == self.owner if carried else self.own_cluster)
 
 
@@ -84,7 +84,7 @@ def survey(address: ApiAddress, planned: Iterable[Manifest], ownership: Ownershi
     )
 
 
-def mark(live: Manifest) -> str | None:
+def owner_of(live: Manifest) -> str | None:
     """The owner's id that an object carries. Objects of release 0.1 carry none."""
     return (live["metadata"].get("labels") or {}).get(OWNER)
 
@@ -93,7 +93,7 @@ def refuse_others(found: Survey, stack: str) -> None:
     """Raises OthersObjectsError that names each object of `others`, and what can be done."""
     if not found.others:
         return
-    ids = sorted({carried for each in found.others if (carried := mark(each))})
+    ids = sorted({carried for each in found.others if (carried := owner_of(each))})
     own = (
         f"; if this stack made them and its state was lost: make up STACK={stack} ADOPT={ids[0]}"
         if ids

@@ -16,7 +16,7 @@ class ApiAddress:
     context: str | None = None
 
     @classmethod
-    def of(cls, props: dict[str, Any]) -> ApiAddress:
+    def from_props(cls, props: dict[str, Any]) -> ApiAddress:
         """From the properties `kubeconfigPath` and `context` of a dynamic resource."""
         return cls(props.get("kubeconfigPath"), props.get("context"))
 

@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Props, Provider, own
+from infra.dynamic import Props, Provider, plain_props
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 
 ADOPT = "TRAINSTACK_ADOPT"
@@ -26,7 +26,7 @@ class OwnerIdError(ValueError):
     """What was given back is no id of ours."""
 
 
-def given_back(environment: Mapping[str, str] = os.environ) -> str | None:
+def id_to_adopt(environment: Mapping[str, str] = os.environ) -> str | None:
     """The id that the user gives back; None where none is given. Raises OwnerIdError."""
     given = environment.get(ADOPT) or None
     if given and not ID.fullmatch(given):
@@ -40,8 +40,8 @@ class OwnerProvider(Provider):
     """Property: `stack`, its name. Nothing changes or replaces an id once it is made."""
 
     def create(self, props: Props) -> CreateResult:
-        owner = given_back() or secrets.token_hex(8)
-        return CreateResult(owner, own(props) | {"owner": owner})
+        owner = id_to_adopt() or secrets.token_hex(8)
+        return CreateResult(owner, plain_props(props) | {"owner": owner})
 
 
 class Owner(Resource, module="trainstack", name="Owner"):

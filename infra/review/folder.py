@@ -74,7 +74,7 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
     Parameters:
         skip: folders below `root` that are not compared.
     """
-    there = _there(root, stack, contents)
+    there = _on_disk(root, stack, contents)
     lines: list[str] = []
     for name in sorted({*there, *contents}):
         if not name.startswith(tuple(f"{folder}/" for folder in skip)):
@@ -85,13 +85,13 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
 
 def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
     """One line for each file that writing `contents` will add to `root`, change or remove."""
-    there = _there(root, stack, contents)
+    there = _on_disk(root, stack, contents)
     differing = [name for name in sorted({*there, *contents}) if there.get(name) != contents.get(name)]
     words = {name: "changed" if name in contents else "removed" for name in differing}
     return [f"{word if name in there else 'new'}: {name}" for name, word in words.items()]
 
 
-def _there(root: Path, stack: str, contents: Mapping[str, str]) -> dict[str, str]:
+def _on_disk(root: Path, stack: str, contents: Mapping[str, str]) -> dict[str, str]:
     """The stack's files, and those that it shares with others."""
     own = (root / stack).rglob("*.yaml")
     shared = [root / name for name in contents if name.startswith(f"{SHARED}/")]

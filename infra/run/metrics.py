@@ -23,7 +23,7 @@ def metrics(lines: Iterable[str]) -> dict[str, float]:
     return found
 
 
-def recorded(text: str) -> dict[str, float]:
+def journal_metrics(text: str) -> dict[str, float]:
     """The last accuracy and loss in the trainer's metrics.jsonl, with as many digits as the log has.
 
     A last line cut short by a kill counts for nothing.

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, missing, own
+from infra.dynamic import Props, Provider, missing, plain_props
 from infra.objects.api import ApiAddress
 from infra.run import job_status
 from infra.run.job_api import JobApi
@@ -34,11 +34,11 @@ class RunProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         wait = Waiting(_job(props), props["rank0"], suspended=bool(props.get("suspend")))
-        ended = wait.end()
+        ended = wait.until_end()
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)
-        return CreateResult(props["run"], own(props) | {"jobStatus": ended} | result)
+        return CreateResult(props["run"], plain_props(props) | {"jobStatus": ended} | result)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         """A run is gone when the server says that its job is, or when the whole cluster is known to be gone.
@@ -56,11 +56,11 @@ class RunProvider(Provider):
             job = api.job()
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
-        return ReadResult(id_, own(props))
+        return ReadResult(id_, plain_props(props))
 
 
 def _job(props: Props) -> JobApi:
-    return JobApi(ApiAddress.of(props), props["namespace"], props["job"], props["uid"], show)
+    return JobApi(ApiAddress.from_props(props), props["namespace"], props["job"], props["uid"], show)
 
 
 class Run(Resource, module="trainstack", name="Run"):

@@ -60,10 +60,10 @@ class MountedClaim:
     mount_path: str
 
     @classmethod
-    def of(cls, props: dict[str, Any]) -> MountedClaim:
+    def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        return cls(ApiAddress.of(props), *place)
+        return cls(ApiAddress.from_props(props), *place)
 
 
 def manifest(name: str, volume: MountedClaim) -> Manifest:

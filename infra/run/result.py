@@ -9,7 +9,7 @@ from pathlib import Path
 from infra.dynamic import Props
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
-from infra.run.metrics import metrics, recorded
+from infra.run.metrics import journal_metrics, metrics
 from infra.run.patience import UnreachableError
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
@@ -23,7 +23,7 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
     """
     found = metrics(follower.finish())
     if not found:
-        found = recorded(_file(props, show)) or metrics(follower.latest)
+        found = journal_metrics(_file(props, show)) or metrics(follower.latest)
     return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
 
 
@@ -37,7 +37,7 @@ def _file(props: Props, show: Callable[[str], None]) -> str:
     with tempfile.TemporaryFile() as file:
         try:
             name = f"{props['mountPath']}/runs/{props['run']}/{METRICS}"
-            read_first(MountedClaim.of(props), [name], file, show)
+            read_first(MountedClaim.from_props(props), [name], file, show)
         except (ReadError, CommandError, UnreachableError) as error:
             show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
             return ""

@@ -40,7 +40,7 @@ class Waiting:
         self.last_seen: object = None
         self.last_change = time.monotonic()
 
-    def end(self) -> str:
+    def until_end(self) -> str:
         """Wait for the end of the job; the condition that ended it, Succeeded or Suspended.
 
         Raises RunFailedError within seconds of a failure, NoProgressError, JobGoneError, UnreachableError.

@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from infra.dynamic import Props, Provider, own
+from infra.dynamic import Props, Provider, plain_props
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.pytorchjob import API_VERSION, GROUP, KIND, PLURAL, VERSION
 
@@ -22,7 +22,7 @@ class WebhookError(RuntimeError):
     """The operator's webhook gave no answer."""
 
 
-def question(namespace: str) -> dict[str, Any]:
+def probe_job(namespace: str) -> dict[str, Any]:
     """A PyTorchJob that is right, and is only asked about."""
     pod = {"spec": {"containers": [{"name": "pytorch", "image": "pytorch"}]}}
     return {
@@ -40,7 +40,7 @@ def wait(address: ApiAddress, namespace: str) -> None:
     while True:
         try:
             jobs.create_namespaced_custom_object(
-                GROUP, VERSION, namespace, PLURAL, question(namespace), dry_run="All"
+                GROUP, VERSION, namespace, PLURAL, probe_job(namespace), dry_run="All"
             )
             return
         except ApiException as error:
@@ -56,12 +56,12 @@ class WebhookProvider(Provider):
     updated_by = ("operator",)
 
     def create(self, props: Props) -> CreateResult:
-        wait(ApiAddress.of(props), props["namespace"])
-        return CreateResult(props["namespace"], own(props))
+        wait(ApiAddress.from_props(props), props["namespace"])
+        return CreateResult(props["namespace"], plain_props(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        wait(ApiAddress.of(_news), _news["namespace"])
-        return UpdateResult(own(_news))
+        wait(ApiAddress.from_props(_news), _news["namespace"])
+        return UpdateResult(plain_props(_news))
 
 
 class Webhook(Resource, module="trainstack", name="OperatorWebhook"):

@@ -108,7 +108,7 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     told = project.pulumi("preview", "--json", "--stack", project.stack).stdout
     steps = json.loads(told[told.index("{\n") :])["steps"]
     lost = json.loads(asked.read_text())["objects"]
-    edit_state(project, lambda deployment: adoption.take_up(deployment, steps, lost))
+    edit_state(project, lambda deployment: adoption.adopt_lost(deployment, steps, lost))
     del project.environment[LOST], project.environment[ADOPTING]
     exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
     assert "Secret::Secret/kubeflow/mnist-env" in exported

@@ -21,7 +21,7 @@ from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.objects import adoption as objects_adoption
-from infra.objects import labels, owner, recorded
+from infra.objects import labels, owner, stack_state
 from infra.training_operator import overlay
 from toolchain.images import cluster_images
 from toolchain.operating import adoption, consents, environment, leftovers, state, status, update
@@ -120,9 +120,9 @@ def test_what_make_up_and_the_program_tell_each_other() -> None:
 
 
 def test_types_in_the_state() -> None:
-    assert (state.KIND_CLUSTER, state.PROVIDER) == (recorded.KIND_CLUSTER, recorded.PROVIDER)
-    assert (state.OWNER, state.KUBERNETES) == (recorded.OWNER, recorded.OBJECT)
-    assert state.MICROK8S == recorded.MICROK8S
+    assert (state.KIND_CLUSTER, state.PROVIDER) == (stack_state.KIND_CLUSTER, stack_state.PROVIDER)
+    assert (state.OWNER, state.KUBERNETES) == (stack_state.OWNER, stack_state.OBJECT)
+    assert state.MICROK8S == stack_state.MICROK8S
     types: dict[str, Any] = {
         state.KIND_CLUSTER: KindCluster,
         state.MICROK8S: MicroK8sInstallation,

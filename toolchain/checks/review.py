@@ -16,13 +16,13 @@ from toolchain.tools import build, go_modules, venv
 def review(stack: str) -> int:
     """Render what `stack` would apply into stacks/rendered/<stack>; needs no cluster. Returns the exit status."""
     backend.check_stack(stack)
-    with setup.alone():
+    with setup.project_lock():
         venv.ensure()
-        variables = {"PATH": environment.path(), **(environment.saved() or {})}
+        variables = {"PATH": environment.path(), **(environment.load() or {})}
         if environment.installs_operator(stack):
             variables = with_operator(variables)
     command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack]
-    return subprocess.run(command, cwd=ROOT, env=environment.full(variables)).returncode
+    return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 
 
 def with_operator(variables: dict[str, str]) -> dict[str, str]:

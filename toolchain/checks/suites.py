@@ -75,7 +75,7 @@ def test(name: str, extra: Sequence[str]) -> int:
         status = _stages(SUITES[name], passed, extra)
     finally:
         if any(stage.needs_machine for stage in SUITES[name]):
-            with setup.alone():
+            with setup.project_lock():
                 engine.stop()  # ours, where nobody else uses it
     if passed and status == 0:
         passed.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def test(name: str, extra: Sequence[str]) -> int:
 
 def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) -> int:
     for stage in stages:
-        with setup.alone():
+        with setup.project_lock():
             variables = _prepare(stage)
         for phase, seconds in phase_times():
             print(f"{seconds:7.1f} s  {phase}", flush=True)
@@ -93,7 +93,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
-        if status := pytest_run.run(chosen, environment.full(variables)):
+        if status := pytest_run.run(chosen, environment.for_child(variables)):
             return status
     return 0
 
@@ -102,7 +102,7 @@ def _prepare(stage: Stage) -> dict[str, str]:
     if not stage.needs_machine:
         venv.ensure()
         return {"PATH": environment.path()}
-    variables = environment.complete(setup.prepare(), "dev")
+    variables = environment.for_stack(setup.prepare(), "dev")
     # The stand-ins' tests install them into a new environment, from the packages that the project's own was made from.
     uv = venv.find_uv()
     path = os.pathsep.join([variables["PATH"], *map(str, api_server()), str(uv.parent)])

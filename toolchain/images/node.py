@@ -129,7 +129,7 @@ def _lay_out(
     shutil.copytree(kind_files, root)
     for path in root.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
-    scratch.place({f"usr/bin/{name}": programs[name] for name in NODE_PROGRAMS}, root)
+    scratch.copy_executables({f"usr/bin/{name}": programs[name] for name in NODE_PROGRAMS}, root)
     (root / "kind" / "version").write_text(version)
     containerd = root / "etc" / "containerd"
     (containerd / "cni.template.json").write_text(json.dumps(CNI_TEMPLATE, indent=2))

@@ -22,7 +22,7 @@ def digest(*parts: str | Path) -> str:
     return total.hexdigest()[:12]
 
 
-def place(files: Mapping[str, Path], root: Path) -> None:
+def copy_executables(files: Mapping[str, Path], root: Path) -> None:
     """Copy executables to their paths (no leading slash) below `root`."""
     for target, source in files.items():
         path = root / target
@@ -43,7 +43,7 @@ def build(
     """Build `image` from `base` and `files` (path in the image -> file here), with more Dockerfile `lines`."""
     with tempfile.TemporaryDirectory(prefix="trainstack-image-") as folder:
         context = Path(folder)
-        place(files, context / "root")
+        copy_executables(files, context / "root")
         dockerfile = [
             f"FROM {base}",
             "COPY root/ /",

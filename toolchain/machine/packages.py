@@ -56,7 +56,7 @@ def install(names: Sequence[str]) -> None:
     killed is finished first.
     """
     with machine_wide("packages"):
-        _take_up()
+        _finish_interrupted()
         run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
         BEFORE.write_text("\n".join(sorted(_names())))
         apt = ["apt-get", "install", "-y", "-qq", *LOCK_WAIT, "--no-install-recommends", *names]
@@ -67,17 +67,17 @@ def install(names: Sequence[str]) -> None:
             _record()
 
 
-def take_up() -> None:
+def finish_interrupted() -> None:
     """Finish what an installation that was killed has left: packages unpacked only, the ban on services, the record.
 
     While an apt of that installation still runs, its ban stays.
     """
     if BEFORE.exists() or _policy_is_ours():
         with machine_wide("packages"):
-            _take_up()
+            _finish_interrupted()
 
 
-def _take_up() -> None:
+def _finish_interrupted() -> None:
     if BEFORE.exists():
         with _services_forbidden():
             run(["dpkg", "--configure", "-a"], log=LOG, env=QUIET)

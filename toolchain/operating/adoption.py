@@ -27,7 +27,7 @@ SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"
 Manifest = Mapping[str, Any]
 
 
-def adopt(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None]) -> list[str]:
+def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None]) -> list[str]:
     """Turn pending creations of Kubernetes objects in an exported deployment into resources; returns their URNs.
 
     `live` looks an object up by its manifest. One that is not there, or that carries another mark, was not created by
@@ -46,7 +46,7 @@ def adopt(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None
     return adopted
 
 
-def take_up(
+def adopt_lost(
     deployment: dict[str, Any], steps: Iterable[Mapping[str, Any]], lost: Iterable[Manifest]
 ) -> list[str]:
     """Add what a preview would create and the cluster has: the objects `lost`, and the components that hold them.
@@ -100,12 +100,12 @@ def _add(
 
 def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
     """`wanted` as far as it is known, under the name and in the namespace of the live object."""
-    filled = known(wanted, live)
+    filled = fill_unknown(wanted, live)
     place = {key: live["metadata"][key] for key in ("name", "namespace") if live["metadata"].get(key)}
     return {**filled, "metadata": {**(filled.get("metadata") or {}), **place}}
 
 
-def known(wanted: Any, live: Any) -> Any:
+def fill_unknown(wanted: Any, live: Any) -> Any:
     """`wanted` with what a preview does not tell taken from the live object; left out where that has none.
 
     What the preview masks stays a secret.
@@ -118,7 +118,7 @@ def known(wanted: Any, live: Any) -> Any:
         if value == MASKED:
             filled |= {} if there is None else {key: {**SECRET, "plaintext": json.dumps(there)}}
         elif value != UNKNOWN:
-            filled[key] = known(value, there)
+            filled[key] = fill_unknown(value, there)
         elif there is not None:
             filled[key] = _own_metadata(there) if key == "metadata" else there
     return filled

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 
-from toolchain.operating.environment import full
+from toolchain.operating.environment import for_child
 from toolchain.operating.state import Access
 from toolchain.steps import SetupError, step
 
@@ -27,7 +27,9 @@ def problem(variables: Mapping[str, str], access: Access) -> str | None:
     cmd = [kubectl, "--kubeconfig", access.kubeconfig, "get", "--raw", "/readyz"]
     cmd += ["--request-timeout", f"{ANSWER_S}s", *(["--context", access.context] if access.context else [])]
     try:
-        done = subprocess.run(cmd, env=full(variables), capture_output=True, text=True, timeout=4 * ANSWER_S)
+        done = subprocess.run(
+            cmd, env=for_child(variables), capture_output=True, text=True, timeout=4 * ANSWER_S
+        )
     except subprocess.TimeoutExpired:
         return "no answer"
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()

@@ -23,7 +23,7 @@ def clean() -> None:
     standing = [stack for stack in backend.stacks() if recovery.has_resources(recovery.deployment(stack))]
     for stack in standing:
         up.down(stack)
-    with setup.alone():
+    with setup.project_lock():
         if not engine.stop():
             raise SetupError(
                 "containers still run in the engine that we started",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from toolchain.machine.engine import Engine
 from toolchain.operating import leftovers, state
-from toolchain.operating.environment import full
+from toolchain.operating.environment import for_child
 
 CONTROL_PLANE = "io.x-k8s.kind.role=control-plane"
 
@@ -30,5 +30,7 @@ def _snap_is_gone(variables: Mapping[str, str]) -> bool:
     snap = shutil.which("snap", path=variables["PATH"])
     if not snap:
         return False
-    done = subprocess.run([snap, "list", "microk8s"], env=full(variables), capture_output=True, text=True)
+    done = subprocess.run(
+        [snap, "list", "microk8s"], env=for_child(variables), capture_output=True, text=True
+    )
     return done.returncode != 0 and "no matching snaps installed" in done.stderr

@@ -20,7 +20,9 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
         return
     cmd = [str(VENV / "bin" / "python"), "-m", "infra.clusters.repair", cluster]
     with step(f"cluster {cluster}"):
-        done = subprocess.run(cmd, cwd=ROOT, env=environment.full(variables), capture_output=True, text=True)
+        done = subprocess.run(
+            cmd, cwd=ROOT, env=environment.for_child(variables), capture_output=True, text=True
+        )
         for line in done.stdout.splitlines():
             say(f"   {line}")
         if done.returncode:

@@ -12,7 +12,7 @@ REPLACE_CLUSTER = "TRAINSTACK_REPLACE_CLUSTER"
 ID = re.compile(r"[0-9a-f]{16}")
 
 
-def give(adopt: str, replace_cluster: str) -> None:
+def hand_on(adopt: str, replace_cluster: str) -> None:
     """Hand both on to the program, in the environment. Raises SetupError for what is no owner's id."""
     if adopt and not ID.fullmatch(adopt):
         raise SetupError(

@@ -11,7 +11,7 @@ from toolchain.paths import DATA, ROOT
 from toolchain.steps import SetupError, step
 
 
-def take(folder: Path) -> str:
+def copy_verified(folder: Path) -> str:
     """Have the trainer verify the IDX files in `folder` and copy them to data/; returns the data set's name.
 
     Raises SetupError that names the file and both checksums when one is not what was published.

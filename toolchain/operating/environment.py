@@ -16,7 +16,7 @@ from toolchain.steps import SetupError
 from toolchain.tools import venv
 from toolchain.tools.installed import user_path
 
-SAVED = LOCAL / "env.json"
+FILE = LOCAL / "env.json"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 
 
@@ -28,13 +28,13 @@ def local(found: Mapping[str, str]) -> dict[str, str]:
 def save(found: Mapping[str, str]) -> None:
     """Keep what set-up found for `make env`."""
     LOCAL.mkdir(exist_ok=True)
-    write_whole(SAVED, json.dumps(dict(found), indent=2))
+    write_whole(FILE, json.dumps(dict(found), indent=2))
 
 
-def saved() -> dict[str, str] | None:
+def load() -> dict[str, str] | None:
     """What the last set-up found; None when there was none or what it found is gone."""
     try:
-        found = json.loads(SAVED.read_text())
+        found = json.loads(FILE.read_text())
     except (OSError, ValueError):
         return None
     links_good = LINKS.is_dir() and all(link.exists() for link in LINKS.iterdir())
@@ -46,7 +46,7 @@ def path() -> str:
     return os.pathsep.join([str(LINKS), str(VENV / "bin"), user_path()])
 
 
-def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
+def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
     """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file."""
     variables = {"PATH": path(), **local(found)}
     if kubeconfig := _cluster_access(stack).get("kubeconfig"):
@@ -54,7 +54,7 @@ def complete(found: Mapping[str, str], stack: str) -> dict[str, str]:
     return variables
 
 
-def full(variables: Mapping[str, str]) -> dict[str, str]:
+def for_child(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `variables` over it, for a child.
 
     Whether objects of an unreachable cluster are dropped is ours to say, never left from some earlier shell.
@@ -87,7 +87,7 @@ def installs_operator(stack: str) -> bool:
 def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     """What the program's own models read in the stack file; nothing before they are installed."""
     file = STACKS / f"Pulumi.{stack}.yaml"
-    if not file.exists() or not venv.ready():
+    if not file.exists() or not venv.is_complete():
         return {}
     cmd = [str(VENV / "bin" / "python"), "-m", "infra.config.cluster_access", str(file)]
     done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)

@@ -29,7 +29,7 @@ def _run(variables: Mapping[str, str], module: str, stack: str, stdin: str = "")
     done = subprocess.run(
         [str(VENV / "bin" / "python"), "-m", module, stack],
         cwd=ROOT,
-        env=environment.full(variables),
+        env=environment.for_child(variables),
         input=stdin,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolchain.operating import state
-from toolchain.operating.environment import full
+from toolchain.operating.environment import for_child
 from toolchain.steps import SetupError
 
 Manifest = Mapping[str, Any]
@@ -22,7 +22,7 @@ def kubectl(
     program = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
     cmd = [program, "--kubeconfig", access.kubeconfig, "--request-timeout", "20s"]
     cmd += ["--context", access.context] if access.context else []
-    return subprocess.run([*cmd, *arguments], env=full(variables), capture_output=True, text=True)
+    return subprocess.run([*cmd, *arguments], env=for_child(variables), capture_output=True, text=True)
 
 
 def lookup(

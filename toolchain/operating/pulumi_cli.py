@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolchain import interruption
-from toolchain.operating.environment import full
+from toolchain.operating.environment import for_child
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, wait
 
@@ -58,7 +58,7 @@ def stream(variables: Mapping[str, str], *arguments: str) -> int:
         child = subprocess.Popen(
             [program(variables), *arguments],
             cwd=ROOT,
-            env={**full(variables), PARENT: str(os.getpid())},
+            env={**for_child(variables), PARENT: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -95,7 +95,7 @@ class _Interrupted:
             threading.Timer(PATIENCE_S, self._interrupt),
             threading.Timer(2 * PATIENCE_S, self._kill),
         ]
-        self._handed = interruption.handed_to(self._begin, self._interrupt)
+        self._handed = interruption.handled_by(self._begin, self._interrupt)
 
     def child(self, child: subprocess.Popen[bytes]) -> None:
         begun, self._child = self._begun, child
@@ -155,7 +155,9 @@ def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[st
 
 def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> str:
     cmd = [program(variables), *arguments, "--non-interactive"]
-    done = subprocess.run(cmd, cwd=ROOT, env=full(variables), input=stdin, capture_output=True, text=True)
+    done = subprocess.run(
+        cmd, cwd=ROOT, env=for_child(variables), input=stdin, capture_output=True, text=True
+    )
     if done.returncode:
         raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {done.stderr.strip()}")
     return done.stdout

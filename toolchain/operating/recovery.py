@@ -96,17 +96,17 @@ def _end(lock: Lock) -> None:
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(lock.pid, number)
-        if _gone(lock, ORPHAN_S):
+        if _ends_within(lock, ORPHAN_S):
             return
 
 
 def _wait(lock: Lock, seconds: float) -> None:
-    if not _gone(lock, seconds):
+    if not _ends_within(lock, seconds):
         fix = f"wait until it has ended, or end it; if it is gone, remove {lock.file}"
         raise SetupError(f"pulumi (process {lock.pid} on {lock.host}) still works on the stack", fix)
 
 
-def _gone(lock: Lock, seconds: float) -> bool:
+def _ends_within(lock: Lock, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while lock.file.exists() and not lock.dead:
         if time.monotonic() > deadline:

@@ -18,7 +18,7 @@ from toolchain.tools import build, choice, plugins, venv
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def project_lock() -> Iterator[None]:
     """Hold the lock of this project folder: two runs at once would undo each other's work."""
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "lock").open("a+") as handle:
@@ -41,7 +41,7 @@ def prepare() -> dict[str, str]:
     images_missing = (
         answering is not None and not cluster_images.published(answering) and not cluster_images.all_built()
     )
-    builds = images_missing or not all(choice.ready for choice in choices.values())
+    builds = images_missing or not all(choice.is_available for choice in choices.values())
     if builds:
         build.check_go()
     preflight.check(builds=builds)
@@ -51,7 +51,7 @@ def prepare() -> dict[str, str]:
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
         images = jobs.start(lambda: cluster_images.ensure(jobs, running.result()))
-        kubectl = jobs.start(lambda: _after(images.result(), choices["kubectl"]))
+        kubectl = jobs.start(lambda: _kubectl(images.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))
         built = [(name, path) for name, path in links if path != choices[name].own]
@@ -71,7 +71,7 @@ def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
     return plugins.standins(pulumi, _home(choice))
 
 
-def _after(images: dict[str, str], kubectl: choice.Choice) -> Path:
+def _kubectl(images: dict[str, str], kubectl: choice.Choice) -> Path:
     # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
     return kubectl.program()

@@ -39,7 +39,7 @@ class Finding:
 def status(stack: str) -> int:
     """Print a line for each part; returns 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
     backend.check_stack(stack)
-    findings = list(look(stack))
+    findings = list(inspect_stack(stack))
     for each in findings:
         mark = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}[each.health]
         print(f"{each.what:<10} {mark:<8} {each.said}")
@@ -52,10 +52,10 @@ def overall(findings: list[Finding]) -> Health:
     return Health.NOT if Health.NOT in healths else max(healths)
 
 
-def look(stack: str) -> list[Finding]:
+def inspect_stack(stack: str) -> list[Finding]:
     """Engine, cluster, operator, volume, job, owner: each where those before it can be asked."""
     try:
-        variables = environment.complete(environment.saved() or {}, stack)
+        variables = environment.for_stack(environment.load() or {}, stack)
         cluster = environment.cluster(stack)
     except SetupError as error:
         return [Finding("stack", Health.UNKNOWN, str(error))]
@@ -73,7 +73,7 @@ def look(stack: str) -> list[Finding]:
         objects = _objects(variables, access, stack)
     except SetupError as error:
         return [*findings, Finding("objects", Health.UNKNOWN, str(error))]
-    return [*findings, *judge(objects)]
+    return [*findings, *inspect_objects(objects)]
 
 
 def _engine() -> Finding:
@@ -108,7 +108,7 @@ def _objects(variables: Mapping[str, str], access: state.Access, stack: str) -> 
     return found
 
 
-def judge(objects: list[dict[str, Any]]) -> list[Finding]:
+def inspect_objects(objects: list[dict[str, Any]]) -> list[Finding]:
     """Operator, volumes and claims, jobs and the mark, from the stack's live objects."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for each in objects:

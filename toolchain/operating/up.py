@@ -37,10 +37,10 @@ def up(stack: str, data_dir: Path | None) -> None:
     """Bring `stack` up and print its phases' times and its result. Raises SetupError."""
     backend.check_stack(stack)
     user_backend.check(stack)
-    with setup.alone():
+    with setup.project_lock():
         if data_dir:
-            data_folder.take(data_dir)
-        variables = ready(stack)
+            data_folder.copy_verified(data_dir)
+        variables = prepare_stack(stack)
         _forget_left_behind(variables, stack)
         if state.objects(_deployment(variables, stack)):
             with step("a first look at the volumes"):
@@ -76,7 +76,7 @@ def down(stack: str) -> None:
     """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
     backend.check_stack(stack)
     user_backend.check(stack)
-    with setup.alone():
+    with setup.project_lock():
         if leftovers.markers():
             venv.ensure()  # the program's models tell whether one of them is this stack's
         cluster = environment.cluster(stack)
@@ -100,7 +100,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
     """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
     refresh = []
     if not state.kind_cluster(deployment):
-        variables = ready(stack)
+        variables = prepare_stack(stack)
         refresh = ["--refresh"]
     elif recovery.has_pending(deployment):
         pulumi_cli.edit_state(variables, stack, state.forget_pending)
@@ -108,7 +108,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
         _pulumi(variables, "destroy", *refresh, stack=stack)
 
 
-def ready(stack: str) -> dict[str, str]:
+def prepare_stack(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
     variables = _set_up(stack)
     cluster_repair.repair(variables, stack)
@@ -116,13 +116,13 @@ def ready(stack: str) -> dict[str, str]:
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
             live = live_objects.lookup(variables, _deployment(variables, stack))
-            pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt(held, live))
+            pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt_pending(held, live))
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables
 
 
 def _set_up(stack: str) -> dict[str, str]:
-    variables = environment.complete(setup.prepare(), stack)
+    variables = environment.for_stack(setup.prepare(), stack)
     if user_backend.backend() is None:
         recovery.release(stack)
     orphans.end()

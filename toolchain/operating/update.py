@@ -44,7 +44,7 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
                 say(f"cluster {asked['replaced']} is replaced; its objects go with it")
                 options = []  # a refresh would start the plugin while the old cluster is there
             elif lost := asked.get("objects"):
-                _take_up(variables, stack, lost)
+                _adopt_lost(variables, stack, lost)
     raise SetupError(f"`pulumi up` failed ({status}); its messages are above")
 
 
@@ -52,13 +52,13 @@ def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:
     return {environment.DELETE_UNREACHABLE: "true"} if "replaced" in asked else {}
 
 
-def _take_up(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
+def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
     """Put the objects `lost` into the state."""
     with step("objects of this stack that its state has lost") as running:
         steps = pulumi_cli.preview({**variables, ADOPTING: "yes"}, stack)
         taken: list[str] = []
         pulumi_cli.edit_state(
-            variables, stack, lambda deployment: taken.extend(adoption.take_up(deployment, steps, lost))
+            variables, stack, lambda deployment: taken.extend(adoption.adopt_lost(deployment, steps, lost))
         )
         running.note(f"{len(taken)} of {len(lost)} put into the state")
     if not taken:

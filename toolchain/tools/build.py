@@ -30,7 +30,7 @@ _compiler = threading.Lock()
 
 def built(module: Module, *binaries: str) -> Path | None:
     """The `bin` folder of an earlier build that holds `binaries` (all of the module's when none is named)."""
-    for packages in {module.packages, module.only(*binaries) if binaries else module.packages}:
+    for packages in {module.packages, module.packages_for(*binaries) if binaries else module.packages}:
         folder = cache() / "tools" / module.folder(packages) / "bin"
         if folder.is_dir():
             return folder
@@ -44,7 +44,7 @@ def build(module: Module, *binaries: str) -> Path:
         return found
     check_go()
     go_caches.note_missing()
-    packages = module.only(*binaries) if binaries else module.packages
+    packages = module.packages_for(*binaries) if binaries else module.packages
     tools = cache() / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     with step(f"build {module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):

@@ -25,7 +25,7 @@ class Choice:
         return build.build(go_modules.load(MODULES[self.name]), self.name) / self.name
 
     @property
-    def ready(self) -> bool:
+    def is_available(self) -> bool:
         return self.own is not None or build.built(go_modules.load(MODULES[self.name]), self.name) is not None
 
 

@@ -61,7 +61,7 @@ class Module:
         key = hashlib.sha256("\0".join([self.digest, self.ldflags, *packages]).encode()).hexdigest()
         return f"{self.name}-{self.version}-{key[:12]}"
 
-    def only(self, *binaries: str) -> tuple[str, ...]:
+    def packages_for(self, *binaries: str) -> tuple[str, ...]:
         """The packages that build `binaries`."""
         return tuple(package for package in self.packages if binary(package) in binaries)
 

@@ -30,14 +30,14 @@ def wanted() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def ready() -> bool:
+def is_complete() -> bool:
     """Whether `.venv` is complete and was made from the present lock."""
     return STAMP.exists() and STAMP.read_text() == wanted() and (VENV / "bin" / "python").exists()
 
 
 def ensure() -> Path:
     """Make `.venv` and install the locked packages and the project into it; returns its `bin` folder."""
-    if not ready():
+    if not is_complete():
         with step("python packages") as progress:
             STAMP.unlink(missing_ok=True)
             progress.note("finding uv")

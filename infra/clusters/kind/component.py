@@ -16,7 +16,7 @@ from infra.clusters.kind import old_objects, ownership
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
-from infra.objects.recorded import recorded
+from infra.objects import stack_state
 
 REGISTRY_IMAGE = "registry:3"
 
@@ -53,7 +53,7 @@ class Kind(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = str(paths.kubeconfig(name))
         inputs = {"config": kind_config(stack).encode(), "image": image}
-        held = recorded()
+        held = stack_state.read()
         if held.kind_cluster and held.objects:
             reasons = replaced_for(dict(held.kind_cluster), inputs)
             if reasons and ownership.own_nodes(name) and not pulumi.runtime.is_dry_run():

@@ -61,7 +61,7 @@ def mounts_marker(node: Node, marker: Path) -> bool:
     )
 
 
-def ours(found: list[Node], marker: Path) -> bool:
+def are_ours(found: list[Node], marker: Path) -> bool:
     """Whether every node in `found` mounts our `marker` and the marker is still there."""
     return cluster_uid(marker) is not None and all(mounts_marker(node, marker) for node in found)
 
@@ -75,13 +75,13 @@ def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
     found, marker = nodes(cluster), paths.marker(cluster)
     if found and uid and not marker.exists() and all(mounts_marker(node, marker) for node in found):
         write_marker(cluster, uid)
-    return found if ours(found, marker) and any(map(is_control_plane, found)) else []
+    return found if are_ours(found, marker) and any(map(is_control_plane, found)) else []
 
 
 def refuse_foreign(cluster: str) -> list[Node]:
     """The cluster's nodes, all ours. Raises ForeignClusterError, and touches nothing, when they are not."""
     found = nodes(cluster)
-    if found and not ours(found, paths.marker(cluster)):
+    if found and not are_ours(found, paths.marker(cluster)):
         raise ForeignClusterError(
             f"there is a kind cluster named {cluster} that this clone ({paths.ROOT}) did not make; "
             "it is left alone.\n"

@@ -11,7 +11,7 @@ from infra import paths
 from infra.clusters import replacement
 from infra.clusters.kind import cluster, ownership, registry, repair
 from infra.clusters.kind.config import KindConfig, differences
-from infra.dynamic import Props, Provider, missing, own, show
+from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects import owner
 
 
@@ -25,9 +25,9 @@ class ClusterProvider(Provider):
     def create(self, props: Props) -> CreateResult:
         config = _config(props)
         # Whoever gives the owner's id back has lost the state, not the cluster.
-        if owner.given_back() and (found := cluster.read(config.name)):
-            return CreateResult(config.name, own(props) | found)
-        return CreateResult(config.name, own(props) | cluster.create(config, props["image"]))
+        if owner.id_to_adopt() and (found := cluster.read(config.name)):
+            return CreateResult(config.name, plain_props(props) | found)
+        return CreateResult(config.name, plain_props(props) | cluster.create(config, props["image"]))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         config = _config(_olds)
@@ -45,15 +45,15 @@ class ClusterProvider(Provider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Nothing but a repair: the cluster stays as it was made, its image included."""
-        repaired = self.read(_id, own(_olds)).outs or {}
-        return UpdateResult(own(_news) | repaired | {"config": _news["config"]})
+        repaired = self.read(_id, plain_props(_olds)).outs or {}
+        return UpdateResult(plain_props(_news) | repaired | {"config": _news["config"]})
 
     def read(self, id_: str, props: Props) -> ReadResult:
         name, uid = _config(props).name, props.get("instance")
         # A refresh asks the API server next.
         repair.repair(name, show, uid)
         found = cluster.read(name, uid)
-        return missing() if found is None else ReadResult(id_, own(props) | found)
+        return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
         cluster.delete(_id)
@@ -99,7 +99,9 @@ class RegistryProvider(Provider):
     """Properties: `name`, `image`. Replaced only when its container is gone, or another image was asked for."""
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["name"], own(props) | registry.create(props["name"], props["image"]))
+        return CreateResult(
+            props["name"], plain_props(props) | registry.create(props["name"], props["image"])
+        )
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
@@ -110,12 +112,12 @@ class RegistryProvider(Provider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         registry.start(_olds["name"])
-        return UpdateResult(own(_olds))
+        return UpdateResult(plain_props(_olds))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         registry.start(id_)
         found = registry.read(id_)
-        return missing() if found is None else ReadResult(id_, own(props) | found)
+        return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
         registry.delete(_id)
@@ -137,11 +139,11 @@ class ConnectionProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         registry.connect(props["registry"], props["nodes"])
-        return CreateResult(props["registry"], own(props))
+        return CreateResult(props["registry"], plain_props(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         registry.connect(_news["registry"], _news["nodes"])
-        return UpdateResult(own(_news))
+        return UpdateResult(plain_props(_news))
 
 
 class Connection(Resource, module="trainstack", name="RegistryConnection"):

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra import docker, paths
 from infra.clusters.kind.config import CERTS, hosts_toml
-from infra.clusters.registries import PORT, inside
+from infra.clusters.registries import PORT, address_for_nodes
 from infra.process import CommandError, output
 
 NETWORK = "kind"
@@ -83,7 +83,9 @@ def connect(name: str, nodes: list[str]) -> None:
     networks = (docker.container(name) or {}).get("NetworkSettings", {}).get("Networks", {})
     if NETWORK not in networks:
         output("docker", "network", "connect", NETWORK, name)
-    folder = f"{CERTS}/{inside(name)}"
+    folder = f"{CERTS}/{address_for_nodes(name)}"
     for node in nodes:
         docker.execute(node, "mkdir", "-p", folder)
-        docker.execute(node, "cp", "/dev/stdin", f"{folder}/hosts.toml", stdin=hosts_toml(inside(name)))
+        docker.execute(
+            node, "cp", "/dev/stdin", f"{folder}/hosts.toml", stdin=hosts_toml(address_for_nodes(name))
+        )

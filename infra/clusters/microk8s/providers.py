@@ -10,7 +10,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
 from infra.clusters.microk8s import installation, repair
-from infra.dynamic import Props, Provider, changed, missing, own, show
+from infra.dynamic import Props, Provider, changed, missing, plain_props, show
 
 
 class MicroK8sProvider(Provider):
@@ -23,7 +23,7 @@ class MicroK8sProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         found = installation.create(props["channel"], props["addons"], cluster_name(props))
-        return CreateResult(installation.NAME, own(props) | found)
+        return CreateResult(installation.NAME, plain_props(props) | found)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         updates = changed(self.updated_by, _olds, _news)
@@ -32,13 +32,13 @@ class MicroK8sProvider(Provider):
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
         found = installation.change(_news["channel"], _news["addons"], cluster_name(_news), moved)
-        return UpdateResult(own(_news) | found)
+        return UpdateResult(plain_props(_news) | found)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # A refresh asks the API server next.
         repair.repair(cluster_name(props), show)
         found = installation.read(cluster_name(props))
-        return missing() if found is None else ReadResult(id_, own(props) | found)
+        return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
         installation.delete(cluster_name(_props))

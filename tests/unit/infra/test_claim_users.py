@@ -19,7 +19,10 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 def test_pods_of_ours_go_with_what_made_them() -> None:
     ours = pod("job", **{"app.kubernetes.io/managed-by": "trainstack", "team": "a"})
-    assert claim_users.others([ours, pod("notebook"), {"metadata": {"name": "bare"}}]) == ["notebook", "bare"]
+    assert claim_users.foreign_pods([ours, pod("notebook"), {"metadata": {"name": "bare"}}]) == [
+        "notebook",
+        "bare",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
-from infra.objects.recorded import READ
+from infra.objects.stack_state import READ
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack

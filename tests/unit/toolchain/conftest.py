@@ -119,7 +119,7 @@ esac
 
 PREPARE = """
 from toolchain.operating import backend, environment
-backend.prepare("dev", environment.complete({}, "dev"))
+backend.prepare("dev", environment.for_stack({}, "dev"))
 """
 
 STACK = """\

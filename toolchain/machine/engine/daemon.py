@@ -83,7 +83,7 @@ def start() -> None:
         if is_restricted:
             restricted.install()
         CONFIG.write_text(json.dumps(configuration(is_restricted), indent=2))
-        network.remember(HOME / "network.json")
+        network.save_settings(HOME / "network.json")
         with LOG.open("wb") as log:
             subprocess.Popen(
                 ["dockerd", "--config-file", str(CONFIG)],
@@ -139,7 +139,7 @@ def sweep() -> None:
     """
     if not RUN.exists() or pid() is not None:
         return
-    network.forget(HOME / "network.json")
+    network.restore_settings(HOME / "network.json")
     _unmount_below(RUN, DATA)
     shutil.rmtree(RUN, ignore_errors=True)
 

@@ -35,12 +35,12 @@ def _bridges() -> set[str]:
     return {name for name in links if name == "docker0" or re.fullmatch(r"br-[0-9a-f]{12}", name)}
 
 
-def remember(path: Path) -> None:
+def save_settings(path: Path) -> None:
     """Write forwarding settings, forward policy and Docker bridges as they are now to `path`, once in a boot.
 
     What an earlier boot wrote there tells nothing of this one.
     """
-    if _kept(path):
+    if _saved_settings(path):
         return
     values = {name: _sysctl(name).read_text().strip() for name in SYSCTLS if _sysctl(name).exists()}
     rules = {family: _rules(family) for family in FAMILIES}
@@ -59,8 +59,8 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _kept(path: Path) -> dict[str, Any] | None:
-    """What `remember` wrote in this boot; None without that. A file that a crash cut short tells nothing."""
+def _saved_settings(path: Path) -> dict[str, Any] | None:
+    """What `save_settings` wrote in this boot; None without that. A file that a crash cut short tells nothing."""
     try:
         kept: dict[str, Any] = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -74,7 +74,7 @@ def _forward_policy(rules: str) -> str:
     return found[1] if found else "ACCEPT"
 
 
-def without(rules: str, bridges: Sequence[str], chains: bool) -> str:
+def rules_without(rules: str, bridges: Sequence[str], chains: bool) -> str:
     """An iptables-save text without the rules of `bridges` and, with `chains`, without Docker's own chains.
 
     Docker ties every rule to a bridge or to a chain named DOCKER..., except the masquerading of a container that
@@ -87,19 +87,19 @@ def without(rules: str, bridges: Sequence[str], chains: bool) -> str:
     return "".join(line for line in rules.splitlines(keepends=True) if not ours.search(line))
 
 
-def forget(path: Path) -> None:
-    """Delete the bridges and rules that came since `remember` wrote `path`; set forwarding back to what it keeps.
+def restore_settings(path: Path) -> None:
+    """Delete the bridges and rules that came since `save_settings` wrote `path`; set forwarding back to what it keeps.
 
     The kernel has forgotten those of an earlier boot.
     """
-    kept = _kept(path)
+    kept = _saved_settings(path)
     if kept is None:
         path.unlink(missing_ok=True)
         return
     bridges = sorted(_bridges() - set(kept["bridges"]))
     for family in FAMILIES:
         if rules := _rules(family):
-            cleaned = without(rules, bridges, chains=not kept["other_engine"])
+            cleaned = rules_without(rules, bridges, chains=not kept["other_engine"])
             policy = f":FORWARD {kept['policies'][family]}"
             cleaned = re.sub(r"^:FORWARD \w+", policy, cleaned, flags=re.MULTILINE)
             subprocess.run([f"{family}-restore"], input=cleaned, text=True, check=False)

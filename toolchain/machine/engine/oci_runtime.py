@@ -31,7 +31,7 @@ def bounding_set(status: str) -> set[str]:
     return {f"CAP_{name}" for bit, name in enumerate(CAPABILITIES) if mask >> bit & 1}
 
 
-def fit(process: dict[str, Any], held: set[str]) -> None:
+def limit_to_host(process: dict[str, Any], held: set[str]) -> None:
     """Reduce an OCI `process` object, in place, to what a host holding `held` can grant."""
     for kind, wanted in (process.get("capabilities") or {}).items():
         process["capabilities"][kind] = [name for name in wanted or [] if name in held]
@@ -56,7 +56,7 @@ def option(arguments: list[str], *names: str) -> str | None:
 def rewrite(path: str, key: str | None, held: set[str]) -> None:
     with open(path, encoding="utf-8") as file:
         document = json.load(file)
-    fit(document[key] if key else document, held)
+    limit_to_host(document[key] if key else document, held)
     temporary = f"{path}.fitted"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(document, file)

@@ -24,7 +24,7 @@ def ensure() -> Engine:
     Raises SetupError that says what to install where we may not do it ourselves.
     """
     if os.geteuid() == 0 and packages.available():
-        packages.take_up()
+        packages.finish_interrupted()
         _hold()
     if found := find():
         return found

@@ -14,7 +14,7 @@ from infra.clusters.kind.config import KindConfig
 from infra.clusters.selection import ensure_old_cluster_may_go
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
-from infra.objects.recorded import Recorded
+from infra.objects.stack_state import StackState
 from tests.unit.infra.clusters.kind.standin import Engine, node
 from tests.unit.infra.samples import stack
 
@@ -22,8 +22,8 @@ OLD = "trainstack-dev"
 IMAGE = {"repository": "registry.example/trainer"}
 NOTES = "configmaps/default/notes"
 HELD = {
-    ClusterKind.KIND: Recorded(kind_cluster={"config": KindConfig(name=OLD, stack="dev").encode()}),
-    ClusterKind.MICROK8S: Recorded(microk8s={"name": OLD, "ours": True}),
+    ClusterKind.KIND: StackState(kind_cluster={"config": KindConfig(name=OLD, stack="dev").encode()}),
+    ClusterKind.MICROK8S: StackState(microk8s={"name": OLD, "ours": True}),
 }
 """What the state holds of each kind of cluster that a stack makes."""
 OTHERS = [(old, new) for old in HELD for new in ClusterKind if new is not old]
@@ -103,13 +103,13 @@ def test_a_cluster_that_does_not_answer_is_not_lost_unasked(
 
 @pytest.mark.parametrize("kind", ClusterKind)
 def test_a_stack_that_keeps_its_cluster_asks_nobody(asked: list[str], kind: ClusterKind) -> None:
-    ensure_old_cluster_may_go(with_kind(kind), HELD.get(kind, Recorded()))
+    ensure_old_cluster_may_go(with_kind(kind), HELD.get(kind, StackState()))
     assert asked == []
 
 
 @pytest.mark.parametrize("kind", ClusterKind)
 def test_a_microk8s_that_was_there_before_is_left_as_it_is(asked: list[str], kind: ClusterKind) -> None:
-    ensure_old_cluster_may_go(with_kind(kind), Recorded(microk8s={"name": OLD, "ours": False}))
+    ensure_old_cluster_may_go(with_kind(kind), StackState(microk8s={"name": OLD, "ours": False}))
     assert asked == []
 
 

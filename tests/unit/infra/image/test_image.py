@@ -57,7 +57,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         return ""
 
     monkeypatch.setattr(push, "output", output)
-    monkeypatch.setattr(registries, "address", lambda name: "127.0.0.1:5000")
+    monkeypatch.setattr(registries, "address_for_host", lambda name: "127.0.0.1:5000")
     return run
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.objects import adoption, owner, recorded
+from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership, Survey
 from infra.objects.api import ApiAddress
 from infra.objects.labels import OWNER, STACK
 from infra.objects.manifest import Manifest
-from infra.objects.recorded import Recorded
+from infra.objects.stack_state import StackState
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
 
@@ -46,7 +46,7 @@ def test_an_id_that_is_given_back_is_taken(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("given", ["0123", "G" * 16, f"{MINE}0", "yes"])
 def test_what_is_no_id_is_refused(given: str) -> None:
     with pytest.raises(owner.OwnerIdError, match="make status"):
-        owner.given_back({owner.ADOPT: given})
+        owner.id_to_adopt({owner.ADOPT: given})
 
 
 @pytest.mark.parametrize(
@@ -66,39 +66,39 @@ def test_what_is_no_id_is_refused(given: str) -> None:
 def test_whose_an_object_is(
     labels: dict[str, str], identity: str | None, own_cluster: bool, ours: bool
 ) -> None:
-    assert Ownership(Recorded(), identity, own_cluster).is_ours(live(**labels)) is ours
+    assert Ownership(StackState(), identity, own_cluster).is_ours(live(**labels)) is ours
 
 
 def test_what_the_state_holds_is_ours_whatever_its_mark() -> None:
-    held = Recorded(objects=frozenset({"Namespace/kubeflow"}))
+    held = StackState(objects=frozenset({"Namespace/kubeflow"}))
     assert Ownership(held, MINE, own_cluster=False).is_ours(live(**marked(OTHERS)))
 
 
 def test_the_state_tells_id_objects_and_cluster() -> None:
     outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
-    held = recorded.of(
+    held = stack_state.from_outputs(
         {
-            "urn:1": {"type": recorded.OWNER, "outputs": {"owner": MINE}},
+            "urn:1": {"type": stack_state.OWNER, "outputs": {"owner": MINE}},
             "urn:2": {"type": "kubernetes:core/v1:Namespace", "outputs": outputs},
-            "urn:3": {"type": recorded.PROVIDER, "outputs": {}},
-            "urn:4": {"type": recorded.KIND_CLUSTER, "outputs": {"config": "{}"}},
+            "urn:3": {"type": stack_state.PROVIDER, "outputs": {}},
+            "urn:4": {"type": stack_state.KIND_CLUSTER, "outputs": {"config": "{}"}},
             "urn:5": {"type": "trainstack:job:Job"},
         }
     )
-    assert held == Recorded(MINE, frozenset({"Namespace/kubeflow"}), True, {"config": "{}"})
-    assert recorded.of({}) == Recorded()
+    assert held == StackState(MINE, frozenset({"Namespace/kubeflow"}), True, {"config": "{}"})
+    assert stack_state.from_outputs({}) == StackState()
 
 
 def test_nobody_is_asked_while_the_state_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adoption, "_live", lambda *asked: pytest.fail("the cluster was asked"))
-    held = Recorded(objects=frozenset({"Namespace/kubeflow"}))
+    held = StackState(objects=frozenset({"Namespace/kubeflow"}))
     assert adoption.survey(ApiAddress(__file__), [live()], Ownership(held, MINE, False)) == Survey()
 
 
 def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [live("mine", **marked(MINE)), live("theirs", **marked(OTHERS))]
     monkeypatch.setattr(adoption, "_live", lambda address, planned: there)
-    found = adoption.survey(ApiAddress(__file__), [live()], Ownership(Recorded(), MINE, False))
+    found = adoption.survey(ApiAddress(__file__), [live()], Ownership(StackState(), MINE, False))
     assert found == Survey(lost=(there[0],), others=(there[1],))
 
 
@@ -116,7 +116,7 @@ def test_others_objects_are_refused_by_name() -> None:
 
 def test_lost_objects_are_handed_to_make_up(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
-    owned = Ownership(Recorded(cluster=True), MINE, False)
+    owned = Ownership(StackState(cluster=True), MINE, False)
     with pytest.raises(adoption.LostObjectsError, match="make up STACK=gpu puts"):
         adoption.hand_over(found, owned, "gpu", {adoption.LOST: str(file)})
     assert json.loads(file.read_text()) == {"objects": list(found.lost)}
@@ -126,12 +126,12 @@ def test_lost_objects_are_handed_to_make_up(tmp_path: Path) -> None:
 
 def test_without_a_state_the_cluster_comes_first(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
-    given = Ownership(Recorded(), MINE, True)
+    given = Ownership(StackState(), MINE, True)
     assert adoption.hand_over(found, given, "gpu", {adoption.LOST: str(file)})
     with pytest.raises(adoption.LostObjectsError, match=f"ADOPT={MINE}"):
         adoption.hand_over(found, given, "gpu", {})
     with pytest.raises(adoption.LostObjectsError, match="ADOPT="):
-        adoption.hand_over(found, Ownership(Recorded(), None, True), "gpu", {adoption.LOST: str(file)})
+        adoption.hand_over(found, Ownership(StackState(), None, True), "gpu", {adoption.LOST: str(file)})
 
 
 @pytest.fixture
@@ -190,6 +190,6 @@ def test_objects_of_any_kind_are_found(server: str, tmp_path: Path) -> None:
         }
         for version, kind, space in kinds
     ]
-    found = adoption.survey(ApiAddress(str(kubeconfig)), planned, Ownership(Recorded(), MINE, False))
+    found = adoption.survey(ApiAddress(str(kubeconfig)), planned, Ownership(StackState(), MINE, False))
     assert [each["kind"] for each in found.lost] == [kind for _, kind, _ in kinds[:-2]]
     assert found.others == ()

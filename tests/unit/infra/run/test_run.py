@@ -16,7 +16,7 @@ from kubernetes.config import ConfigException
 from infra.objects.api import ApiAddress
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
-from infra.run.metrics import is_progress, metrics, recorded
+from infra.run.metrics import is_progress, journal_metrics, metrics
 from infra.run.patience import Patience, UnreachableError
 from infra.run.waiting import NoProgressError, RunFailedError, Waiting
 
@@ -74,7 +74,7 @@ class FakeApi(JobApi):
 
 
 def end(api: FakeApi, *, suspended: bool = False) -> str:
-    return Waiting(api, "j-master-0", suspended=suspended).end()
+    return Waiting(api, "j-master-0", suspended=suspended).until_end()
 
 
 @pytest.mark.parametrize(
@@ -342,8 +342,8 @@ LINES = (
 
 
 def test_the_file_beside_the_model_has_the_same_digits_as_the_log() -> None:
-    assert recorded(LINES) == {"accuracy": 0.9521, "loss": 0.1332}
-    assert recorded("") == {}
+    assert journal_metrics(LINES) == {"accuracy": 0.9521, "loss": 0.1332}
+    assert journal_metrics("") == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.clusters.discovery import ClusterContents, judge
+from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
 from infra.objects import pytorchjob
 from infra.objects.labels import STACK
@@ -78,7 +78,7 @@ def marked_dev(live: dict[str, Any]) -> bool:
 
 
 def test_what_another_stack_made_is_foreign() -> None:
-    found = judge(
+    found = contents_of(
         marked_dev, [labelled("kubeflow", "gpu"), labelled("mine", "dev")], [labelled("crd")], [], []
     )
     assert found.namespaces == {"kubeflow"}
@@ -88,7 +88,7 @@ def test_what_another_stack_made_is_foreign() -> None:
 
 def test_gpus_of_all_nodes_count() -> None:
     nodes: list[dict[str, Any]] = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
-    assert judge(marked_dev, [], [], [], nodes).gpus == 2
+    assert contents_of(marked_dev, [], [], [], nodes).gpus == 2
 
 
 def test_auto_uses_what_was_there() -> None:

@@ -79,7 +79,7 @@ def test_an_engine_that_was_there_before_stays_enabled(apt: Path, tmp_path: Path
 def test_somebody_elses_policy_stays(apt: Path) -> None:
     packages.POLICY.write_text(SOMEBODY_ELSES)
     packages.install(["docker.io"])
-    packages.take_up()
+    packages.finish_interrupted()
     assert packages.POLICY.read_text() == SOMEBODY_ELSES
 
 
@@ -107,7 +107,7 @@ def test_a_killed_installation_is_finished_by_the_next_run(killed: None, apt: Pa
     assert packages.POLICY.exists(), "or this test shows nothing"
     enable(tmp_path, "docker.service")
 
-    packages.take_up()
+    packages.finish_interrupted()
 
     assert not packages.POLICY.exists()
     assert packages.RECORD.read_text() == "docker.io\n", "`make clean` has to know of it"
@@ -124,10 +124,10 @@ def test_its_ban_stays_while_its_apt_still_runs(killed: None) -> None:
         )
         assert apt.stdout
         apt.stdout.readline()
-        packages.take_up()
+        packages.finish_interrupted()
         assert packages.POLICY.exists()
         apt.communicate(b"\n")
-    packages.take_up()
+    packages.finish_interrupted()
     assert not packages.POLICY.exists()
 
 

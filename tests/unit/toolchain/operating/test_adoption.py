@@ -57,7 +57,7 @@ def test_an_object_that_the_killed_run_created_becomes_a_resource(
     kind: str, metadata: dict[str, Any], identity: str
 ) -> None:
     state = deployment(pending(kind, metadata))
-    assert len(adoption.adopt(state, there)) == 1
+    assert len(adoption.adopt_pending(state, there)) == 1
     assert state["pending_operations"] == []
     assert state["resources"][-1]["id"] == identity
     assert state["resources"][-1]["inputs"] == {"metadata": metadata}
@@ -72,7 +72,7 @@ def test_what_is_not_there_or_anothers_is_not_taken(
     identity: str,
 ) -> None:
     state = deployment(pending(kind, metadata))
-    assert adoption.adopt(state, live) == []
+    assert adoption.adopt_pending(state, live) == []
     assert state == {"resources": [{"urn": PARENT}], "pending_operations": []}
 
 
@@ -87,7 +87,7 @@ def test_what_is_not_there_or_anothers_is_not_taken(
 )
 def test_anything_else_is_forgotten(operation: dict[str, Any]) -> None:
     state = deployment(operation)
-    assert adoption.adopt(state, there) == []
+    assert adoption.adopt_pending(state, there) == []
     assert state == {"resources": [{"urn": PARENT}], "pending_operations": []}
 
 
@@ -95,7 +95,7 @@ def test_a_resource_that_the_state_has_already_is_not_doubled() -> None:
     operation = pending("kubernetes:core/v1:Namespace", {"name": "kubeflow"})
     state = deployment(operation)
     state["resources"].append(operation["resource"])
-    assert adoption.adopt(state, there) == []
+    assert adoption.adopt_pending(state, there) == []
     assert len(state["resources"]) == 2
 
 
@@ -133,7 +133,7 @@ def test_lost_objects_are_taken_up_with_the_components_that_hold_them() -> None:
         inputs=manifest("ConfigMap", "new"),
     )
     seen = {**inputs, "metadata": {**inputs["metadata"], "uid": "one"}}
-    taken = adoption.take_up(held, [component, wanted, new, step("same", kind, "other")], [seen])
+    taken = adoption.adopt_lost(held, [component, wanted, new, step("same", kind, "other")], [seen])
     assert taken == [wanted["urn"]]
     _, parent, job = held["resources"]
     assert parent["urn"] == component["urn"]
@@ -153,7 +153,7 @@ def test_an_object_of_which_a_preview_knows_only_the_resources_name_is_taken_up(
         "spec": adoption.UNKNOWN,
     }
     wanted = step("create", "kubernetes:kubeflow.org/v1:PyTorchJob", name, custom=True, inputs=inputs)
-    assert adoption.take_up(held, [wanted], [live]) == [wanted["urn"]]
+    assert adoption.adopt_lost(held, [wanted], [live]) == [wanted["urn"]]
     assert held["resources"][-1]["id"] == "kubeflow/job"
     assert held["resources"][-1]["inputs"] == live
 
@@ -164,7 +164,7 @@ def test_the_id_is_the_live_objects(metadata: dict[str, Any]) -> None:
     inputs = {"apiVersion": "v1", "kind": "PyTorchJob", "metadata": metadata}
     kind = "kubernetes:kubeflow.org/v1:PyTorchJob"
     wanted = step("create", kind, "PyTorchJob/job", custom=True, inputs=inputs)
-    assert adoption.take_up(held, [wanted], [manifest("PyTorchJob", "job")])
+    assert adoption.adopt_lost(held, [wanted], [manifest("PyTorchJob", "job")])
     assert held["resources"][-1]["id"] == "kubeflow/job"
 
 
@@ -174,14 +174,14 @@ def test_what_a_preview_cannot_know_is_taken_from_the_live_object() -> None:
         "metadata": {"name": "operator", "namespace": "kubeflow", "uid": "one", "labels": {"a": "1"}},
     }
     wanted = {**manifest("Deployment", "operator"), "spec": {"replicas": 2, "image": adoption.UNKNOWN}}
-    assert adoption.known(wanted, live)["spec"] == {"replicas": 2, "image": "live"}
+    assert adoption.fill_unknown(wanted, live)["spec"] == {"replicas": 2, "image": "live"}
     unknown = {
         "kind": "Deployment",
         "metadata": adoption.UNKNOWN,
         "spec": adoption.UNKNOWN,
         "data": adoption.UNKNOWN,
     }
-    filled = adoption.known(unknown, live)
+    filled = adoption.fill_unknown(unknown, live)
     assert filled["metadata"] == {"name": "operator", "namespace": "kubeflow", "labels": {"a": "1"}}
     assert filled["spec"] == live["spec"]
     assert "data" not in filled
@@ -194,7 +194,7 @@ def test_what_a_preview_masks_stays_a_secret() -> None:
         "data": adoption.MASKED,
         "stringData": adoption.MASKED,
     }
-    filled = adoption.known(wanted, live)
+    filled = adoption.fill_unknown(wanted, live)
     assert filled["data"] == {**adoption.SECRET, "plaintext": '{"TOKEN": "YQ=="}'}, "the import encrypts it"
     assert "stringData" not in filled
     assert filled["type"] == "Opaque"
@@ -202,6 +202,6 @@ def test_what_a_preview_masks_stays_a_secret() -> None:
 
 def test_an_id_that_is_not_made_yet_is_left_out_of_the_mark() -> None:
     wanted = {"metadata": {"name": "a", "labels": {"b": "1", adoption.OWNER_LABEL: adoption.UNKNOWN}}}
-    assert adoption.known(wanted, {"metadata": {"name": "a"}}) == {
+    assert adoption.fill_unknown(wanted, {"metadata": {"name": "a"}}) == {
         "metadata": {"name": "a", "labels": {"b": "1"}}
     }

@@ -62,7 +62,7 @@ def pulumi(clone: Machine, *arguments: str) -> str:
     code = f"""
 import os
 from toolchain.operating import environment
-os.execvpe("pulumi", ["pulumi", *{arguments!r}], environment.full(environment.complete({{}}, "dev")))
+os.execvpe("pulumi", ["pulumi", *{arguments!r}], environment.for_child(environment.for_stack({{}}, "dev")))
 """
     done = clone.python(code)
     assert done.returncode == 0, done.stderr

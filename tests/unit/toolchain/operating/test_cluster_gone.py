@@ -125,9 +125,10 @@ def test_objects_are_given_up_for_a_proof_alone(
 
 def test_the_users_shell_does_not_say_what_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment.DELETE_UNREACHABLE, "true")
-    assert environment.DELETE_UNREACHABLE not in environment.full({})
+    assert environment.DELETE_UNREACHABLE not in environment.for_child({})
     assert (
-        environment.full({environment.DELETE_UNREACHABLE: "true"})[environment.DELETE_UNREACHABLE] == "true"
+        environment.for_child({environment.DELETE_UNREACHABLE: "true"})[environment.DELETE_UNREACHABLE]
+        == "true"
     )
 
 

@@ -66,20 +66,20 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_nothing_is_copied_when_a_file_is_bad(source: Path, target: Path) -> None:
     with pytest.raises(SetupError, match=r"(?s)ubyte.*fetch the file again"):
-        data_folder.take(source)
+        data_folder.copy_verified(source)
     assert not target.exists()
 
 
 def test_nothing_is_copied_when_a_file_is_missing(source: Path, target: Path) -> None:
     (source / f"{idx.FILES[2]}.gz").unlink()
     with pytest.raises(SetupError, match=idx.FILES[2]):
-        data_folder.take(source)
+        data_folder.copy_verified(source)
     assert not target.exists()
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="nowhere"):
-        data_folder.take(tmp_path / "nowhere")
+        data_folder.copy_verified(tmp_path / "nowhere")
 
 
 def test_a_relative_folder_is_the_callers(
@@ -87,4 +87,4 @@ def test_a_relative_folder_is_the_callers(
 ) -> None:
     monkeypatch.chdir(source.parent)
     with pytest.raises(SetupError, match=str(source)):
-        data_folder.take(Path("source"))
+        data_folder.copy_verified(Path("source"))

@@ -22,7 +22,7 @@ def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
-    assert "PULUMI_CONFIG_PASSPHRASE" not in environment.full({"PATH": "/bin"})
+    assert "PULUMI_CONFIG_PASSPHRASE" not in environment.for_child({"PATH": "/bin"})
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_the_cluster_of_a_stack(
 ) -> None:
     """How a stack file may be written is told by tests/unit/infra/config/test_cluster_access.py."""
     monkeypatch.setattr(environment, "STACKS", tmp_path)
-    monkeypatch.setattr(venv, "ready", lambda: True)
+    monkeypatch.setattr(venv, "is_complete", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
     assert environment.cluster("dev") == name
-    assert ("KUBECONFIG" in environment.complete({}, "dev")) is (name is not None)
+    assert ("KUBECONFIG" in environment.for_stack({}, "dev")) is (name is not None)
 
 
 def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(venv, "ready", lambda: False)
+    monkeypatch.setattr(venv, "is_complete", lambda: False)
     assert environment.cluster("dev") is None
-    assert "KUBECONFIG" not in environment.complete({}, "dev")
+    assert "KUBECONFIG" not in environment.for_stack({}, "dev")
 
 
 def test_links_are_exactly_those_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,16 +59,16 @@ def test_links_are_exactly_those_asked_for(tmp_path: Path, monkeypatch: pytest.M
 def test_a_set_up_whose_tools_are_gone_counts_as_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, path in (("LINKS", "bin"), ("SAVED", "env.json"), ("VENV", "venv"), ("LOCAL", "")):
+    for name, path in (("LINKS", "bin"), ("FILE", "env.json"), ("VENV", "venv"), ("LOCAL", "")):
         monkeypatch.setattr(environment, name, tmp_path / path)
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     tool = tmp_path / "kind"
     tool.touch()
     environment.link([("kind", tool)])
     environment.save({"TRAINSTACK_NODE_IMAGE": "node"})
-    assert environment.saved() == {"TRAINSTACK_NODE_IMAGE": "node"}
+    assert environment.load() == {"TRAINSTACK_NODE_IMAGE": "node"}
     tool.unlink()
-    assert environment.saved() is None
+    assert environment.load() is None
 
 
 def test_a_file_is_written_whole_with_its_mode(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def changed(kind: str, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_healthy_stack_shows_its_owner() -> None:
-    findings = status.judge(healthy())
+    findings = status.inspect_objects(healthy())
     assert status.overall(findings) is Health.HEALTHY
     assert findings[-1].said == OWNER
 
@@ -72,7 +72,7 @@ def test_a_healthy_stack_shows_its_owner() -> None:
     ],
 )
 def test_whatever_is_wrong_is_not_healthy(objects: list[dict[str, Any]]) -> None:
-    assert status.overall(status.judge(objects)) is Health.NOT
+    assert status.overall(status.inspect_objects(objects)) is Health.NOT
 
 
 def test_known_to_be_wrong_weighs_more_than_unknown() -> None:
@@ -91,8 +91,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "problem": None,
         "objects": healthy(),
     }
-    monkeypatch.setattr(environment, "saved", dict)
-    monkeypatch.setattr(environment, "complete", lambda found, stack: {"PATH": ""})
+    monkeypatch.setattr(environment, "load", dict)
+    monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
     monkeypatch.setattr(environment, "cluster", lambda stack: "trainstack-dev")
     monkeypatch.setattr(engine, "find", lambda: answers["engine"])
     monkeypatch.setattr(Engine, "output", lambda self, *words: answers["state"])

@@ -35,7 +35,7 @@ class Pulumi:
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
-    monkeypatch.setattr(update, "_take_up", lambda variables, stack, lost: found.extend(lost))
+    monkeypatch.setattr(update, "_adopt_lost", lambda variables, stack, lost: found.extend(lost))
     return found
 
 
@@ -91,14 +91,14 @@ def test_a_failure_that_can_be_mended_is_tried_again(taken: list[Any]) -> None:
 @pytest.mark.parametrize("given", ["0123", "0123456789ABCDEF", "x" * 16])
 def test_what_is_no_owners_id_is_refused_before_anything_is_set_up(given: str) -> None:
     with pytest.raises(SetupError, match="make status"):
-        consents.give(given, "")
+        consents.hand_on(given, "")
 
 
 def test_consents_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (consents.ADOPT, consents.REPLACE_CLUSTER):
         monkeypatch.setenv(name, "before")
-    consents.give("", "")
-    assert environment.full({})[consents.ADOPT] == "before"
-    consents.give("0123456789abcdef", "yes")
-    passed = environment.full({})
+    consents.hand_on("", "")
+    assert environment.for_child({})[consents.ADOPT] == "before"
+    consents.hand_on("0123456789abcdef", "yes")
+    passed = environment.for_child({})
     assert (passed[consents.ADOPT], passed[consents.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")

@@ -26,7 +26,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def child() -> dict[str, str]:
     """What a child of ours gets of the variables that matter here."""
-    full = environment.full(environment.local({}))
+    full = environment.for_child(environment.local({}))
     return {name: full[name] for name in NAMES if name in full}
 
 
@@ -104,7 +104,7 @@ def test_a_secrets_provider_of_the_stacks_own_needs_none(shell: pytest.MonkeyPat
 
 @pytest.fixture
 def ready(shell: pytest.MonkeyPatch) -> list[str]:
-    """`up.ready` without a machine: notes what it does to the backend."""
+    """`up.prepare_stack` without a machine: notes what it does to the backend."""
     done: list[str] = []
 
     def note(what: str) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
 def test_locks_are_removed_and_state_is_read_in_our_own_backend_only(
     ready: list[str], shell: pytest.MonkeyPatch
 ) -> None:
-    up.ready("dev")
+    up.prepare_stack("dev")
     assert [ready[:2], {*ready[2:]}] == [["release", "prepare"], {"read"}]
     ready.clear()
     shell.setenv(user_backend.BACKEND, BUCKET)
-    up.ready("dev")
+    up.prepare_stack("dev")
     assert [ready[:1], {*ready[1:]}] == [["prepare"], {"ask"}]
 
 

@@ -47,7 +47,7 @@ def test_a_cache_folder_changes_with_checksums_flags_and_packages() -> None:
     newer = go_modules.Module(module.name, "1.34.99", module.packages, module.digest)
     names = {
         module.folder(module.packages),
-        module.folder(module.only("kubectl")),
+        module.folder(module.packages_for("kubectl")),
         other.folder(module.packages),
         newer.folder(module.packages),
     }
@@ -55,4 +55,4 @@ def test_a_cache_folder_changes_with_checksums_flags_and_packages() -> None:
 
 
 def test_only_the_named_programs_are_picked() -> None:
-    assert go_modules.load("kubernetes").only("kubectl") == ("k8s.io/kubernetes/cmd/kubectl",)
+    assert go_modules.load("kubernetes").packages_for("kubectl") == ("k8s.io/kubernetes/cmd/kubectl",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.machine.engine import network
-from toolchain.machine.engine.network import without
+from toolchain.machine.engine.network import rules_without
 
 RULES = """\
 *nat
@@ -25,7 +25,7 @@ COMMIT
 
 
 def test_our_bridges_and_chains_go_and_the_users_rules_stay() -> None:
-    kept = without(RULES, ["docker0", "br-0123456789ab"], chains=True).splitlines()
+    kept = rules_without(RULES, ["docker0", "br-0123456789ab"], chains=True).splitlines()
 
     assert kept == [
         "*nat",
@@ -36,24 +36,24 @@ def test_our_bridges_and_chains_go_and_the_users_rules_stay() -> None:
 
 
 def test_beside_another_engine_only_our_bridges_go() -> None:
-    kept = without(RULES, ["br-0123456789ab"], chains=False)
+    kept = rules_without(RULES, ["br-0123456789ab"], chains=False)
 
     assert ":DOCKER" in kept, "the chain belongs to the other engine as well"
     assert "br-0123456789ab" not in kept
 
 
 def test_nothing_of_ours_means_nothing_goes() -> None:
-    assert without(RULES, [], chains=False) == RULES
+    assert rules_without(RULES, [], chains=False) == RULES
 
 
 def test_what_an_earlier_boot_noted_is_noted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "network.json"
-    network.remember(file)
+    network.save_settings(file)
     first = file.read_text()
-    network.remember(file)
+    network.save_settings(file)
     assert file.read_text() == first
     monkeypatch.setattr(network, "boot_id", lambda: "another")
-    network.remember(file)
+    network.save_settings(file)
     assert json.loads(file.read_text())["boot"] == "another"
 
 
@@ -61,15 +61,15 @@ def test_nothing_is_set_back_to_what_an_earlier_boot_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "network.json"
-    network.remember(file)
+    network.save_settings(file)
     monkeypatch.setattr(network, "boot_id", lambda: "another")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("touched the network"))
-    network.forget(file)
+    network.restore_settings(file)
     assert not file.exists()
 
 
 def test_a_note_cut_short_by_a_crash_is_written_again(tmp_path: Path) -> None:
     file = tmp_path / "network.json"
     file.write_text('{"sysctls": {"net')
-    network.remember(file)
+    network.save_settings(file)
     assert json.loads(file.read_text())["boot"] == network.boot_id()

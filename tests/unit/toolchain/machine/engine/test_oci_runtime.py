@@ -24,7 +24,7 @@ def test_the_bounding_set_is_read_bit_by_bit() -> None:
 def test_a_process_keeps_only_the_capabilities_that_the_host_holds() -> None:
     process = {"capabilities": {"bounding": ["CAP_CHOWN", "CAP_SYS_RESOURCE"], "ambient": None}}
 
-    oci_runtime.fit(process, ALL - {"CAP_SYS_RESOURCE"})
+    oci_runtime.limit_to_host(process, ALL - {"CAP_SYS_RESOURCE"})
 
     assert process["capabilities"] == {"bounding": ["CAP_CHOWN"], "ambient": []}
 
@@ -33,7 +33,7 @@ def test_rlimits_stay_below_the_hosts_hard_limit(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(resource, "getrlimit", lambda which: (512, 1024))
     process = {"rlimits": [{"type": "RLIMIT_NOFILE", "soft": 1048576, "hard": 1048576}]}
 
-    oci_runtime.fit(process, ALL)
+    oci_runtime.limit_to_host(process, ALL)
 
     assert process["rlimits"] == [{"type": "RLIMIT_NOFILE", "soft": 1024, "hard": 1024}]
 
@@ -41,7 +41,7 @@ def test_rlimits_stay_below_the_hosts_hard_limit(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("asked", "given"), [(-999, 0), (0, 0), (1000, 1000)])
 def test_only_negative_oom_scores_are_raised(asked: int, given: int) -> None:
     process = {"oomScoreAdj": asked}
-    oci_runtime.fit(process, ALL)
+    oci_runtime.limit_to_host(process, ALL)
     assert process["oomScoreAdj"] == given
 
 

@@ -20,7 +20,7 @@ OBJECT = "kubernetes:"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class StackState:
     """The id in the stack's mark, the titles of its Kubernetes objects, and the cluster.
 
     Parameters:
@@ -38,15 +38,15 @@ class Recorded:
     microk8s: Mapping[str, Any] | None = None
 
 
-def recorded() -> Recorded:
+def read() -> StackState:
     """What the state holds now; after a refresh, what that has left of it."""
     organization = pulumi.get_organization() or "organization"  # a backend of files has none
     name = "/".join([organization, pulumi.get_project(), pulumi.get_stack()])
     answer: Any = pulumi.runtime.invoke(READ, {"stackName": name})
-    return of((answer.value or {}).get("outputs") or {})
+    return from_outputs((answer.value or {}).get("outputs") or {})
 
 
-def of(resources: Mapping[str, Mapping[str, Any]]) -> Recorded:
+def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     """From the engine's answer: URN -> type and outputs."""
     resources = {urn: each for urn, each in resources.items() if each.get("outputs") is not None}
 
@@ -54,7 +54,7 @@ def of(resources: Mapping[str, Mapping[str, Any]]) -> Recorded:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
     objects = [each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT)]
-    return Recorded(
+    return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
