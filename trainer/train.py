@@ -26,6 +26,7 @@ from trainer import (
     networks,
     optimizers,
     precision,
+    rendezvous,
     volume,
 )
 from trainer.checkpoint import CheckpointError, Progress
@@ -362,4 +363,4 @@ def seed(*key: int) -> int:
 
 def main(config: Config, termination: Termination) -> None:
     """Train as `config` says, as one rank of the job."""
-    Training(config, distributed.join(config), termination).run()
+    Training(config, rendezvous.join(config), termination).run()

@@ -40,20 +40,6 @@ def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: 
     assert job.model() == undisturbed
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4])
-def test_kill_9_while_the_ranks_meet_changes_nothing(
-    job: Job, undisturbed: bytes, rank: int, seconds: float
-) -> None:
-    # Whoever connects to a killed rank waits for the time-out.
-    ranks = job.start(*OPTIONS, "--timeout", "60", world=2)
-    time.sleep(seconds)
-    assert ranks.processes[rank].poll() is None, "the victim lives"
-    ranks.kill(rank)
-    ranks.supervise()
-    assert job.model() == undisturbed
-
-
 def test_a_replica_back_before_the_others_noticed_does_not_join_their_last_start(
     job: Job, undisturbed: bytes
 ) -> None:

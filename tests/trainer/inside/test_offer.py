@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tests.inside.conftest import Job
-from trainer import distributed, options
-from trainer.distributed import Offer
+from trainer import options
+from trainer.offer import Offer, device_of, interface
 
 ROUTES = """\
 Iface	Destination	Gateway 	Flags	RefCnt	Use	Metric	Mask		MTU	Window	IRTT
@@ -35,11 +35,11 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_each_rank_of_a_node_takes_its_gpu(gpus: pytest.MonkeyPatch) -> None:
     offer = Offer.of(options.parse(["--backend", "nccl"], {}))
     assert (offer.gpu, offer.refusal) == (True, None)
-    assert distributed.device_of(offer.gpu) == torch.device("cuda", 0)
+    assert device_of(offer.gpu) == torch.device("cuda", 0)
     gpus.setenv("LOCAL_RANK", "1")
-    assert distributed.device_of(offer.gpu) == torch.device("cuda", 1)
+    assert device_of(offer.gpu) == torch.device("cuda", 1)
     assert not Offer.of(options.parse(["--no-cuda"], {})).gpu
-    assert distributed.device_of(False) == torch.device("cpu")
+    assert device_of(False) == torch.device("cpu")
 
 
 def test_fewer_gpus_than_ranks_is_an_error_for_nccl(gpus: pytest.MonkeyPatch) -> None:
@@ -61,14 +61,14 @@ def test_without_a_gpu_only_nccl_complains(backend: str, monkeypatch: pytest.Mon
 def test_the_interface_is_that_of_the_default_route(tmp_path: Path) -> None:
     (routes := tmp_path / "route").write_text(ROUTES)
     (routes_6 := tmp_path / "ipv6_route").write_text(ROUTES_6)
-    assert distributed.interface(routes, routes_6) == "eth0"
+    assert interface(routes, routes_6) == "eth0"
     routes.write_text(ROUTES.splitlines()[0] + "\n")
-    assert distributed.interface(routes, routes_6) == "eth6", "a pod with IPv6 only"
+    assert interface(routes, routes_6) == "eth6", "a pod with IPv6 only"
     routes.unlink()
-    assert distributed.interface(routes, routes_6) == "eth6", "a kernel without IPv4"
+    assert interface(routes, routes_6) == "eth6", "a kernel without IPv4"
     routes_6.write_text(ROUTES_6.splitlines()[2] + "\n")
-    assert distributed.interface(routes, routes_6) == "lo"
-    assert distributed.interface(tmp_path / "none", tmp_path / "none") == "lo"
+    assert interface(routes, routes_6) == "lo"
+    assert interface(tmp_path / "none", tmp_path / "none") == "lo"
 
 
 def test_ranks_meet_over_ipv6(job: Job) -> None:

@@ -1,0 +1,102 @@
+"""What one rank has to offer the others: its configuration, GPU and threads, and the interface it is reached by."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainer.distributed import SetupError
+from trainer.options import Config
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one rank tells the others before they meet."""
+
+    config: dict[str, Any]
+    gpu: bool  # whether this rank could have a GPU of its own
+    threads: int
+    refusal: str | None  # why this rank cannot take part
+
+    @staticmethod
+    def of(config: Config) -> Offer:
+        refusal = None
+        try:
+            check(config)
+        except SetupError as error:
+            refusal = str(error)
+        return Offer(config.agreed(), gpu_each(config), torch.get_num_threads(), refusal)
+
+
+def check(config: Config) -> None:
+    """Raises SetupError for what no restart would mend: no GPU for nccl, an interface that is not there."""
+    gpus = 0 if config.no_cuda else torch.cuda.device_count()
+    if config.backend == "nccl":
+        if config.no_cuda:
+            raise SetupError("--backend nccl needs GPUs and --no-cuda forbids them: use --backend gloo")
+        if gpus == 0:
+            raise SetupError(
+                "--backend nccl needs a GPU in every replica and this one has none: "
+                "give the replica `nvidia.com/gpu: 1`, or use --backend gloo"
+            )
+        if not gpu_each(config):
+            raise SetupError(
+                f"--backend nccl needs a GPU for every rank, this node has {gpus} for "
+                f"{os.environ.get('LOCAL_WORLD_SIZE', '?')} ranks: start fewer ranks per node, or use --backend gloo"
+            )
+        if not dist.is_nccl_available():
+            raise SetupError("this build of torch has no NCCL: use --backend gloo")
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        return
+    there = {name for _, name in socket.if_nameindex()}
+    if missing := set(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(","))) - there:
+        raise SetupError(
+            f"GLOO_SOCKET_IFNAME names {', '.join(sorted(missing))}, which this pod has not; "
+            f"use one of: {', '.join(sorted(there))}"
+        )
+
+
+def device_of(gpu: bool) -> torch.device:
+    """This rank's GPU when every rank has one, else the CPU: mixed, the ranks' weights would drift apart."""
+    if not gpu:
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def gpu_each(config: Config) -> bool:
+    """Whether every rank of this node has a GPU of its own."""
+    gpus = torch.cuda.device_count()
+    local = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0")) + 1)
+    return not config.no_cuda and gpus >= local
+
+
+def interface(routes: Path = Path("/proc/net/route"), routes_6: Path = Path("/proc/net/ipv6_route")) -> str:
+    """The network interface of the default route, IPv4's before IPv6's, `lo` without one.
+
+    gloo would otherwise take the address that the host's own name resolves to, often 127.0.0.1. The columns are those
+    of Linux' proc_net(5): IPv6's has the interface last, and the prefix length in the second place.
+    """
+    for line in _lines(routes)[1:]:
+        name, destination = line.split()[:2]
+        if destination == "00000000":
+            return name
+    for line in _lines(routes_6):
+        destination, length, *_, name = line.split()
+        if set(destination) == {"0"} and length == "00" and name != "lo":
+            return name
+    return "lo"
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:  # a kernel without this version of the protocol
+        return []

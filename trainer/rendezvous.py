@@ -1,0 +1,162 @@
+"""How the ranks of a job meet: who takes part, on which device, and what to do when one dies on the way.
+
+All replicas agree before anything is trained: they tell each other their configuration and what they have, and one that
+differs from rank 0 is refused by all, with its rank and the key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainer.distributed import PeerLostError, SetupError, World, agree, peer_errors
+from trainer.launch import ExitStatus
+from trainer.offer import Offer, device_of, interface
+from trainer.options import Config
+
+CONNECT_S = 60  # gloo tries again with the same time-out, five times with torch 2.6
+LOOK_S = 0.5  # between two looks at whether a rank has started again
+
+
+def join(config: Config) -> World:
+    """Meet the other ranks as the environment says (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE).
+
+    Raises SetupError on every rank alike, and PeerLostError when the others do not come.
+    """
+    if config.backend == "mpi":
+        return join_mpi(config)
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    offer = Offer.of(config)
+    if size == 1:
+        if offer.refusal:
+            raise SetupError(offer.refusal)
+        return World(0, 1, device_of(offer.gpu), (offer.threads,))
+    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
+        raise SetupError(
+            f"WORLD_SIZE is {size}, but {', '.join(missing)} is not set; set it, or unset WORLD_SIZE"
+        )
+    os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch is built without it
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
+    rank = int(os.environ["RANK"])
+    patience = timedelta(seconds=config.timeout_s)
+    with peer_errors(f"rank {rank} did not meet the other {size - 1}"):
+        store = enter(rank, size, patience)
+        offers = exchange(store, rank, size, offer)
+    if refusals := [f"rank {number}: {one.refusal}" for number, one in enumerate(offers) if one.refusal]:
+        raise SetupError("; ".join(refusals))
+    agree([one.config for one in offers], "their configuration")
+    gpus = all(one.gpu for one in offers)
+    backend = config.backend or ("nccl" if gpus and dist.is_nccl_available() else "gloo")
+    device = device_of(gpus)
+    connecting = min(patience, timedelta(seconds=CONNECT_S))
+    with peer_errors(f"rank {rank} did not meet the other {size - 1}"), ends_with_peers(rank, size):
+        store.get("complete")  # a rank that died before that can still be replaced by its successor
+        dist.init_process_group(
+            backend, store=dist.PrefixStore("ranks", store), rank=rank, world_size=size, timeout=connecting
+        )
+        dist.distributed_c10d._set_pg_timeout(patience)
+    return World(rank, size, device, tuple(one.threads for one in offers))
+
+
+def enter(rank: int, size: int, patience: timedelta) -> Any:
+    """The store of this start of the job.
+
+    A replica that comes back after the ranks began to connect would wait for ranks that wait for the one it was. So it
+    says that this start is abandoned, and waits for its store to end: with the process of rank 0, which may be training
+    or connecting. torchrun's own store outlives starts, which it tells apart by itself.
+    """
+    if by_torchrun():
+        return dist.PrefixStore(
+            f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(size, patience)
+        )
+    while True:
+        store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=patience))
+        try:
+            if store.add(f"arrivals/{rank}", 1) == 1 or not store.check(["complete"]):
+                return store
+            store.set("abandoned", "")
+        except dist.DistError:  # it has just ended
+            pass
+        del store
+        time.sleep(0.2)
+
+
+def by_torchrun() -> bool:
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+def client(size: int | None, patience: timedelta) -> Any:
+    """A connection of its own to the store that rank 0 or torchrun holds."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    libuv = os.environ["USE_LIBUV"] == "1"  # which dist.rendezvous does not look at here
+    return dist.TCPStore(
+        address, port, size, False, timeout=patience, use_libuv=libuv, wait_for_workers=False
+    )
+
+
+def exchange(store: Any, rank: int, size: int, offer: Offer) -> list[Offer]:
+    """The offers of all ranks, by way of the store that rank 0 holds. Rank 0 stays until everybody has read them."""
+    store.set(f"offer/{rank}", json.dumps(vars(offer)))
+    offers = [Offer(**json.loads(store.get(f"offer/{other}"))) for other in range(size)]
+    store.set(f"read/{rank}", "")
+    if rank == 0:
+        for other in range(size):
+            store.get(f"read/{other}")
+        store.set("complete", "")
+    return offers
+
+
+@contextmanager
+def ends_with_peers(rank: int, size: int) -> Iterator[None]:
+    """While ranks connect, end this process for a restart as soon as another one has been started again.
+
+    gloo does not see that the rank it connects to has died, and waits minutes for it.
+    """
+    connected = threading.Event()
+
+    def watch() -> None:
+        what = f"rank {rank} did not meet the other {size - 1}"
+        try:
+            with peer_errors(what):
+                store = client(None, timedelta(seconds=CONNECT_S))
+                while not connected.wait(LOOK_S):
+                    if store.check(["abandoned"]):
+                        raise RuntimeError("one of them has been started again meanwhile")
+        except PeerLostError as error:
+            if not connected.is_set():
+                print(f"error: {error}", file=sys.stderr, flush=True)
+                os._exit(ExitStatus.PEER_LOST)
+
+    if not by_torchrun():
+        threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        connected.set()
+
+
+def join_mpi(config: Config) -> World:
+    """Meet the ranks that mpirun started. Raises SetupError."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if not dist.is_mpi_available():
+        raise SetupError("this build of torch has no MPI: use --backend gloo")
+    dist.init_process_group("mpi")
+    if size not in (1, dist.get_world_size()):
+        raise SetupError(
+            f"MPI started {dist.get_world_size()} of the job's {size} ranks: start them with mpirun, "
+            "or use --backend gloo"
+        )
+    cpu = World(dist.get_rank(), dist.get_world_size(), torch.device("cpu"))
+    offers = cpu.gather(Offer.of(config))
+    agree([one.config for one in offers], "their configuration")
+    return World(cpu.rank, cpu.size, cpu.device, tuple(one.threads for one in offers))
