@@ -1,5 +1,7 @@
 """`python -m infra.clusters.repair <cluster>`: starts what is stopped of a cluster of ours, before Pulumi asks it.
 
+Somebody else's cluster of that name is refused here, before anything is built.
+
 A refresh of the objects in a cluster needs its API server; so what lies below Pulumi is mended first. Prints a line for
 each thing done. The exit status is 1, with the reason, when the cluster cannot be made to work.
 """
@@ -12,7 +14,7 @@ from collections.abc import Callable
 
 from infra import docker, paths
 from infra.clusters import registries
-from infra.clusters.kind import registry
+from infra.clusters.kind import ownership, registry
 from infra.clusters.kind.repair import NotReadyError
 from infra.clusters.kind.repair import repair as repair_kind
 from infra.clusters.microk8s.commands import MicroK8sError
@@ -21,11 +23,15 @@ from infra.process import CommandError
 
 
 def repair(name: str, say: Callable[[str], None]) -> None:
-    """Mend the cluster `name`, whose kind its marker tells. Raises what its kind's `repair` raises."""
+    """Mend the cluster `name`, whose kind its marker tells.
+
+    Raises what its kind's `repair` raises, and ForeignClusterError for a kind cluster of that name that is not ours.
+    """
     marker = paths.marker(name)
     try:
         found = json.loads(marker.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
+        ownership.refuse_others(name)
         return
     if "installed" in found:
         repair_microk8s(name, say)
@@ -39,7 +45,13 @@ def repair(name: str, say: Callable[[str], None]) -> None:
 def main(arguments: list[str]) -> int:
     try:
         repair(arguments[0], print)
-    except (CommandError, docker.EngineError, NotReadyError, MicroK8sError) as error:
+    except (
+        CommandError,
+        docker.EngineError,
+        MicroK8sError,
+        NotReadyError,
+        ownership.ForeignClusterError,
+    ) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

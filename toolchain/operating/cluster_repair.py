@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
+from toolchain.machine import engine
 from toolchain.operating import environment, leftovers
 from toolchain.paths import ROOT, VENV
 from toolchain.steps import SetupError, say, step
@@ -13,10 +14,11 @@ from toolchain.steps import SetupError, say, step
 def repair(variables: Mapping[str, str], stack: str) -> None:
     """Start nodes and registry of the stack's cluster and write its kubeconfig, where any of it is amiss.
 
-    Says what it did. Raises SetupError when the cluster cannot be made to work; nothing of it is replaced then.
+    Says what it did. Raises SetupError when the cluster cannot be made to work, nothing of it is replaced then; and
+    when there is one of that name that this clone did not make.
     """
     cluster = environment.cluster(stack)
-    if cluster is None or not leftovers.marker(cluster).exists():
+    if cluster is None or not (leftovers.marker(cluster).exists() or leftovers.anybodys(engine.ensure(), cluster)):
         return
     cmd = [str(VENV / "bin" / "python"), "-m", "infra.clusters.repair", cluster]
     with step(f"cluster {cluster}"):

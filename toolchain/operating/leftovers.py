@@ -19,11 +19,16 @@ def markers() -> bool:
     return any(CLUSTERS.glob("*.json"))
 
 
-def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """Ids of the cluster's nodes with `labels`, stopped ones too, that mount our marker: those are ours."""
+def anybodys(engine: Engine, cluster: str, *labels: str) -> list[str]:
+    """Ids of the nodes with `labels` of a kind cluster of that name, whoever made it, stopped ones too."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
-    found = engine.output("ps", "--all", "--quiet", *wanted)
-    return [node for node in found.split() if _mounts(engine, node, marker(cluster))]
+    return engine.output("ps", "--all", "--quiet", *wanted).split()
+
+
+def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
+    """Those of them that mount our marker: those are ours."""
+    found = anybodys(engine, cluster, *labels)
+    return [node for node in found if _mounts(engine, node, marker(cluster))]
 
 
 def remove(engine: Engine, cluster: str) -> None:

@@ -82,10 +82,23 @@ def refuse_foreign(cluster: str) -> list[Node]:
     """The cluster's nodes, all ours. Raises ForeignClusterError, and touches nothing, when they are not."""
     found = nodes(cluster)
     if found and not are_ours(found, paths.marker(cluster)):
-        raise ForeignClusterError(
-            f"there is a kind cluster named {cluster} that this clone ({paths.ROOT}) did not make; "
-            "it is left alone.\n"
-            f"  fix: choose another name with `trainstack:cluster: {{name: ...}}`, "
-            f"or remove that cluster yourself: kind delete cluster --name {cluster}"
-        )
+        raise ForeignClusterError(_refusal(cluster))
     return found
+
+
+def refuse_others(cluster: str) -> None:
+    """Raises ForeignClusterError for nodes that another clone, or somebody by hand, has made.
+
+    Nodes that mount the place of our marker are not refused: the state can tell their id where that file was deleted.
+    """
+    marker = paths.marker(cluster)
+    if not all(mounts_marker(node, marker) for node in nodes(cluster)):
+        raise ForeignClusterError(_refusal(cluster))
+
+
+def _refusal(cluster: str) -> str:
+    return (
+        f"there is a kind cluster named {cluster} that this clone ({paths.ROOT}) did not make; it is left alone.\n"
+        f"  fix: choose another name with `trainstack:cluster: {{name: ...}}`, "
+        f"or remove that cluster yourself: kind delete cluster --name {cluster}"
+    )
