@@ -163,6 +163,19 @@ class TestBeforePulumi:
         assert command.main(["c"]) == 0
         assert engine.calls == []
 
+    def test_a_cluster_of_another_clone_is_refused(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engine.nodes = [node("c-control-plane", Path("/another/clone/c.json"))]
+        assert command.main(["c"]) == 1
+        assert "a kind cluster named c that this clone" in capsys.readouterr().err
+        assert engine.nodes, "it is left alone"
+
+    def test_a_deleted_marker_makes_nobody_a_stranger(self, engine: Engine) -> None:
+        engine.nodes = [node("c-control-plane", paths.marker("c"))]
+        assert not paths.marker("c").exists()
+        assert command.main(["c"]) == 0
+
     def test_a_failure_is_told(
         self,
         engine: Engine,
