@@ -18,7 +18,9 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
     when there is one of that name that this clone did not make.
     """
     cluster = environment.cluster(stack)
-    if cluster is None or not (leftovers.marker(cluster).exists() or leftovers.anybodys(engine.ensure(), cluster)):
+    if cluster is None or not (
+        leftovers.marker(cluster).exists() or leftovers.anybodys(engine.ensure(), cluster)
+    ):
         return
     cmd = [str(VENV / "bin" / "python"), "-m", "infra.clusters.repair", cluster]
     with step(f"cluster {cluster}"):
