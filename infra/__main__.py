@@ -19,6 +19,7 @@ def main() -> None:
     try:
         stack = program.stack_config()
         owned = program.ownership(stack)
+        stack = volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
         planned = plan(stack, selection.examine(stack, owned.is_ours))
         objects = rendering.preview(stack, planned)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 import pulumi
 
 from infra.clusters.cluster import Cluster
-from infra.clusters.kind.config import DATA
+from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.objects.labels import owned
@@ -15,10 +18,34 @@ from storage.directory import NodeDirectory
 from storage.manifests import Volume
 from storage.preparation import job
 
+VOLUMES = "/var/lib/trainstack/volumes"
+
 
 def data_path(stack: Stack) -> str | None:
     """Where the data folder lies on the nodes; with kind it is always mounted there."""
     return DATA if stack.cluster.kind is ClusterKind.KIND else stack.storage.data_path
+
+
+def host_path(stack: Stack) -> str:
+    """The folder of the models on the nodes. By default no other volume of the cluster has it, as none has the name."""
+    own = MODELS if stack.cluster.kind is ClusterKind.KIND else f"{VOLUMES}/{stack.volume}"
+    return stack.storage.host_path or own
+
+
+def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
+    """`stack` with its models where they are: volumes of release 0.1 share one folder. Nothing is moved.
+
+    Parameters:
+        folders: those of the volumes that the state holds.
+    """
+    if stack.cluster.kind is ClusterKind.KIND or stack.storage.host_path or MODELS not in folders:
+        return stack
+    pulumi.log.warn(
+        f"the models of stack {stack.name} stay in {MODELS} on the node, as those of every stack of release 0.1: they "
+        f"overwrite each other's files. To have a folder of its own, copy {MODELS} to {host_path(stack)} there, "
+        f"and write `hostPath: {host_path(stack)}` below trainstack:storage in {stack.file}"
+    )
+    return replace(stack, storage=stack.storage.model_copy(update={"host_path": MODELS}))
 
 
 def models(stack: Stack) -> Volume:
@@ -27,7 +54,7 @@ def models(stack: Stack) -> Volume:
         name=stack.volume,
         claim=stack.claim,
         namespace=stack.cluster.namespace,
-        host_path=config.host_path,
+        host_path=host_path(stack),
         capacity=config.capacity,
         request=config.request,
         access_mode=config.access_mode.value,
@@ -74,7 +101,15 @@ def provide(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -
 def preparation(stack: Stack, image: str) -> Manifest:
     """The Job that prepares the folder where only Kubernetes reaches the node."""
     config = stack.storage
-    return job(models(stack), image, config.owner, config.group, config.mode)
+    return job(models(stack), image, config.owner, config.group, config.mode, tolerations(stack))
+
+
+def tolerations(stack: Stack) -> list[dict[str, str]]:
+    """What the jobs' pods tolerate: other pods that mount the volume have to get to the same node."""
+    found = [
+        each.model_dump(exclude_none=True, by_alias=True) for job in stack.jobs for each in job.tolerations
+    ]
+    return [each for place, each in enumerate(found) if each not in found[:place]]
 
 
 def prepare(
@@ -89,7 +124,7 @@ def prepare(
     props = {
         "node": cluster.nodes.apply(lambda nodes: nodes[0]),
         "instance": cluster.cluster_uid,
-        "path": config.host_path,
+        "path": host_path(stack),
         "owner": config.owner,
         "group": config.group,
         "mode": config.mode,

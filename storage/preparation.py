@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from storage.directory import script
 from storage.manifests import Manifest, Volume
 
 MOUNT = "/volume"
 
 
-def job(volume: Volume, image: str, owner: int, group: int, mode: str) -> Manifest:
+def job(
+    volume: Volume, image: str, owner: int, group: int, mode: str, tolerations: Sequence[Manifest] = ()
+) -> Manifest:
     """A batch/v1 Job with `image`, which needs a shell, chown and chmod.
 
     The kubelet makes a missing hostPath folder for root alone. All that root may do here is change owner and mode.
@@ -25,6 +29,7 @@ def job(volume: Volume, image: str, owner: int, group: int, mode: str) -> Manife
                 "spec": {
                     "restartPolicy": "OnFailure",
                     "automountServiceAccountToken": False,
+                    **({"tolerations": list(tolerations)} if tolerations else {}),
                     "containers": [_container(image, owner, group, mode)],
                     "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": volume.claim}}],
                 },

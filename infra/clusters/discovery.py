@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ IsOurs = Callable[[dict[str, Any]], bool]
 class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
 
-    `gpus` counts what the nodes offer to pods, whoever uses them now.
+    `gpus` counts what the nodes offer to pods, whoever uses them now; `nodes` are those that take new pods, with their
+    taints.
     """
 
     problem: str = ""
@@ -33,6 +34,7 @@ class ClusterContents:
     crd: bool = False
     operator: bool = False
     gpus: int = 0
+    nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def read_contents(address: ApiAddress, is_ours: IsOurs) -> ClusterContents:
@@ -84,6 +86,11 @@ def contents_of(
         crd=bool(foreign("CustomResourceDefinition", crds)),
         operator=bool(foreign("Deployment", operators)),
         gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
+        nodes={
+            node["metadata"]["name"]: node["spec"].get("taints") or []
+            for node in nodes
+            if not node["spec"].get("unschedulable")
+        },
     )
 
 

@@ -15,6 +15,7 @@ from infra.clusters.kind.component import Kind
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
+from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
@@ -45,6 +46,8 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
         pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
     elif wanted:
         ensure_gpus(stack, found.gpus)
+    if not own:
+        ensure_one_folder(stack, found.nodes)
     return ClusterContents(problem=found.problem) if own else found
 
 

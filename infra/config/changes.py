@@ -28,7 +28,7 @@ def _keys(section: str, names: str) -> list[str]:
 
 _RULES: dict[Outcome, list[str]] = {
     Outcome.NOTHING: [
-        *_keys("storage", "allowedRoots"),
+        *_keys("storage", "allowedRoots shared"),
         *_keys("image", "unpinned"),
     ],
     Outcome.IN_PLACE: [

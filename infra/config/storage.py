@@ -70,9 +70,10 @@ class StorageConfig(Section):
         about="What becomes of the volume when its claim goes; the policies allow nothing but Retain.",
         default=ReclaimPolicy.RETAIN,
     )
-    host_path: AbsolutePath = setting(
-        about="Folder on the node that holds the models; with kind it is models/<stack> of this clone.",
-        default="/var/lib/trainstack/models",
+    host_path: AbsolutePath | None = setting(
+        about="Folder on the node that holds the models; without it /var/lib/trainstack/volumes/<volume>, "
+        "with kind models/<stack> of this clone.",
+        default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
     )
@@ -99,6 +100,12 @@ class StorageConfig(Section):
         default=None,
         allowed="a node's name",
         examples=["worker-1"],
+    )
+    shared: bool = setting(
+        about="Say that all nodes see the same folder there, a network file system for example; kind's nodes do.",
+        default=False,
+        allowed="true or false",
+        examples=["true"],
     )
     prepare: bool = setting(
         about="Make the folder and set owner, group and mode; outside kind a Job that runs as root does it.",
@@ -142,4 +149,7 @@ class StorageConfig(Section):
                 "request",
                 self.request,
             )
+        if self.node and self.shared:
+            fix = "remove node where all nodes see the folder, and shared where one node has it"
+            raise refusal("node, or shared: true", fix, "node", self.node)
         return self

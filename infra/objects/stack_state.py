@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class StackState:
     Parameters:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
+        folders: those of its volumes on the nodes.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
         microk8s: properties of the MicroK8s installation that the stack uses.
@@ -33,6 +34,7 @@ class StackState:
 
     owner: str | None = None
     objects: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
@@ -57,7 +59,15 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
+        folders=frozenset(_folders(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
         kind_cluster=single(KIND_CLUSTER),
         microk8s=single(MICROK8S),
     )
+
+
+def _folders(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for each in objects:
+        if each.get("kind") == "PersistentVolume":
+            path = ((each.get("spec") or {}).get("hostPath") or {}).get("path")
+            yield from [path] if path else []

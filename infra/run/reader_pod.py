@@ -51,6 +51,7 @@ class MountedClaim:
         image: any with `sh`, `cat` and `sleep`; the trainer's is on the nodes already.
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
+        tolerations: what a pod needs to get to the volume's node.
     """
 
     address: ApiAddress
@@ -58,12 +59,13 @@ class MountedClaim:
     image: str
     claim: str
     mount_path: str
+    tolerations: tuple[dict[str, str], ...] = ()
 
     @classmethod
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        return cls(ApiAddress.from_props(props), *place)
+        return cls(ApiAddress.from_props(props), *place, tuple(props.get("tolerations") or ()))
 
 
 def manifest(name: str, volume: MountedClaim) -> Manifest:
@@ -89,6 +91,7 @@ def manifest(name: str, volume: MountedClaim) -> Manifest:
             "activeDeadlineSeconds": DEADLINE_S,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
+            **({"tolerations": list(volume.tolerations)} if volume.tolerations else {}),
             "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
             "containers": [container],
             "volumes": [{"name": "models", "persistentVolumeClaim": source}],

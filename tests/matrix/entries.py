@@ -60,6 +60,7 @@ OBJECTS: dict[str, Entry] = {
     "storage.dataPath": Entry("/var/lib/trainstack/data"),
     "storage.allowedRoots": Entry(["/var/lib/trainstack", "/srv"]),
     "storage.node": Entry("node"),
+    "storage.shared": Entry(True),
     "storage.prepare": Entry(True),
     "storage.owner": Entry(1001, {"storage.prepare": True}),
     "storage.group": Entry(1001, {"storage.prepare": True}),

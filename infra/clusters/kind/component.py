@@ -13,7 +13,7 @@ from infra import paths
 from infra.clusters import registries, replacement
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind import old_objects, ownership
-from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.config import MODELS, KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
 from infra.objects import stack_state
@@ -25,7 +25,7 @@ def kind_config(stack: Stack) -> KindConfig:
     return KindConfig(
         name=stack.cluster_name,
         stack=stack.name,
-        models_path=stack.storage.host_path,
+        models_path=stack.storage.host_path or MODELS,
         workers=stack.cluster.workers,
         api_server_port=stack.cluster.api_server_port,
     )

@@ -87,7 +87,8 @@ def test_what_another_stack_made_is_foreign() -> None:
 
 
 def test_gpus_of_all_nodes_count() -> None:
-    nodes: list[dict[str, Any]] = [{"status": {"allocatable": {"nvidia.com/gpu": "2"}}}, {"status": {}}]
+    offered: list[dict[str, Any]] = [{"allocatable": {"nvidia.com/gpu": "2"}}, {}]
+    nodes = [{"metadata": {"name": f"n{n}"}, "spec": {}, "status": each} for n, each in enumerate(offered)]
     assert contents_of(marked_dev, [], [], [], nodes).gpus == 2
 
 

@@ -1,0 +1,57 @@
+"""A folder of a node is on that node alone: which nodes the stack's pods may come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.config import ConfigError, Stack
+from infra.config.errors import paragraph
+from infra.config.job import JobConfig
+
+SHOWN = 5
+KEEPS_OUT = ("NoSchedule", "NoExecute")
+Taints = Sequence[Mapping[str, Any]]
+
+
+def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
+    """Raises ConfigError where pods may run on nodes of which each has a folder of its own, empty and not prepared.
+
+    Parameters:
+        nodes: name -> taints of each node that takes new pods.
+    """
+    node = stack.storage.node
+    if node and nodes and node not in nodes:
+        fix = f"write `node: {next(iter(nodes))}`, or remove it"
+        raise _refused(stack, node, f"a node that takes pods: {_listed(list(nodes))}", fix)
+    usable = [name for name, taints in nodes.items() if any(_takes(taints, job) for job in stack.jobs)]
+    if len(usable) > 1 and not node and not stack.storage.shared:
+        allowed = f"the node that has the folder, as pods may come to several: {_listed(usable)}"
+        fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
+        raise _refused(stack, "(absent)", allowed, fix)
+
+
+def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:
+    return ConfigError(paragraph(stack.file, "trainstack:storage.node", value, allowed, fix))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _takes(taints: Taints, job: JobConfig) -> bool:
+    """Whether a node with `taints` takes pods of `job`.
+
+    Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+    """
+    return all(_is_tolerated(taint, job) for taint in taints if taint.get("effect") in KEEPS_OUT)
+
+
+def _is_tolerated(taint: Mapping[str, Any], job: JobConfig) -> bool:
+    return any(
+        each.key in (None, taint["key"])
+        and each.effect in (None, taint["effect"])
+        and (each.operator == "Exists" or (each.value or "") == (taint.get("value") or ""))
+        for each in job.tolerations
+    )

@@ -1,0 +1,101 @@
+"""On a cluster of several nodes, a folder of one node is refused unless the stack file says which node has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.clusters import selection
+from infra.clusters.discovery import ClusterContents, judge
+from infra.clusters.node_folders import ensure_one_folder
+from infra.config import ConfigError, Stack
+from tests.unit.infra.samples import JOB, stack
+
+IMAGE = {"repository": "registry.example/trainer"}
+CONTROL = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+Nodes = dict[str, list[dict[str, Any]]]
+
+
+def elsewhere(job: dict[str, Any] | None = None, **storage: Any) -> Stack:
+    return stack(
+        "gpu", cluster={"kind": "existing"}, image=IMAGE, storage=storage, job={**JOB, **(job or {})}
+    )
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {},
+        {"a": []},
+        {"a": [], "control": [CONTROL]},
+        {"a": [], "b": [GPU]},
+        {"a": [{"key": "x", "effect": "PreferNoSchedule"}]},
+    ],
+)
+def test_one_node_that_takes_the_pods_has_the_folder(nodes: Nodes) -> None:
+    ensure_one_folder(elsewhere(), nodes)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tolerations"),
+    [
+        ({"a": [], "b": []}, []),
+        ({"a": [], "b": [{"key": "x", "effect": "PreferNoSchedule"}]}, []),
+        ({"a": [], "b": [GPU]}, [{"key": "nvidia.com/gpu"}]),
+        ({"a": [], "b": [GPU]}, [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}]),
+        ({"a": [], "b": [CONTROL, GPU]}, [{}]),
+    ],
+)
+def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: list[dict[str, Any]]) -> None:
+    tolerant = {"tolerations": tolerations}
+    with pytest.raises(
+        ConfigError, match=r"(?s)storage\.node = \(absent\).*a, b.*`node: a`, or `shared: true`"
+    ):
+        ensure_one_folder(elsewhere(tolerant), nodes)
+    ensure_one_folder(elsewhere(tolerant, node="b"), nodes)
+    ensure_one_folder(elsewhere(tolerant, shared=True), nodes)
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": "other"},
+        {"key": "nvidia.com/gpu", "effect": "NoExecute"},
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "absent"},
+    ],
+)
+def test_a_taint_that_is_not_tolerated_keeps_the_pods_out(toleration: dict[str, Any]) -> None:
+    ensure_one_folder(elsewhere({"tolerations": [toleration]}), {"a": [], "b": [GPU]})
+
+
+def test_a_node_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)storage\.node = 'c'.*a, b"):
+        ensure_one_folder(elsewhere(node="c"), {"a": [], "b": []})
+
+
+def test_many_nodes_are_not_all_listed() -> None:
+    with pytest.raises(ConfigError, match="n4 and 95 more"):
+        ensure_one_folder(elsewhere(), {f"n{number}": [] for number in range(100)})
+
+
+def test_cordoned_nodes_take_none() -> None:
+    nodes = [
+        {"metadata": {"name": "a"}, "spec": {"taints": [GPU]}, "status": {}},
+        {"metadata": {"name": "b"}, "spec": {"unschedulable": True}, "status": {}},
+    ]
+    assert judge(lambda _: False, [], [], [], nodes).nodes == {"a": [GPU]}
+
+
+@pytest.mark.parametrize("kind", ["existing", "microk8s"])
+def test_it_is_refused_before_anything_is_registered(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "look", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []}))
+    known = stack(cluster={"kind": kind}, image=IMAGE)
+    with pytest.raises(ConfigError, match=r"storage\.node"):
+        selection.examine(known, lambda _: False)
+
+
+def test_the_nodes_of_our_own_kind_cluster_mount_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "look", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []}))
+    selection.examine(stack(cluster={"workers": 2}), lambda _: False)

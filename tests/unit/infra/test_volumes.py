@@ -1,0 +1,106 @@
+"""Each stack has a folder of its own on a cluster, and one that shares the old one keeps it until its user moves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra import paths, volumes
+from infra.config import Stack, from_file
+from infra.objects import recorded
+from infra.review import folder
+from infra.training_operator import overlay
+from storage.manifests import persistent_volume
+from tests.unit.infra.samples import OVERLAY, stack
+
+OLD = "/var/lib/trainstack/models"
+STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
+IMAGE = {"repository": "registry.example/trainer"}
+
+
+def elsewhere(name: str = "gpu", **sections: Any) -> Stack:
+    return stack(name, **{"cluster": {"kind": "existing"}, "image": IMAGE, **sections})
+
+
+def path_of(known: Stack) -> str:
+    return str(persistent_volume(volumes.models(known))["spec"]["hostPath"]["path"])
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    said: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", said.append)
+    return said
+
+
+def test_no_two_committed_stacks_have_one_folder_of_a_shared_cluster() -> None:
+    shared = [known for known in map(from_file, STACKS) if known.cluster.kind != "kind"]
+    assert len({path_of(known) for known in shared}) == len(shared) > 2
+
+
+def test_the_folder_goes_by_the_volume_as_its_name_is_unique_in_a_cluster() -> None:
+    assert path_of(elsewhere()) == "/var/lib/trainstack/volumes/trainstack-gpu-models"
+    assert path_of(elsewhere(storage={"volume": "theirs"})) == "/var/lib/trainstack/volumes/theirs"
+    assert path_of(elsewhere(storage={"hostPath": "/var/lib/trainstack/x"})) == "/var/lib/trainstack/x"
+
+
+def test_a_kind_cluster_is_the_stacks_own() -> None:
+    assert path_of(stack()) == OLD
+
+
+@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
+def test_a_rendering_passes_the_policies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    assert folder.files(from_file(path))
+
+
+def test_a_volume_of_an_older_release_stays_where_its_files_are(warnings: list[str]) -> None:
+    kept = volumes.in_old_folder(elsewhere(), {OLD})
+    assert path_of(kept) == OLD
+    (said,) = warnings
+    for part in ("overwrite", OLD, "hostPath: /var/lib/trainstack/volumes/trainstack-gpu-models", kept.file):
+        assert part in said
+
+
+@pytest.mark.parametrize(
+    ("known", "folders"),
+    [
+        (elsewhere(), set()),
+        (elsewhere(), {"/var/lib/trainstack/volumes/trainstack-gpu-models"}),
+        (elsewhere(), {"/srv/elsewhere"}),
+        (elsewhere(storage={"hostPath": "/var/lib/trainstack/mine"}), {OLD}),
+        (stack(), {OLD}),
+    ],
+)
+def test_nothing_is_said_of_any_other(known: Stack, folders: set[str], warnings: list[str]) -> None:
+    assert volumes.in_old_folder(known, folders) is known
+    assert warnings == []
+
+
+def test_the_state_tells_the_folders_of_its_volumes() -> None:
+    def object_(kind: str, **spec: Any) -> dict[str, Any]:
+        outputs = {"kind": kind, "metadata": {"name": "x"}, "spec": spec}
+        return {"type": f"kubernetes:core/v1:{kind}", "outputs": outputs}
+
+    held = {
+        "a": object_("PersistentVolume", hostPath={"path": OLD}),
+        "b": object_("PersistentVolume", nfs={"path": "/elsewhere"}),
+        "c": object_("PersistentVolumeClaim", volumeName="x"),
+    }
+    assert recorded.of(held).folders == {OLD}
+
+
+def test_the_folder_is_prepared_on_the_tainted_node_that_has_it() -> None:
+    gpu = {"key": "nvidia.com/gpu"}
+    jobs = [
+        {"name": "a", "tolerations": [gpu]},
+        {"name": "b", "tolerations": [gpu, {"key": "x"}]},
+        {"name": "c"},
+    ]
+    spec = volumes.preparation(elsewhere(jobs=jobs), "image")["spec"]["template"]["spec"]
+    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "x"]
+    plain = volumes.preparation(elsewhere(), "image")["spec"]["template"]["spec"]
+    assert "tolerations" not in plain
