@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterable
 
 from infra.objects.labels import SKIP_AWAIT, owned
@@ -17,18 +18,29 @@ WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"
 INIT_IMAGE = "busybox:1.37"
 INIT_TEMPLATE = "initContainer.yaml"
 INIT_FOLDER = "/etc/config"
-# Where the operator's default looks up a name, ours waits for what the workers need: rank 0's listening port.
+TEMPLATE_DIGEST = "trainstack/init-template"
+# The operator's default looks up rank 0's name. Ours waits for what the workers of our jobs need: that rank 0 listens,
+# on the port that the operator gives to jobs which name none. Others' jobs may name another one; for them, which do not
+# have the label of our runs, the name has to do.
 INIT_CONTAINER = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
   imagePullPolicy: IfNotPresent
+  env:
+  - name: RUN
+    valueFrom: {fieldRef: {fieldPath: "metadata.labels['trainstack/run']"}}
   command:
   - sh
   - -c
   - |
     trap "exit 143" TERM
-    for i in $(seq 600); do nc -w 2 {{.MasterAddr}} 23456 -e true && exit 0; sleep 0.5; done
-    echo "rank 0 ({{.MasterAddr}}) does not listen on port 23456"; exit 1
+    if [ -n "$RUN" ]; then port=23456; else port=1; fi
+    for i in $(seq 600); do
+      if said=$(nc -w 2 {{.MasterAddr}} $port -e true 2>&1); then exit 0; fi
+      if [ -z "$RUN" ]; then case "$said" in *"bad address"*) ;; *) exit 0 ;; esac; fi
+      sleep 0.5
+    done
+    echo "rank 0 ({{.MasterAddr}}): $said"; exit 1
   resources:
     limits: {cpu: 100m, memory: 32Mi}
     requests: {cpu: 10m, memory: 8Mi}
@@ -78,7 +90,12 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
         init_image: the image of the workers' init container.
     """
     changed = copy.deepcopy(upstream)
-    pod = changed["spec"]["template"]["spec"]
+    template = changed["spec"]["template"]
+    # The operator reads the template once: another one has to start it anew.
+    digest = hashlib.sha256(INIT_CONTAINER.encode()).hexdigest()[:12]
+    annotations = template["metadata"].get("annotations") or {}
+    template["metadata"]["annotations"] = {**annotations, TEMPLATE_DIGEST: digest}
+    pod = template["spec"]
     manager = pod["containers"][0]
     if image:
         manager["image"] = image

@@ -10,7 +10,7 @@ import pytest
 
 from infra import paths, volumes
 from infra.config import Stack, from_file
-from infra.objects import recorded
+from infra.objects import stack_state
 from infra.review import folder
 from infra.training_operator import overlay
 from storage.manifests import persistent_volume
@@ -90,7 +90,7 @@ def test_the_state_tells_the_folders_of_its_volumes() -> None:
         "b": object_("PersistentVolume", nfs={"path": "/elsewhere"}),
         "c": object_("PersistentVolumeClaim", volumeName="x"),
     }
-    assert recorded.of(held).folders == {OLD}
+    assert stack_state.from_outputs(held).folders == {OLD}
 
 
 def test_the_folder_is_prepared_on_the_tainted_node_that_has_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.clusters import selection
-from infra.clusters.discovery import ClusterContents, judge
+from infra.clusters.discovery import ClusterContents, contents_of
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from tests.unit.infra.samples import JOB, stack
@@ -85,17 +85,21 @@ def test_cordoned_nodes_take_none() -> None:
         {"metadata": {"name": "a"}, "spec": {"taints": [GPU]}, "status": {}},
         {"metadata": {"name": "b"}, "spec": {"unschedulable": True}, "status": {}},
     ]
-    assert judge(lambda _: False, [], [], [], nodes).nodes == {"a": [GPU]}
+    assert contents_of(lambda _: False, [], [], [], nodes).nodes == {"a": [GPU]}
 
 
 @pytest.mark.parametrize("kind", ["existing", "microk8s"])
 def test_it_is_refused_before_anything_is_registered(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "look", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []}))
+    monkeypatch.setattr(
+        selection, "read_contents", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []})
+    )
     known = stack(cluster={"kind": kind}, image=IMAGE)
     with pytest.raises(ConfigError, match=r"storage\.node"):
         selection.examine(known, lambda _: False)
 
 
 def test_the_nodes_of_our_own_kind_cluster_mount_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "look", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []}))
+    monkeypatch.setattr(
+        selection, "read_contents", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []})
+    )
     selection.examine(stack(cluster={"workers": 2}), lambda _: False)

@@ -85,7 +85,9 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
             "urn:5": {"type": "trainstack:job:Job"},
         }
     )
-    assert held == StackState(MINE, frozenset({"Namespace/kubeflow"}), True, {"config": "{}"})
+    assert held == StackState(
+        MINE, frozenset({"Namespace/kubeflow"}), cluster=True, kind_cluster={"config": "{}"}
+    )
     assert stack_state.from_outputs({}) == StackState()
 
 

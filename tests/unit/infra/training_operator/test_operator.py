@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
 from infra.objects import pytorchjob
-from infra.objects.labels import STACK
+from infra.objects.labels import RUN, STACK
 from infra.training_operator import component, overlay, patches
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.samples import OVERLAY, stack
@@ -49,12 +50,82 @@ def test_the_operator_runs_our_images_restricted_and_limited(objects: list[dict[
     assert pod["securityContext"]["runAsNonRoot"]
 
 
-def test_the_init_container_is_a_list_the_operator_can_read(objects: list[dict[str, Any]]) -> None:
+@pytest.fixture
+def init_container(objects: list[dict[str, Any]]) -> dict[str, Any]:
     text = one(objects, "ConfigMap")["data"][patches.INIT_TEMPLATE]
     filled = text.replace("{{.MasterAddr}}", "job-master-0").replace("{{.InitContainerImage}}", "busybox")
     (container,) = yaml.safe_load(filled)
-    assert "job-master-0 23456" in container["command"][2], "it waits for the port, not only for the name"
-    assert container["securityContext"]["runAsNonRoot"]
+    return dict(container)
+
+
+def test_the_init_container_is_a_list_the_operator_can_read(init_container: dict[str, Any]) -> None:
+    assert init_container["image"] == "busybox"
+    assert init_container["securityContext"]["runAsNonRoot"]
+    (variable,) = init_container["env"]
+    assert variable["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{RUN}']"
+
+
+UNKNOWN, REFUSED, LATE = (
+    "nc: bad address 'job-master-0'",
+    "nc: can't connect (10.0.0.1): Connection refused",
+    "nc: timed out",
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "answers", "asked"),
+    [
+        ("mnist-01", [UNKNOWN, REFUSED, LATE, ""], ["23456"] * 4),
+        ("", [UNKNOWN, UNKNOWN, REFUSED], ["1"] * 3),
+        ("", [LATE], ["1"]),
+        ("", [""], ["1"]),
+    ],
+)
+def test_it_waits_for_the_port_of_our_jobs_and_for_the_name_of_others(
+    init_container: dict[str, Any], tmp_path: Path, run: str, answers: list[str], asked: list[str]
+) -> None:
+    """Another job's rank 0 may listen on any port. Played here: what busybox's nc says, one answer a try."""
+    for number, said in enumerate(answers, start=1):
+        (tmp_path / f"answer{number}").write_text(said)
+    play(tmp_path, "sleep", "exit 0")
+    play(
+        tmp_path,
+        "nc",
+        'echo "$4" >> asked; said=$(cat "answer$(wc -l < asked)"); echo "$said" >&2; [ -z "$said" ]',
+    )
+    done = execute(init_container, tmp_path, run)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "asked").read_text().split() == asked
+
+
+@pytest.mark.parametrize("run", ["mnist-01", ""])
+def test_it_gives_up_and_says_why(init_container: dict[str, Any], tmp_path: Path, run: str) -> None:
+    play(tmp_path, "sleep", "exit 0")
+    play(tmp_path, "nc", f'echo "{UNKNOWN}"; exit 1')
+    done = execute(init_container, tmp_path, run)
+    assert done.returncode == 1
+    assert UNKNOWN in done.stdout
+
+
+def play(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def execute(container: dict[str, Any], folder: Path, run: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "RUN": run}
+    return subprocess.run(container["command"], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_a_changed_template_starts_the_operator_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def annotations() -> dict[str, str]:
+        objects = patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37")
+        return dict(one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"])
+
+    before = annotations()
+    assert before == annotations()
+    monkeypatch.setattr(patches, "INIT_CONTAINER", "another")
+    assert annotations() != before
 
 
 def test_certificates_are_left_to_the_operator(objects: list[dict[str, Any]]) -> None:
