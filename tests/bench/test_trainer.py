@@ -171,7 +171,7 @@ def test_lenet_against_the_machines_own_limit(bench: Bench, request: pytest.Fixt
 
 @pytest.mark.parametrize(
     ("network", "recipe"),
-    list(product(("lenet", "convnet", "fast"), ("published-sgd", "published-adadelta", "fast"))),
+    list(product(("lenet", "convnet", "fast"), RECIPES)),
 )
 def test_accuracy(bench: Bench, request: pytest.FixtureRequest, network: str, recipe: str) -> None:
     """True accuracy after 1, 5 and 15 epochs.

@@ -70,21 +70,24 @@ def test_the_model_on_the_volume() -> None:
 
 
 def test_the_operators_version() -> None:
-    assert f"v{go_modules.load('training-operator').version}" == overlay.VERSION
+    built = f"v{go_modules.load('training-operator').version}"
+    assert built == overlay.VERSION, "VERSION in infra/training_operator/overlay.py"
 
 
 def test_the_version_of_pulumi() -> None:
     """Of the CLI that is built, the SDK, and the language host that the stand-in behaves like."""
     built = go_modules.load("pulumi").version
-    assert (version("pulumi"), emulated.LANGUAGE_HOST) == (built, built)
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert f"pulumi=={built}" in ours["project"]["dependencies"]
+    assert f"pulumi=={built}" in ours["project"]["dependencies"], "pyproject.toml"
+    assert version("pulumi") == built, "requirements.lock"
+    assert built == emulated.LANGUAGE_HOST, "standins/pulumi_standins/emulated.py"
 
 
 def test_the_minor_version_of_kubernetes() -> None:
     """Of the programs that are built, and of the node image that is pulled where that can be had."""
     tag = cluster_images.PUBLISHED_NODE.partition("@")[0].rpartition(":")[2]
-    assert tag.split(".")[:2] == f"v{go_modules.load('kubernetes').version}".split(".")[:2]
+    built = f"v{go_modules.load('kubernetes').version}"
+    assert tag.split(".")[:2] == built.split(".")[:2], "PUBLISHED_NODE in toolchain/images/cluster_images.py"
 
 
 def test_the_version_of_pulumis_kubernetes_plugin() -> None:
@@ -93,8 +96,8 @@ def test_the_version_of_pulumis_kubernetes_plugin() -> None:
     assert version("pulumi-kubernetes") == emulated.KUBERNETES_PLUGIN
     ours = tomllib.loads((ROOT / "pyproject.toml").read_text())
     theirs = tomllib.loads((ROOT / "standins" / "pyproject.toml").read_text())
-    assert wanted in ours["project"]["dependencies"]
-    assert wanted in theirs["dependency-groups"]["dev"]
+    assert wanted in ours["project"]["dependencies"], "pyproject.toml"
+    assert wanted in theirs["dependency-groups"]["dev"], "standins/pyproject.toml"
     assert re.search(rf"^{re.escape(wanted)}\b", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
 

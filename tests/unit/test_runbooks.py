@@ -40,8 +40,9 @@ def test_steps_are_numbered(name: str) -> None:
     text = (FOLDER / f"{name}.md").read_text()
     for section in ("Steps", "Verify", "Go back"):
         inside = re.split(r"^## ", text, flags=re.MULTILINE)
-        (found,) = [part for part in inside if part.startswith(f"{section}\n")]
-        assert re.search(r"^1\. ", found, re.MULTILINE), section
+        found = [part for part in inside if part.startswith(f"{section}\n")]
+        assert found, f"{name}.md has no section {section}"
+        assert re.search(r"^1\. ", found[0], re.MULTILINE), section
 
 
 @pytest.mark.parametrize("name", NAMES)

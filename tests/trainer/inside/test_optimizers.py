@@ -16,7 +16,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("recipe", PLAIN)
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_steps_are_those_of_torch_optim(recipe: str) -> None:
     settings = RECIPES[recipe]
     network, plain = networks.build("lenet", seed=3), networks.build("lenet", seed=3)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.tools import installed
+from toolchain.tools import go_modules, installed
 
 Fake = Callable[[str, str], Path]
 
 
-def kubectl(version: str) -> str:
+def kubectl(newer: int, rest: str) -> str:
+    """A script that prints a version `newer` minor numbers above that of the Kubernetes which we build."""
+    major, minor = go_modules.load("kubernetes").version.split(".")[:2]
+    version = f"v{major}.{int(minor) + newer}.{rest}"
     return f"""echo '{{"clientVersion": {{"gitVersion": "{version}"}}}}'"""
 
 
@@ -25,11 +28,11 @@ def kubectl(version: str) -> str:
         ("kind", "echo 0.23.9", False),
         ("kind", "exit 1", False),
         ("kind", "echo nonsense", False),
-        ("kubectl", kubectl("v1.34.4"), True),
-        ("kubectl", kubectl("v1.33.0"), True),
-        ("kubectl", kubectl("v1.35.1"), True),
-        ("kubectl", kubectl("v1.32.4-dispatcher"), False),
-        ("kubectl", kubectl("v1.36.0"), False),
+        ("kubectl", kubectl(0, "4"), True),
+        ("kubectl", kubectl(-1, "0"), True),
+        ("kubectl", kubectl(1, "1"), True),
+        ("kubectl", kubectl(-2, "4-dispatcher"), False),
+        ("kubectl", kubectl(2, "0"), False),
     ],
 )
 def test_a_tool_is_judged_by_the_version_it_prints(fake: Fake, name: str, script: str, good: bool) -> None:
