@@ -13,7 +13,7 @@ from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
-from infra.run.patience import Patience, UnreachableError, is_transient
+from infra.run.patience import FORBIDDEN, Patience, UnreachableError, is_transient
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # How long a watch stands still before the pods are looked at again, in seconds.
@@ -98,9 +98,8 @@ class JobApi:
             try:
                 self._wait_for_change(job["metadata"]["resourceVersion"])
             except ApiException as error:
-                if error.status != 410 and not is_transient(
-                    error
-                ):  # 410: the version is too old to watch from
+                # 410: the version is too old to watch from. 403: the next look tells whether it lasts.
+                if error.status not in (FORBIDDEN, 410) and not is_transient(error):
                     raise
             except Exception as error:
                 if not is_transient(error):

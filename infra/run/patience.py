@@ -16,6 +16,9 @@ T = TypeVar("T")
 # A kubelet restarts a control plane that was killed within a minute.
 PATIENCE_S = 120.0
 PAUSE_S = 2.0
+# A server that has just started says 403 to everybody until it has read its roles.
+STARTING_S = 30.0
+FORBIDDEN = 403
 # The client gives a failed TLS handshake the status 0. All the others are the server's, or its proxy's, own trouble.
 TRANSIENT = {0, 408, 429, 500, 502, 503, 504}
 
@@ -45,6 +48,7 @@ class Patience:
     show: Callable[[str], None]
     limit_s: float = PATIENCE_S
     away_since: float | None = None
+    forbidden_since: float | None = None
 
     def ask(self, call: Callable[[], T]) -> T:
         """The result of `call`. Raises UnreachableError, and at once whatever trying again cannot mend."""
@@ -52,12 +56,21 @@ class Patience:
             try:
                 result = call()
             except Exception as error:
-                if not is_transient(error):
+                if not is_transient(error) and not self._may_be_starting(error):
                     raise
                 self.wait(error)
             else:
                 self.end()
                 return result
+
+    def _may_be_starting(self, error: Exception) -> bool:
+        """Whether `error` is a 403 that a server's start may explain."""
+        if not isinstance(error, ApiException) or error.status != FORBIDDEN:
+            return False
+        now = time.monotonic()
+        if self.forbidden_since is None:
+            self.forbidden_since = now
+        return now - self.forbidden_since < STARTING_S
 
     def wait(self, error: Exception) -> None:
         """Pause after a transient `error`. Raises UnreachableError when the server was away for too long."""
@@ -74,6 +87,7 @@ class Patience:
 
     def end(self) -> None:
         """Note that the server has answered."""
+        self.forbidden_since = None
         if self.away_since is not None:
             self.show(f"the API server is back after {time.monotonic() - self.away_since:.0f} s")
             self.away_since = None

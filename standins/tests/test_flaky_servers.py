@@ -54,7 +54,7 @@ def flaky_with(
         yield make
 
 
-@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+@pytest.mark.parametrize("fault", [403, 429, 503, "drop", "lose"])
 def test_passing_faults_are_tried_again(
     flaky: Driver, proxy: FlakyProxy, namespace: str, fault: int | str
 ) -> None:
@@ -67,7 +67,7 @@ def test_passing_faults_are_tried_again(
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["taking over", "applying"])
-@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+@pytest.mark.parametrize("fault", [403, 429, 503, "drop", "lose"])
 def test_updates_are_tried_again(
     flaky: Driver, proxy: FlakyProxy, client: ApiClient, namespace: str, fault: int | str, before: int
 ) -> None:
@@ -84,7 +84,7 @@ def test_updates_are_tried_again(
     assert proxy.requests.count("PATCH") >= 3
 
 
-@pytest.mark.parametrize("fault", [429, 503, "drop", "lose"])
+@pytest.mark.parametrize("fault", [403, 429, 503, "drop", "lose"])
 def test_replaced_definitions_are_tried_again(
     flaky: Driver, proxy: FlakyProxy, namespace: str, fault: int | str
 ) -> None:
@@ -94,6 +94,26 @@ def test_replaced_definitions_are_tried_again(
     proxy.faults = {"PUT": [fault]}
     assert flaky.update(made, wanted).outputs["metadata"]["labels"] == {"edited": "yes"}
     flaky.delete(made)
+
+
+def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(
+    flaky_with: Callable[[float], Driver], proxy: FlakyProxy, namespace: str
+) -> None:
+    """It says 403 to everybody and everything, /version included, for some seconds after its start."""
+    proxy.faults = {"GET": [403] * 8, "POST": [403]}
+    flaky = flaky_with(60)
+    made = flaky.create(config_map(namespace))
+    proxy.faults = {"GET": [403] * 5}
+    assert flaky.read(made) is not None
+
+
+def test_a_refusal_is_believed_when_others_are_answered(
+    flaky: Driver, proxy: FlakyProxy, namespace: str
+) -> None:
+    proxy.faults = {"POST": [403] * 10}
+    with pytest.raises(CallError, match="the server answered 403"):
+        flaky.create(config_map(namespace))
+    assert proxy.requests.count("POST") == 2, "once more, in case that it had just started"
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

@@ -14,8 +14,11 @@ from toolchain.steps import SetupError, step
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
 ANSWER_S = 5
-# kubectl's words where a server answers and refuses: it is there.
-REFUSES = ("Unauthorized", "Forbidden", "You must be logged in")
+# kubectl's words where a server does not know this user: it is there.
+REFUSES = ("Unauthorized", "You must be logged in")
+# Its word where this user may not ask. So does everybody hear from a server that has not read its roles yet.
+FORBIDDEN = "Forbidden"
+STARTING_S = 30.0
 
 
 def problem(variables: Mapping[str, str], access: Access) -> str | None:
@@ -39,7 +42,10 @@ def problem(variables: Mapping[str, str], access: Access) -> str | None:
 
 
 def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENCE_S) -> None:
-    """Return once the API server answers. Raises SetupError after `patience` seconds; nothing has been changed then."""
+    """Return once the API server answers, or has refused this user for STARTING_S seconds.
+
+    Raises SetupError after `patience` seconds; nothing has been changed then.
+    """
     why = problem(variables, access)
     if why is None:
         return
@@ -48,6 +54,8 @@ def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENC
         while why is not None:
             if why != running.said:
                 running.note(why)
+            if FORBIDDEN in why and time.monotonic() - began > STARTING_S:
+                return
             if time.monotonic() - began > patience:
                 raise SetupError(
                     f"the cluster's API server has not answered for {patience:.0f} s: {why}\n"

@@ -68,11 +68,17 @@ _PASSING = {
 }
 
 
-def of_answer(status: int, answer: object, retry_after: str | None) -> Failure | None:
-    """The failure that an HTTP status means; None for answers that are final, good or bad."""
-    if status not in _PASSING:
+def of_answer(
+    status: int, answer: object, retry_after: str | None, is_starting: bool = False
+) -> Failure | None:
+    """The failure that an HTTP status means; None for answers that are final, good or bad.
+
+    Parameters:
+        is_starting: whether the server refuses everybody, whatever they ask for.
+    """
+    if status not in _PASSING and not is_starting:
         return None
-    outcome, cause = _PASSING[status]
+    outcome, cause = _PASSING.get(status, (Outcome.NOT_DONE, Cause.AWAY))
     refusal = ApiError(status, answer)
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
     return Failure(outcome, cause, str(refusal), refusal, seconds)

@@ -29,6 +29,7 @@ _LONGEST_SILENCE = 90.0
 # What fails behind the server, such as a webhook without a pod, is tried so often: about 10 seconds.
 ATTEMPTS = 6
 _HURRIED_ATTEMPTS = 2
+_FORBIDDEN = 403
 
 Query = Mapping[str, str]
 
@@ -111,11 +112,15 @@ class Transport:
     ) -> urllib3.BaseHTTPResponse:
         """The first answer that is no passing failure; raises what `request` does."""
         failing_since: float | None = None
+        was_refused = False
         for attempt in itertools.count(1):
             try:
                 response = send()
                 failure = self._judged(response)
                 if failure is None:
+                    if response.status == _FORBIDDEN and not was_refused:
+                        was_refused = True  # it may have read its roles since
+                        continue
                     if response.status >= 400:
                         raise ApiError(response.status, _decoded(response.data))
                     return response
@@ -155,13 +160,25 @@ class Transport:
         failure = None
         if response.status >= 400:
             retry_after = response.headers.get("Retry-After")
-            failure = failures.of_answer(response.status, _decoded(response.data), retry_after)
+            is_starting = response.status == _FORBIDDEN and self._is_starting()
+            failure = failures.of_answer(response.status, _decoded(response.data), retry_after, is_starting)
         if failure is None or failure.cause is not Cause.AWAY:
             self.patience.rpc_method()
         date = response.headers.get("Date", "")
         with suppress(ValueError):  # what a proxy writes there may be no date
             self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
         return failure
+
+    def _is_starting(self) -> bool:
+        """Whether the server still refuses everybody, because it has not read its roles yet.
+
+        Every user may read /version by a role of Kubernetes' own.
+        """
+        try:
+            answer = self._send("GET", self._url("/version", None), {}, {"timeout": self._timeout})
+        except HTTPError:
+            return True
+        return answer.status == _FORBIDDEN
 
     def server_time(self) -> float:
         """Seconds since 1970 by the server's clock, which may differ from ours; at most a second behind it."""

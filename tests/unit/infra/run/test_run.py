@@ -17,7 +17,7 @@ from infra.objects.api import ApiAddress
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
-from infra.run.patience import Patience, UnreachableError
+from infra.run.patience import STARTING_S, Patience, UnreachableError
 from infra.run.waiting import NoProgressError, RunFailedError, Waiting
 
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
@@ -275,7 +275,28 @@ def test_a_server_that_stays_away_is_an_error_that_changes_nothing(
     assert clock[0] >= 90
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 422])
+def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(clock: list[float]) -> None:
+    """It says 403 to everybody for some seconds after its start."""
+    calls = iter([ApiException(status=403)] * 5)
+
+    def call() -> str:
+        for failing in calls:
+            raise failing
+        return "there"
+
+    assert Patience(lambda _: None).ask(call) == "there"
+
+
+def test_a_refusal_that_lasts_is_believed(clock: list[float]) -> None:
+    def call() -> None:
+        raise ApiException(status=403)
+
+    with pytest.raises(ApiException):
+        Patience(lambda _: None).ask(call)
+    assert clock[0] == STARTING_S
+
+
+@pytest.mark.parametrize("code", [400, 401, 404, 409, 410, 422])
 def test_a_servers_verdict_is_not_asked_for_again(code: int, clock: list[float]) -> None:
     def call() -> None:
         raise ApiException(status=code)

@@ -54,16 +54,29 @@ def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "error: You must be logged in to the server (Unauthorized)",
-        'Error from server (Forbidden): forbidden: User "somebody" cannot get path "/readyz"',
-    ],
-)
-def test_a_server_that_refuses_this_user_answers(fake: Fake, said: str) -> None:
-    fake("kubectl", f"echo '{said}' >&2; exit 1")
+FORBIDDEN = 'Error from server (Forbidden): forbidden: User "somebody" cannot get path "/readyz"'
+
+
+def test_a_server_that_does_not_know_this_user_answers(fake: Fake) -> None:
+    fake("kubectl", "echo 'error: You must be logged in to the server (Unauthorized)' >&2; exit 1")
     assert api_server.problem(variables(), ACCESS) is None
+
+
+def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = tmp_path / "seen"
+    fake("kubectl", f"if [ -e {seen} ]; then echo ok; else touch {seen}; echo '{FORBIDDEN}' >&2; exit 1; fi")
+    api_server.wait(variables(), ACCESS, patience=60)
+    assert FORBIDDEN in capsys.readouterr().err
+
+
+def test_a_server_that_goes_on_refusing_this_user_is_there(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_server, "STARTING_S", 0.05)
+    fake("kubectl", f"echo '{FORBIDDEN}' >&2; exit 1")
+    api_server.wait(variables(), ACCESS, patience=60)
 
 
 def test_the_right_server_is_asked(fake: Fake, tmp_path: Path) -> None:
