@@ -1,8 +1,8 @@
 """Plays scheduler and kubelet for pods of an API server that has neither.
 
-A pod's annotation `test/outcome` says what becomes of it: `run` (default for services), `succeed` (default for
-restartPolicy Never), `fail`, `crash`, `pull` (its image cannot be pulled), `unschedulable`, `init` (an init container
-never ends).
+A pod's annotation `test/outcome` says what becomes of it: `run` (default for restartPolicy Always), `succeed`
+(default for the others), `fail`, `crash`, `pull` (its image cannot be pulled), `unschedulable`, `init` (an init
+container never ends).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
     """The status that the pod ends up with."""
     outcome = annotation(pod, "test/outcome")
     if not outcome:
-        outcome = "succeed" if pod["spec"].get("restartPolicy") == "Never" else "run"
+        outcome = "run" if pod["spec"].get("restartPolicy", "Always") == "Always" else "succeed"
     ready = _conditions(PodScheduled="True", Initialized="True", Ready="True", ContainersReady="True")
     if outcome == "run":
         running = _containers(pod, {"running": {}}, ready=True)

@@ -73,6 +73,7 @@ class Project:
     def up(self, *arguments: str, timeout: float = 1800) -> dict[str, str]:
         """`make up`, which must succeed; returns its closing lines and keeps all output under `output`."""
         done = self.make("up", *arguments, timeout=timeout)
+        self._environment = {}  # the stack file may name another cluster
         assert done.returncode == 0, f"make up failed:\n{done.stdout}"
         self.phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
         self.phase_times.extend(re.findall(r"^ +\d+\.\d s  .*$", done.stdout, re.MULTILINE))

@@ -10,12 +10,14 @@ from typing import Any
 
 import yaml
 
+from infra.clusters.kind.config import MODELS
 from infra.objects.labels import RUN
 from tests.e2e.project import Project
 from tests.matrix.judging import Objects, by_key, files_at_risk, half_gone
 from tests.matrix.project import set_key
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,pods,pytorchjobs"
+SERVER = "jsonpath={.clusters[0].cluster.server}"
 UNCHANGED = re.compile(r"^Resources:\n +\d+ unchanged\n\n", re.MULTILINE)
 
 
@@ -25,20 +27,21 @@ class KindProject:
     def __init__(self, clone: Project) -> None:
         self.clone = clone
         self.original = clone.stack_file.read_text()
-        self._standing: str | None = None
+        self._standing: dict[str, Any] | None = None
+        self.is_chained = False
+        """Whether what stands differs from what is committed in keys that make another cluster, and in nothing else."""
 
     def up(self, **changes: Any) -> str:
         """`make up` with `changes` (path of a key, to value) in the stack file; returns what it printed."""
         self._configure(changes)
-        self._standing = None
+        self._standing, self.is_chained = None, False
         printed = self.clone.up()["output"]
-        self._standing = self.clone.stack_file.read_text()
+        self._standing = changes
         return printed
 
     def stand(self, **changes: Any) -> None:
         """As `up`, where the last `make up` was not this one."""
-        self._configure(changes)
-        if self._standing != self.clone.stack_file.read_text():
+        if self._standing != changes:
             self.up(**changes)
 
     def _configure(self, changes: dict[str, Any]) -> None:
@@ -55,6 +58,28 @@ class KindProject:
         assert not half_gone(found, self.clone.stack)
         assert not files_at_risk(found)
         return found
+
+    def shape(self) -> dict[str, Any]:
+        """What kind made: the nodes, the API server's port and where the nodes' pods find the models."""
+        nodes = self.clone.get("nodes")["items"]
+        server = self.clone.run("kubectl", "config", "view", "--minify", "--output", SERVER).stdout
+        volume = self.clone.get("persistentvolume", f"trainstack-{self.clone.stack}-models")
+        return {
+            "nodes": sorted(each["metadata"]["name"] for each in nodes),
+            "apiServerPort": int(server.rpartition(":")[2]),
+            "hostPath": volume["spec"]["hostPath"]["path"],
+        }
+
+    def assert_shape(self) -> None:
+        """The cluster has the keys of the stack file; a port that is not given is any."""
+        settings = yaml.safe_load(self.clone.stack_file.read_text())["config"]
+        cluster, storage = settings["trainstack:cluster"], settings.get("trainstack:storage", {})
+        workers = range(cluster.get("workers", 0))
+        nodes = ["control-plane", *(f"worker{place + 1 if place else ''}" for place in workers)]
+        shape = self.shape()
+        assert shape["nodes"] == [f"{cluster['name']}-{node}" for node in nodes]
+        assert shape["apiServerPort"] == cluster.get("apiServerPort", shape["apiServerPort"])
+        assert shape["hostPath"] == storage.get("hostPath", MODELS)
 
     def models(self) -> dict[str, str]:
         """Path below the models' folder -> SHA-256, of the latest model and of each run's."""
