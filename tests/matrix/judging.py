@@ -34,6 +34,11 @@ def outcome_of(plain: Objects, changed: Objects) -> Outcome:
     return Outcome.IN_PLACE
 
 
+def lasting(found: Objects) -> set[str]:
+    """The keys of what has a name of ours; the pods of a Job have another one each time."""
+    return {key for key in found if not (key.startswith("Pod/") and any(part in key for part in PASSING))}
+
+
 def _counts(key: str, each: Mapping[str, Any]) -> bool:
     is_of_job = each["kind"] != "Pod" or "job-name" in (each["metadata"].get("labels") or {})
     return is_of_job and not any(part in key for part in PASSING)

@@ -9,7 +9,7 @@ import pytest
 from infra.config.changes import Outcome, outcome
 from infra.config.cluster import ClusterKind
 from tests.matrix.entries import OBJECTS, Entry
-from tests.matrix.judging import Objects, job_specs, outcome_of, uids
+from tests.matrix.judging import Objects, job_specs, lasting, outcome_of, uids
 from tests.matrix.project import AppliedProject, UpError
 
 # One key of each outcome, and those whose mechanism is their own.
@@ -51,7 +51,7 @@ def test_changes_as_its_rule_says_and_back(project: AppliedProject, key: str, en
         return
     project.up(**entry.given)
     back = project.settled()
-    assert back.keys() == before.keys()
+    assert lasting(back) == lasting(before)
     assert_as_expected(expected, back, after)
     assert_outputs_name(project, back)
 
