@@ -78,7 +78,10 @@ ON_KIND = {
     "storage.dataPath": Outcome.NOTHING,
 }
 
+_MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep the files."
 NOTES = {
+    "cluster.kubeconfig": _MOVES,
+    "cluster.context": _MOVES,
     "storage.labels": "`type` and `name` replace job, claim and volume: the claim selects by them.",
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",

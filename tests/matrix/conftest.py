@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from kubernetes import client, config
 
 from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import api_server  # noqa: F401 - a fixture
+from standins.tests.kubelet import NODE
 from tests.matrix.judging import job_specs
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
@@ -21,10 +24,21 @@ def operator(api_server: ApiServer) -> Iterator[PlayedOperator]:  # noqa: F811 -
     played.stop()
 
 
+@pytest.fixture(scope="session")
+def gpus(api_server: ApiServer) -> None:  # noqa: F811 - the fixture
+    """The node offers some: a stack that wants more than there are is refused."""
+    connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
+    offered = {"nvidia.com/gpu": "8"}
+    client.CoreV1Api(connection).patch_node_status(
+        NODE, {"status": {"capacity": offered, "allocatable": offered}}
+    )
+
+
 @pytest.fixture(scope="module")
 def project(
     api_server: ApiServer,  # noqa: F811 - the fixture
     operator: PlayedOperator,
+    gpus: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[AppliedProject]:
     """A stack that is up, for all tests of a module: each leaves it as it was."""

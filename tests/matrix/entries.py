@@ -90,6 +90,7 @@ OBJECTS: dict[str, Entry] = {
     "job.envFrom.prefix": Entry([{"secret": "first", "prefix": "DB_"}], SOURCE),
     "job.resources.cpu": Entry("2"),
     "job.resources.memory": Entry("3Gi"),
+    "job.resources.gpu": Entry(1),
     "job.resources.requests.cpu": Entry("300m"),
     "job.resources.requests.memory": Entry("600Mi"),
     "job.runPolicy.backoffLimit": Entry(5),
@@ -140,14 +141,13 @@ ON_KIND: dict[str, Entry] = {
     "job.spread": Entry(False, {"cluster.workers": 1}),
     "job.model": Entry(None),
 }
-# Not tried on this machine, and why.
+# Not tried in these two, and why or where.
 ELSEWHERE: dict[str, str] = {
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",
     "cluster.channel": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",
     "cluster.addons": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",
-    "cluster.kubeconfig": "another file is another cluster: standins/tests/test_unreachable.py",
-    "cluster.context": "another context is another cluster: standins/tests/test_unreachable.py",
+    "cluster.kubeconfig": "between two API servers: tests/matrix/test_another_server.py",
+    "cluster.context": "between two API servers: tests/matrix/test_another_server.py",
     "image.target": "the image for GPUs weighs several GB that package registries have for pip alone",
-    "job.resources.gpu": "the preview refuses more GPUs than the cluster offers: tests/unit/infra/test_program.py",
 }

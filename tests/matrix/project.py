@@ -49,13 +49,17 @@ class AppliedProject(Project):
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
         }
+        self.look_at(kubeconfig)
+        self._standing: dict[str, Any] | None = None
+        self.is_chained = False
+        """Whether what stands differs from BASE in keys that make a new job, and in nothing else."""
+
+    def look_at(self, kubeconfig: Path) -> None:
+        """Tell of this cluster from now on."""
         connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         self.connection = connection
         self.core = client.CoreV1Api(connection)
         self.jobs = client.CustomObjectsApi(connection)
-        self._standing: dict[str, Any] | None = None
-        self.is_chained = False
-        """Whether what stands differs from BASE in keys that make a new job, and in nothing else."""
 
     def up(self, *options: str, **changes: Any) -> str:
         """Apply BASE with `changes` (path of a key, to value) as `make up` does. Raises UpError."""
