@@ -22,9 +22,9 @@ from infra.config import Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
+from infra.objects.patience import Patience
 from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
 from infra.run import job_status
-from infra.run.patience import Patience
 
 Objects = list[dict[str, Any]]
 # What was deleted a moment ago, a reader pod for example, may take so many seconds to go.

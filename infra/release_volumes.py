@@ -20,8 +20,8 @@ from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
+from infra.objects.patience import Patience, UnreachableError
 from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
-from infra.run.patience import Patience, UnreachableError
 from storage.manifests import Volume
 
 RELEASED = ("Released", "Failed")

@@ -12,8 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, missing, plain_props
-from infra.run.provider import show
+from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
 

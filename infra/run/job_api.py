@@ -12,8 +12,8 @@ from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.patience import FORBIDDEN, Patience, UnreachableError, is_transient
 from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
-from infra.run.patience import FORBIDDEN, Patience, UnreachableError, is_transient
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # How long a watch stands still before the pods are looked at again, in seconds.

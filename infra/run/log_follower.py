@@ -10,10 +10,10 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from infra.objects.patience import is_transient
 from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi
 from infra.run.metrics import is_progress
-from infra.run.patience import is_transient
 
 CONTAINER = "pytorch"
 SHOW_EVERY_S = 5.0

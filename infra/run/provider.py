@@ -8,21 +8,16 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, missing, plain_props
+from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
+from infra.objects.patience import UnreachableError
 from infra.run import job_status
 from infra.run.job_api import JobApi
-from infra.run.patience import UnreachableError
 from infra.run.result import metrics_of
 from infra.run.waiting import Waiting
 
 # Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
 CLUSTER_GONE = "PULUMI_K8S_DELETE_UNREACHABLE"
-
-
-def show(line: str) -> None:
-    """Pulumi shows what a plugin prints."""
-    print(line, flush=True)
 
 
 class RunProvider(Provider):

@@ -13,9 +13,9 @@ from typing import IO, Any
 from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
+from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
 from infra.process import CommandError, output
-from infra.run.patience import Patience
 
 READY_WAIT = "180s"
 # The pod ends by itself after so many seconds, should nobody delete it.

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra.dynamic import Props
+from infra.objects.patience import UnreachableError
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
 from infra.run.metrics import journal_metrics, metrics
-from infra.run.patience import UnreachableError
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
 METRICS = "metrics.jsonl"

@@ -10,8 +10,9 @@ from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
-from infra.dynamic import Props, Provider, plain_props
+from infra.dynamic import Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.patience import Patience
 from infra.objects.pytorchjob import API_VERSION, GROUP, KIND, PLURAL, VERSION
 
 WAIT_S = 180
@@ -33,21 +34,34 @@ def probe_job(namespace: str) -> dict[str, Any]:
     }
 
 
+def answers(jobs: client.CustomObjectsApi, namespace: str) -> bool:
+    """Whether a server-side dry run comes through.
+
+    False at 500, as the webhook's service or certificate is not there yet, and at 404: the CRD is not served yet.
+    """
+    try:
+        jobs.create_namespaced_custom_object(
+            GROUP, VERSION, namespace, PLURAL, probe_job(namespace), dry_run="All"
+        )
+    except ApiException as error:
+        if error.status not in (404, 500):
+            raise
+        return False
+    return True
+
+
 def wait(address: ApiAddress, namespace: str) -> None:
-    """Ask with a server-side dry run until the answer comes. Raises WebhookError after WAIT_S seconds."""
+    """Ask until the answer comes. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
     jobs = client.CustomObjectsApi(api_client(address))
+    patience = Patience(show)
     end = time.monotonic() + WAIT_S
-    while True:
-        try:
-            jobs.create_namespaced_custom_object(
-                GROUP, VERSION, namespace, PLURAL, probe_job(namespace), dry_run="All"
-            )
-            return
-        except ApiException as error:
-            # 500: the webhook's service or certificate is not there yet; 404: the CRD is not served yet.
-            if error.status not in (404, 500) or time.monotonic() > end:
-                raise WebhookError(f"the training-operator's webhook does not answer: {error.body}") from None
-        time.sleep(PAUSE_S)
+    try:
+        while not patience.ask(lambda: answers(jobs, namespace)):
+            if time.monotonic() > end:
+                raise WebhookError("the training-operator's webhook does not answer: see its pod's log")
+            time.sleep(PAUSE_S)
+    except ApiException as error:
+        raise WebhookError(f"the training-operator's webhook does not answer: {error.body}") from None
 
 
 class WebhookProvider(Provider):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from infra.objects.api import ApiAddress
+from infra.objects.patience import UnreachableError
 from infra.process import CommandError
 from infra.run import reader_pod
 from infra.run.copy import CopyError, fetch
-from infra.run.patience import UnreachableError
 from infra.run.reader_pod import AWAY, MISSING, MountedClaim
 
 VOLUME = MountedClaim(ApiAddress("/k", "c"), "kubeflow", "trainer@sha256:0", "models", "/opt/mnist/models")
@@ -48,8 +48,10 @@ def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     now = [0.0]
     monkeypatch.setattr(reader_pod, "output", made.output)
     monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
-    monkeypatch.setattr("infra.run.patience.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("infra.run.patience.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr("infra.objects.patience.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        "infra.objects.patience.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
+    )
     return made
 
 

@@ -14,10 +14,10 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
+from infra.objects.patience import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
-from infra.run.patience import STARTING_S, Patience, UnreachableError
 from infra.run.waiting import NoProgressError, RunFailedError, Waiting
 
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}

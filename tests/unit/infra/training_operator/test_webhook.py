@@ -1,0 +1,70 @@
+"""The wait for the operator's webhook outlives an API server that restarts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.api import ApiAddress
+from infra.training_operator import webhook
+from infra.training_operator.webhook import WebhookError
+
+PASSING = [
+    ApiException(status=404, reason="no CRD yet"),
+    ApiException(status=500, reason="no service yet"),
+    ApiException(status=403, reason="no roles yet"),
+    ApiException(status=503, reason="away"),
+    urllib3.exceptions.MaxRetryError(urllib3.HTTPConnectionPool("x"), "/", None),
+    urllib3.exceptions.ProtocolError("reset"),
+    TimeoutError("timed out"),
+]
+
+
+class Jobs:
+    """Fails with each of `errors`, then answers."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        self.errors = errors
+
+    def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(webhook, "api_client", lambda _: None)
+
+
+def wait(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> Jobs:
+    jobs = Jobs(list(errors))
+    monkeypatch.setattr("kubernetes.client.CustomObjectsApi", lambda _: jobs)
+    webhook.wait(ApiAddress(None), "kubeflow")
+    return jobs
+
+
+@pytest.mark.parametrize(
+    "error", PASSING, ids=lambda error: f"{type(error).__name__}{getattr(error, 'status', '')}"
+)
+def test_what_passes_is_waited_out(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    assert wait(monkeypatch, error, error).errors == []
+
+
+def test_a_webhook_that_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WebhookError, match="does not answer"):
+        wait(monkeypatch, *[ApiException(status=500)] * 10_000)
+
+
+def test_a_refused_job_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = ApiException(status=422)
+    refused.body = "no such field"
+    with pytest.raises(WebhookError, match="no such field"):
+        wait(monkeypatch, refused)
+    assert time.monotonic() == 0
