@@ -52,6 +52,7 @@ def execute(node: str, *command: str, stdin: str | None = None) -> str:
 
 
 def has_image(name: str) -> bool:
+    """Whether the container engine has an image of that name."""
     try:
         output("docker", "image", "inspect", "--format", "{{.Id}}", name)
     except CommandError:

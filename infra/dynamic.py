@@ -16,6 +16,8 @@ IGNORED = {"__provider"}
 
 
 class Provider(ResourceProvider):
+    """What our providers share: which changed inputs replace a resource, and which update it in place."""
+
     serialize_as_secret_always = False
     # Input properties whose change means another object; all others update in place or do not count.
     replaced_by: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class Provider(ResourceProvider):
 
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
+    """Those of `keys` whose values differ."""
     return [key for key in keys if olds.get(key) != news.get(key)]
 
 

@@ -119,6 +119,7 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
 
 
 def main(name: str) -> int:
+    """Print what is not as it should be with the stack `name`, and return the exit status. Raises ConfigError."""
     stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
     findings = inspect(stack, json.load(sys.stdin))
     for each in findings:

@@ -98,7 +98,7 @@ def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> boo
 
 
 def refuse(error: Exception) -> NoReturn:
-    """End the program with an error that needs no traceback."""
+    """End the program with an error that needs no traceback: raises pulumi.RunError."""
     raise pulumi.RunError(str(error)) from None
 
 

@@ -109,6 +109,7 @@ def _claims(pod: Any) -> set[str]:
 
 
 def main(name: str) -> int:
+    """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
     try:
         stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
         connection = api_client(selection.address(stack))

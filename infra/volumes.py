@@ -49,6 +49,7 @@ def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
 
 
 def models(stack: Stack) -> Volume:
+    """The volume of the models."""
     config = stack.storage
     return Volume(
         name=stack.volume,
@@ -89,6 +90,7 @@ def data(stack: Stack) -> Volume | None:
 
 
 def volumes(stack: Stack) -> list[Volume]:
+    """The stack's volumes: of the models, and of the data where there is one."""
     return [volume for volume in (models(stack), data(stack)) if volume is not None]
 
 

@@ -42,6 +42,7 @@ class Volume:
 
     @property
     def all_labels(self) -> dict[str, str]:
+        """The volume's labels, the ones that the claim selects by included."""
         return {**self.labels, **self.selector}
 
     @property
@@ -109,4 +110,5 @@ def persistent_volume_claim(volume: Volume) -> Manifest:
 
 
 def manifests(volume: Volume) -> list[Manifest]:
+    """The volume and its claim."""
     return [persistent_volume(volume), persistent_volume_claim(volume)]

@@ -15,6 +15,7 @@ from trainer.volume import VolumeError
 
 
 def train(arguments: Sequence[str]) -> int:
+    """`trainer train`, the verb without a name: one rank, or torchrun that starts several. The exit status."""
     termination = launch.Termination()
     termination.install()
     config = options.parse(arguments)
@@ -44,12 +45,14 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def data(arguments: Sequence[str]) -> int:
+    """`trainer data`: copy and verify data sets. The exit status."""
     from trainer import data
 
     return data.main(arguments)
 
 
 def inspect(arguments: Sequence[str]) -> int:
+    """`trainer inspect`: show what a data set holds. The exit status."""
     launch.apply_threads()
     from trainer import pictures
 
@@ -57,6 +60,7 @@ def inspect(arguments: Sequence[str]) -> int:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
+    """`trainer evaluate`: measure a model. The exit status."""
     launch.apply_threads()
     from trainer import custom, evaluation
 
@@ -67,6 +71,7 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 def predict(arguments: Sequence[str]) -> int:
+    """`trainer predict`: say what a model makes of images. The exit status."""
     launch.apply_threads()
     from trainer import custom, evaluation
 
@@ -77,6 +82,7 @@ def predict(arguments: Sequence[str]) -> int:
 
 
 def failed(error: Exception, status: int = ExitStatus.REFUSED) -> int:
+    """Print `error` for the user, and return `status`."""
     print(f"error: {error}", file=sys.stderr, flush=True)
     return status
 

@@ -141,6 +141,7 @@ class Examples(ABC):
 
 
 def unchanged(inputs: Tensor) -> Tensor:
+    """`inputs`: what needs no preparation."""
     return inputs
 
 
@@ -284,13 +285,16 @@ def parts(reference: str, **offered: Any) -> tuple[Examples, Examples]:
 
 
 def permutation(count: int, seed: int) -> Tensor:
+    """The numbers 0 to `count` - 1 in an order that only `seed` decides, as a tensor (count,)."""
     return torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
 def stack(rows: list[tuple[Any, Any]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Rows of one input and one target each as two tensors (n, ...) on `device`."""
     inputs, targets = ([torch.as_tensor(row[side]) for row in rows] for side in (0, 1))
     return torch.stack(inputs).to(device), torch.stack(targets).to(device)
 
 
 def checksum(values: Tensor) -> str:
+    """CRC-32 of the bytes of `values`, as 8 hexadecimal digits."""
     return f"{zlib.crc32(values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()):08x}"

@@ -115,6 +115,7 @@ def _images(images: Tensor, labels: Tensor) -> Tensors:
 
 
 def tensor(raw: bytes, name: str) -> Tensor:
+    """The contents `raw` of the IDX file `name` as a tensor of uint8 in the file's shape. Raises idx.DataError."""
     shape, values = idx.parse(raw, name)
     return torch.frombuffer(bytearray(values), dtype=torch.uint8).reshape(shape)
 
@@ -172,6 +173,7 @@ def from_torchvision(into: Path, dataset: str) -> Path:
 
 
 def writable(places: Sequence[Path]) -> Path:
+    """The first of `places` that is, or can be made, a folder that can be written. Raises idx.DataError."""
     for place in places:
         try:
             place.mkdir(parents=True, exist_ok=True)

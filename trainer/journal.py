@@ -54,11 +54,13 @@ def checksum(data: bytes) -> int:
 
 
 def record(payload: bytes) -> bytes:
+    """`payload` as one record of a TFRecord file: length, its checksum, contents, their checksum."""
     length = struct.pack("<Q", len(payload))
     return length + struct.pack("<I", checksum(length)) + payload + struct.pack("<I", checksum(payload))
 
 
 def varint(value: int) -> bytes:
+    """`value`, at least 0, in protobuf's base-128 encoding."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -72,6 +74,12 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def event(wall_time: float, step: int, scalars: dict[str, float]) -> bytes:
+    """TensorBoard's Event message.
+
+    Parameters:
+        wall_time: seconds since 1970.
+        scalars: tag -> value.
+    """
     values = b"".join(
         field(1, field(1, tag.encode()) + b"\x15" + struct.pack("<f", value))
         for tag, value in scalars.items()
@@ -90,6 +98,7 @@ class EventFile:
             self.file.write(record(b"\x09" + struct.pack("<d", now) + field(3, b"brain.Event:2")))
 
     def add(self, step: int, scalars: dict[str, float]) -> None:
+        """Append `scalars`, tag -> value, of a step. Raises VolumeError."""
         with volume.reported(self.path):
             self.file.write(record(event(time.time(), step, scalars)))
             self.file.flush()
@@ -115,6 +124,8 @@ def page(run: str, config: dict[str, Any], lines: Sequence[dict[str, float]]) ->
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table of texts, which are escaped."""
+
     def row(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
@@ -170,10 +181,12 @@ class Journal:
         volume.write(self.folder / METRICS, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
 
     def say(self, line: str) -> None:
+        """Print a line, on rank 0 only."""
         if self.speaks:
             print(line, flush=True)
 
     def warn(self, line: str) -> None:
+        """Print a warning to standard error, on whatever rank."""
         print(f"warning: {line}", file=sys.stderr, flush=True)
 
     def progress(
@@ -194,6 +207,7 @@ class Journal:
         self.since = time.perf_counter()
 
     def record(self, line: dict[str, float]) -> None:
+        """Append a line to metrics.jsonl and its values to the event file. Raises VolumeError."""
         if self.folder:
             path = self.folder / METRICS
             with volume.reported(path), path.open("a") as file:

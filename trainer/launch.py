@@ -49,6 +49,7 @@ class Termination:
         self.requested = False
 
     def install(self) -> None:
+        """Handle SIGTERM from now on. Only the main thread may call it."""
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.signal(signal.SIGTERM, self._request)

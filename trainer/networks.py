@@ -21,6 +21,8 @@ MEAN, STD = (
 
 
 class Network(nn.Module):
+    """A network that a recipe trains: images (n, 1, 28, 28) to logits (n, 10)."""
+
     random = False  # whether a forward pass in training draws random numbers
 
 

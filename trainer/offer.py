@@ -26,6 +26,7 @@ class Offer:
 
     @staticmethod
     def of(config: Config) -> Offer:
+        """The offer of this process, with the refusal of `check` where it refuses."""
         refusal = None
         try:
             check(config)

@@ -125,6 +125,8 @@ class Elementwise(Optimizer):
 
 
 class Sgd(Elementwise):
+    """Stochastic gradient descent with momentum, as torch.optim.SGD."""
+
     slots = ("velocity",)
 
     def step(self, values: Tensor, gradients: Tensor, lr: float, count: int) -> None:

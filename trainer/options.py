@@ -122,6 +122,7 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def published_options(top: argparse.ArgumentParser) -> None:
+    """Add the options that the published examples have."""
     group = top.add_argument_group("options of the published examples")
     group.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
     group.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
@@ -142,6 +143,7 @@ def published_options(top: argparse.ArgumentParser) -> None:
 
 
 def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    """Add the options that say what is trained, and how. Raises OptionError for a wrong variable in `environ`."""
     group = top.add_argument_group("what is trained, and how")
     group.add_argument(
         "--preset", choices=PRESETS, default=default(environ, "TRAINER_PRESET", PRESETS) or "pytorch-simple"
@@ -189,6 +191,7 @@ def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -
 
 
 def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
+    """Add the options about data, volume and other replicas. Raises OptionError for a wrong variable in `environ`."""
     group = top.add_argument_group("data, volume and the other replicas")
     group.add_argument("--data", type=reference, help="your own data: package.module:function")
     group.add_argument(
@@ -236,6 +239,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
 
 
 def default(environ: Mapping[str, str], name: str, allowed: Iterable[str]) -> str | None:
+    """The value of the variable `name`, None where it is not set. Raises OptionError for one that is not `allowed`."""
     value = environ.get(name) or None
     if value is not None and value not in allowed:
         raise OptionError(f"{name}={value} is not allowed; use one of: {', '.join(allowed)}")
@@ -243,6 +247,7 @@ def default(environ: Mapping[str, str], name: str, allowed: Iterable[str]) -> st
 
 
 def positive(text: str) -> int:
+    """A whole number of at least 1. Raises ArgumentTypeError."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
@@ -250,6 +255,7 @@ def positive(text: str) -> int:
 
 
 def not_negative(text: str) -> float:
+    """A finite number of at least 0. Raises ArgumentTypeError."""
     value = float(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
@@ -257,6 +263,7 @@ def not_negative(text: str) -> float:
 
 
 def part(text: str) -> float:
+    """A number of at least 0 and below 1. Raises ArgumentTypeError."""
     value = float(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 0 and below 1")
@@ -264,7 +271,7 @@ def part(text: str) -> float:
 
 
 def json_object(text: str) -> str:
-    """The same object in one spelling."""
+    """The same object in one spelling. Raises ArgumentTypeError."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -275,12 +282,14 @@ def json_object(text: str) -> str:
 
 
 def reference(text: str) -> str:
+    """`package.module:name`. Raises ArgumentTypeError for any other form."""
     if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", text):
         raise argparse.ArgumentTypeError(f"{text} is not of the form package.module:name")
     return text
 
 
 def network(text: str) -> str:
+    """The name of a network of ours, or `package.module:Class`. Raises ArgumentTypeError."""
     if text not in NETWORKS and ":" not in text:
         raise argparse.ArgumentTypeError(
             f"{text} is none of {', '.join(NETWORKS)} and no package.module:Class"

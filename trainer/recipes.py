@@ -8,12 +8,16 @@ from enum import StrEnum
 
 
 class Optimizer(StrEnum):
+    """The optimizers that a recipe may name."""
+
     SGD = "sgd"
     ADADELTA = "adadelta"
     ADAM = "adam"
 
 
 class Schedule(StrEnum):
+    """How the learning rate changes during a run."""
+
     CONSTANT = "constant"
     STEP = "step"  # lr x gamma after each epoch
     ONE_CYCLE = "one-cycle"  # up from lr / 25, then down to nearly nothing

@@ -92,6 +92,7 @@ def enter(rank: int, size: int, patience: timedelta) -> Any:
 
 
 def by_torchrun() -> bool:
+    """Whether torchrun holds the store."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 

@@ -242,6 +242,7 @@ class Training:
             self.optimizer.step(self.flat.values, self.flat.gradients, lr, self.progress.step)
 
     def part(self, name: str) -> AbstractContextManager[object]:
+        """A block whose time the profile counts as `name`."""
         return self.profile.part(name, self.progress.step) if self.profile else nullcontext()
 
     def measure(self) -> Metrics:
@@ -254,6 +255,7 @@ class Training:
         return metrics
 
     def diverged(self, what: str) -> str:
+        """The message of a DivergedError about `what` was found."""
         epoch, step = self.progress.epoch, self.progress.step
         return (
             f"{what} in epoch {epoch}, step {step}: training has diverged, and the model on the volume stays as it is; "

@@ -43,6 +43,7 @@ def repair(name: str, say: Callable[[str], None]) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    """Repair the cluster that the first argument names; the exit status."""
     try:
         repair(arguments[0], print)
     except (

@@ -17,6 +17,7 @@ DATASET = "trainstack/dataset"
 
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
+    """The job's `runPolicy`. `suspend` stands there only where it is asked for."""
     policy = job.run_policy.model_dump(mode="json", by_alias=True, exclude_none=True)
     return policy if job.run_policy.suspend else {key: policy[key] for key in policy if key != "suspend"}
 

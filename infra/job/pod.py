@@ -88,6 +88,11 @@ def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], 
 
 
 def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The container of a replica.
+
+    Parameters:
+        mounts: its volume mounts, as `volumes` returns them.
+    """
     command, args = command_line(job, context.dataset)
     return {
         "name": CONTAINER,
@@ -104,6 +109,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    """The fields of the pod's spec that say where it may run, and with which priority."""
     spec: dict[str, Any] = {}
     if job.node_selector:
         spec["nodeSelector"] = dict(job.node_selector)

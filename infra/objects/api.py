@@ -22,5 +22,6 @@ class ApiAddress:
 
 
 def api_client(address: ApiAddress) -> client.ApiClient:
+    """A client of the Kubernetes API at `address`. Raises ConfigException for a kubeconfig that cannot be used."""
     found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
     return found

@@ -12,4 +12,5 @@ SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
 
 def owned(stack: str) -> dict[str, str]:
+    """The labels that say which stack made an object."""
     return {**MANAGED_BY, STACK: stack}

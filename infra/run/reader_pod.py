@@ -100,6 +100,7 @@ def manifest(name: str, volume: MountedClaim) -> Manifest:
 
 
 def kubectl(address: ApiAddress) -> list[str]:
+    """The words of a command line that reaches the cluster at `address`."""
     where = ["--kubeconfig", address.kubeconfig] if address.kubeconfig else []
     return ["kubectl", *where, *(["--context", address.context] if address.context else [])]
 

@@ -15,7 +15,7 @@ def without_asyncio_grpc() -> None:
 
 
 def bare_package(name: str) -> None:
-    """Let submodules of a package be imported without what its `__init__` pulls in."""
+    """Let submodules of a package be imported without what its `__init__` pulls in. Raises ImportError."""
     if name in sys.modules:
         return
     spec = importlib.util.find_spec(name)

@@ -34,7 +34,10 @@ def ensure_free(port: int) -> None:
 
 
 def create(config: KindConfig, image: str | None) -> dict[str, Any]:
-    """Make the cluster; what a killed run left of it is removed first. Returns the outputs of `read`."""
+    """Make the cluster; what a killed run left of it is removed first.
+
+    Returns the outputs of `read`. Raises ForeignClusterError, PortTakenError, and CommandError where kind fails.
+    """
     if ownership.refuse_foreign(config.name):
         delete(config.name)
     if config.api_server_port:

@@ -22,6 +22,7 @@ REGISTRY_IMAGE = "registry:3"
 
 
 def kind_config(stack: Stack) -> KindConfig:
+    """The cluster that the stack file asks for."""
     return KindConfig(
         name=stack.cluster_name,
         stack=stack.name,

@@ -48,14 +48,17 @@ def nodes(cluster: str) -> list[Node]:
 
 
 def node_name(node: Node) -> str:
+    """The container's name, which is the node's in Kubernetes, too."""
     return str(node["Name"]).lstrip("/")
 
 
 def is_control_plane(node: Node) -> bool:
+    """Whether a node runs the API server, by kind's label."""
     return bool((node["Config"].get("Labels") or {}).get(ROLE) == "control-plane")
 
 
 def mounts_marker(node: Node, marker: Path) -> bool:
+    """Whether a node mounts the file `marker` where we mount ours."""
     return any(
         mount.get("Destination") == OWNER and mount.get("Source") == str(marker) for mount in node["Mounts"]
     )

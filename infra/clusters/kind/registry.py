@@ -22,7 +22,10 @@ class ForeignRegistryError(RuntimeError):
 
 
 def create(name: str, image: str) -> dict[str, Any]:
-    """Start the registry, replacing one of ours. Returns the outputs of `read`."""
+    """Start the registry, replacing one of ours.
+
+    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError where it does not keep running.
+    """
     if not delete(name):
         raise ForeignRegistryError(
             f"a container named {name} exists that this clone did not make; it is left alone.\n"
@@ -46,6 +49,7 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def is_running(name: str) -> bool:
+    """Whether the container `name` runs; false where there is none, and while it is paused."""
     found = docker.container(name)
     return found is not None and bool(found["State"]["Running"]) and not found["State"].get("Paused")
 

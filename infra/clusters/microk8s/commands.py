@@ -77,7 +77,10 @@ def wait_ready() -> None:
 
 
 def enable(addon: str) -> None:
-    """One add-on a command, as the documents ask; enabling an enabled one is fine (microk8s.io/docs/addons)."""
+    """One add-on a command, as the documents ask; enabling an enabled one is fine (microk8s.io/docs/addons).
+
+    Raises MicroK8sError.
+    """
     try:
         output("microk8s", "enable", addon)
     except CommandError as error:

@@ -21,7 +21,7 @@ class KubeconfigError(Exception):
 def parse(text_or_path: str) -> tuple[dict[str, Any], str]:
     """The kubeconfig and the folder that its relative paths count from.
 
-    Contents are told from paths by their being a map; a leading `~` is the home folder.
+    Contents are told from paths by their being a map; a leading `~` is the home folder. Raises KubeconfigError.
     """
     folder = os.getcwd()
     text = text_or_path

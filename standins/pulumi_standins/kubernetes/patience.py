@@ -71,6 +71,6 @@ class Patience:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Do nothing for so long; raises CancelledError when the user asks to stop."""
+        """Do nothing for so many `seconds`; raises CancelledError when the user asks to stop."""
         if self._cancelled.wait(seconds):
             raise CancelledError

@@ -87,7 +87,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Configure(self, request: provider_pb2.ConfigureRequest) -> provider_pb2.ConfigureResponse:  # noqa: N802
-        """Connect; an unreachable cluster fails only what needs it."""
+        """Connect; an unreachable cluster fails only what needs it. Raises ValueError for a wrong option."""
         self._settings = from_variables(request.variables)
         if self._settings.render_directory:
             raise ValueError("renderYamlToDirectory needs Pulumi's own plugin")
@@ -106,7 +106,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Invoke(self, request: provider_pb2.InvokeRequest) -> provider_pb2.InvokeResponse:  # noqa: N802
-        """What the SDK's `yaml` and `kustomize` helpers need."""
+        """What the SDK's `yaml` and `kustomize` helpers need. Raises ValueError for any other function."""
         from pulumi_standins.kubernetes import yaml_manifests
 
         arguments = values.plain(values.decode(request.args))

@@ -38,6 +38,8 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
     Parameters:
         old: the state so far; empty for an import.
         old_inputs: the plain inputs so far; empty for an import.
+
+    Raises ValueError for an id without a name.
     """
     namespace, name = split_identifier(identifier)
     if not name:

@@ -56,7 +56,7 @@ def elements(given: Any) -> list[Any]:
 
 
 def with_sources(found: list[Any]) -> list[Child]:
-    """The objects, with lists replaced by their items."""
+    """The objects, with lists replaced by their items. Raises ValueError for what is no object."""
     children: list[Child] = []
     for source in found:
         obj = values.plain(source)

@@ -42,6 +42,12 @@ def update(
 
     An object whose creation nobody could confirm is created now if it is not there.
 
+    Parameters:
+        manager: the name under which the fields are ours.
+        ignored: paths of fields whose changes are left out.
+        requested_timeout: seconds for the wait; 0 for the kind's own time.
+        preview: whether the server only tries it.
+
     Raises:
         FieldConflictError: another manager owns a field.
         NotReadyError: it was changed, but did not become ready.

@@ -34,7 +34,7 @@ def required(arguments: Object, name: str) -> str:
 
 
 def decode(text: str) -> list[Object]:
-    """All objects of a manifest; empty documents are skipped."""
+    """All objects of a manifest; empty documents are skipped. Raises ValueError for what is no object."""
     found = []
     for document in yaml.load_all(text, Loader=_Loader):
         if not document:

@@ -25,6 +25,7 @@ DEBUG = 0
 
 
 def parse() -> argparse.Namespace:
+    """The command line, as the language host writes it."""
     parser = argparse.ArgumentParser()
     for name in ("project", "root_directory", "stack", "pwd", "monitor", "engine", "tracing", "organization"):
         parser.add_argument(f"--{name}")
@@ -36,6 +37,7 @@ def parse() -> argparse.Namespace:
 
 
 def settings_of(arguments: argparse.Namespace, pulumi: Any) -> Any:
+    """The SDK's Settings for `arguments`. `pulumi` is the program's own SDK, of whatever version."""
     wanted = {
         "monitor": arguments.monitor,
         "engine": arguments.engine,
@@ -65,6 +67,7 @@ class Engine:
         return getattr(self._engine, name)
 
     def Log(self, request: Any) -> Any:  # noqa: N802
+        """Pass a message on; a debug message is sent in the background."""
         if request.severity != DEBUG:
             return self._engine.Log(request)
         self._debug.put(request)
@@ -95,6 +98,7 @@ def own_frames(error: BaseException, program: str) -> str:
 
 
 def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
+    """Run the program in its stack; the exit status. An error of the program is logged, not raised."""
     program = os.path.abspath(arguments.program)
     if os.path.isdir(program) and not os.path.isfile(os.path.join(program, "__main__.py")):
         pulumi.log.error(f"unable to find main python program `__main__.py` in `{program}`")
@@ -132,6 +136,7 @@ def leave(status: int) -> None:
 
 
 def main() -> None:
+    """Run the program that the command line names, and end the process with its status."""
     # The folder of this file is no place to import from for the program.
     sys.path.pop(0)
     # Programs are short, and most of what the collector would look through again and again stays until the end.

@@ -10,10 +10,12 @@ import re
 
 
 def normal(name: str) -> str:
+    """A package's name in the one spelling that the package index compares."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def plugin_of(distribution: importlib.metadata.Distribution) -> "object | None":
+    """The contents of a distribution's pulumi-plugin.json, None where it has none."""
     for file in distribution.files or []:
         if file.name == "pulumi-plugin.json" and len(file.parts) == 2:
             plugin: object = json.loads(file.read_text())
@@ -22,6 +24,7 @@ def plugin_of(distribution: importlib.metadata.Distribution) -> "object | None":
 
 
 def main() -> None:
+    """Print the list."""
     found = {normal(d.metadata["Name"]): d for d in importlib.metadata.distributions() if d.metadata["Name"]}
     required = set()
     for distribution in found.values():

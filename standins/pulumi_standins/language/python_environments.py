@@ -95,7 +95,10 @@ class Environment:
 
 
 def find(options: Mapping[str, object], *, root: Path, program: Path) -> Environment:
-    """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found."""
+    """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found.
+
+    Raises BrokenEnvironmentError for an unknown toolchain.
+    """
     named = str(options.get("toolchain") or "")
     if named and named not in set(Tool):
         raise BrokenEnvironmentError(

@@ -30,7 +30,7 @@ class WriteCalls(Configured):
 
     @rpc_method
     def Create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:  # noqa: N802
-        """Create, or try to in a preview."""
+        """Create, or try to in a preview. Raises ProviderError."""
         source = values.decode(request.properties)
         inputs: Object = values.plain(source)
         response = protocol.provider_pb2.CreateResponse
@@ -81,7 +81,7 @@ class WriteCalls(Configured):
 
     @rpc_method
     def Update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:  # noqa: N802
-        """Change in place, or try to in a preview."""
+        """Change in place, or try to in a preview. Raises ProviderError."""
         response = protocol.provider_pb2.UpdateResponse
         source = values.decode(request.news)
         inputs = normalise(values.plain(source))
