@@ -10,6 +10,8 @@ from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
 
+from infra import paths
+
 Props = dict[str, Any]
 GONE = ""
 IGNORED = {"__provider"}
@@ -37,7 +39,12 @@ class Provider(ResourceProvider):
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
     """Those of `keys` whose values differ."""
-    return [key for key in keys if olds.get(key) != news.get(key)]
+    return [key for key in keys if _comparable(olds.get(key)) != _comparable(news.get(key))]
+
+
+def _comparable(value: Any) -> Any:
+    """States of release 0.1 hold whole paths of the clone."""
+    return paths.portable(value) if isinstance(value, str) and value.startswith("/") else value
 
 
 def missing() -> ReadResult:

@@ -9,6 +9,17 @@ STATE = ROOT / ".trainstack"
 DATA = ROOT / "data"
 
 
+def portable(path: Path | str) -> str:
+    """A path as a stack's state holds it: relative when it lies in this clone, so that each clone means its own."""
+    found = Path(path)
+    return str(found.relative_to(ROOT)) if found.is_relative_to(ROOT) else str(path)
+
+
+def resolved(text: str) -> Path:
+    """The file on this machine that `portable` wrote down."""
+    return ROOT / text
+
+
 def kubeconfig(cluster: str) -> Path:
     """The file that reaches the cluster of this name, which a stack of this clone has made."""
     return STATE / "kubeconfig" / f"{cluster}.yaml"

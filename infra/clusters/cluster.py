@@ -15,7 +15,7 @@ class Cluster:
     Parameters:
         provider: for the objects in it.
         kubeconfig: text of the kubeconfig.
-        kubeconfig_path: its file; known when the file is written.
+        kubeconfig_path: its file as `paths.portable` has it, known when the file is written; None for the usual one.
         context: the kubeconfig's context, None for its current one.
         cluster_uid: changes when the cluster is another one.
         owner: the resource whose deletion takes all objects in the cluster with it; None for a cluster that stays.

@@ -58,7 +58,7 @@ class Image(pulumi.ComponentResource):
 
     def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:
         build = inputs.build(stack.image, paths.ROOT, environment)
-        source = {"root": str(paths.ROOT), "target": build.target.value, "arguments": dict(build.arguments)}
+        source = {"target": build.target.value, "arguments": dict(build.arguments)}
         child = pulumi.ResourceOptions(parent=self)
         built = BuiltImage(stack.name, {**source, "tag": build.tag}, child)
         props: dict[str, Any] = {"image": built.image, "tag": build.tag}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
-from infra import docker
+from infra import docker, paths
 from infra.clusters import registries
 from infra.dynamic import Props, Provider, missing, plain_props
 from infra.image import push
@@ -18,7 +17,7 @@ from infra.process import pipe
 
 
 class BuiltImageProvider(Provider):
-    """A build of Dockerfile_training in the engine. Properties: `tag`, `root`, `target`, `arguments`.
+    """A build of Dockerfile_training in the engine. Properties: `tag`, `target`, `arguments`.
 
     It is never deleted: the next cluster takes it from the engine's cache.
     """
@@ -37,7 +36,7 @@ class BuiltImageProvider(Provider):
 
 def _build(props: Props) -> Props:
     image = f"{REPOSITORY}:{props['tag']}"
-    push.build(Path(props["root"]), props["target"], props["arguments"], image)
+    push.build(paths.ROOT, props["target"], props["arguments"], image)
     return plain_props(props) | {"image": image}
 
 

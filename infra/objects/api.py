@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
+
+from infra import paths
 
 
 @dataclass(frozen=True)
@@ -17,8 +22,18 @@ class ApiAddress:
 
     @classmethod
     def from_props(cls, props: dict[str, Any]) -> ApiAddress:
-        """From the properties `kubeconfigPath` and `context` of a dynamic resource."""
-        return cls(props.get("kubeconfigPath"), props.get("context"))
+        """From the properties `kubeconfigPath` and `context` of a dynamic resource.
+
+        A state may be read on another machine than it was made on: without a path, the usual file of this one is meant.
+        """
+        path = props.get("kubeconfigPath")
+        return cls(str(paths.resolved(path) if path else usual_kubeconfig()), props.get("context"))
+
+
+def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
+    """The first file of KUBECONFIG, else the one in the home folder."""
+    first = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return Path(first) if first else Path.home() / ".kube" / "config"
 
 
 def api_client(address: ApiAddress) -> client.ApiClient:

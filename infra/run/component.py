@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pulumi
 
+from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.job.component import Job
@@ -44,12 +45,13 @@ class JobRun(pulumi.ComponentResource):
             "tolerations": [each.model_dump(exclude_none=True, by_alias=True) for each in config.tolerations],
         }
         is_here = cluster.nodes is not None
-        files = {"models": str(models)} if is_here else volume if config.model else {}
+        files = {"models": paths.portable(models)} if is_here else volume if config.model else {}
         how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
         run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         self.model_path = run.jobStatus.apply(lambda _: str(model))
         if not is_here and config.model and not config.run_policy.suspend:
-            copied = {**identity, **volume, "model": config.model, "target": str(model)}
-            self.model_path = ModelCopy(config.name, copied, cluster.bound(self, [run])).target
+            copied = {**identity, **volume, "model": config.model, "target": paths.portable(model)}
+            copy = ModelCopy(config.name, copied, cluster.bound(self, [run]))
+            self.model_path = copy.target.apply(lambda found: str(paths.resolved(found)))
         self.register_outputs({"jobStatus": run.jobStatus})

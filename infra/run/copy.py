@@ -12,6 +12,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
+from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
@@ -52,11 +53,11 @@ class CopyProvider(Provider):
     def create(self, props: Props) -> CreateResult:
         # The run's own model; a hand-written trainer may know of the volume's folder only.
         sources = [f"{props['mountPath']}/{each}{props['model']}" for each in (f"runs/{props['run']}/", "")]
-        digest = fetch(MountedClaim.from_props(props), sources, Path(props["target"]), show)
+        digest = fetch(MountedClaim.from_props(props), sources, paths.resolved(props["target"]), show)
         return CreateResult(props["run"], plain_props(props) | {"sha256": digest})
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        return ReadResult(id_, plain_props(props)) if Path(props["target"]).exists() else missing()
+        return ReadResult(id_, plain_props(props)) if paths.resolved(props["target"]).exists() else missing()
 
 
 class ModelCopy(Resource, module="trainstack", name="ModelCopy"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
+from infra import paths
 from infra.dynamic import Props
 from infra.objects.patience import UnreachableError
 from infra.process import CommandError
@@ -30,7 +30,7 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
 def _file(props: Props, show: Callable[[str], None]) -> str:
     """The run's metrics.jsonl; empty where there is none."""
     if folder := props.get("models"):
-        file = Path(folder) / "runs" / props["run"] / METRICS
+        file = paths.resolved(folder) / "runs" / props["run"] / METRICS
         return file.read_text(errors="replace") if file.exists() else ""
     if not props.get("claim"):
         return ""

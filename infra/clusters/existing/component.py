@@ -6,6 +6,7 @@ import pulumi
 import pulumi_kubernetes
 import yaml
 
+from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.clusters.existing import one_context
 from infra.clusters.existing.kubeconfig import kubeconfig_path
@@ -35,7 +36,7 @@ class Existing(pulumi.ComponentResource):
         self.cluster = Cluster(
             provider=provider,
             kubeconfig=secret,
-            kubeconfig_path=str(path),
+            kubeconfig_path=paths.portable(path) if stack.cluster.kubeconfig else None,
             context=stack.cluster.context,
             cluster_uid=stack.cluster.context or stack.name,
         )

@@ -9,14 +9,13 @@ from pathlib import Path
 from infra.clusters.existing import one_context
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
+from infra.objects.api import usual_kubeconfig
 
 
 def kubeconfig_path(stack: Stack, environment: Mapping[str, str] = os.environ) -> Path:
     """The configured file, else the first of KUBECONFIG, else the usual one."""
-    if stack.cluster.kubeconfig:
-        return Path(stack.cluster.kubeconfig)
-    first = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
-    return Path(first) if first else Path.home() / ".kube" / "config"
+    configured = stack.cluster.kubeconfig
+    return Path(configured) if configured else usual_kubeconfig(environment)
 
 
 def check_context(stack: Stack, path: Path) -> None:

@@ -52,7 +52,7 @@ class Kind(pulumi.ComponentResource):
         name = stack.cluster_name
         image = environment.get("TRAINSTACK_NODE_IMAGE") or None
         child = pulumi.ResourceOptions(parent=self)
-        kubeconfig_path = str(paths.kubeconfig(name))
+        kubeconfig_path = paths.portable(paths.kubeconfig(name))
         inputs = {"config": kind_config(stack).encode(), "image": image}
         held = stack_state.read()
         if held.kind_cluster and held.objects:

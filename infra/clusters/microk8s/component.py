@@ -19,7 +19,7 @@ class MicroK8s(pulumi.ComponentResource):
 
     def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:MicroK8s", stack.name)
-        path = str(paths.kubeconfig(stack.cluster_name))
+        path = paths.portable(paths.kubeconfig(stack.cluster_name))
         addons = stack.cluster.addons
         props = {
             "name": stack.cluster_name,

@@ -99,7 +99,7 @@ def test_the_run_waits_for_this_very_job(dev: Recorder) -> None:
 
 
 def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:
-    path = Path(dev.of(RUN)[0].inputs["kubeconfigPath"])
+    path = paths.resolved(dev.of(RUN)[0].inputs["kubeconfigPath"])
     assert path.is_relative_to(paths.STATE), "the user's own kubeconfig must stay as it is"
 
 
