@@ -9,6 +9,7 @@ import pulumi
 
 from infra import dataset, paths
 from infra.clusters.kind.old_objects import OldObjectsError
+from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import address, job_key
 from infra.config import ConfigError, Stack, encrypted, from_raw
@@ -20,6 +21,7 @@ from infra.config.training import Dataset
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
 from infra.objects.manifest import Manifest
+from infra.process import CommandError
 from infra.review import rendering
 from infra.run.component import JobRun
 
@@ -31,6 +33,8 @@ REFUSALS = (
     adoption.LostObjectsError,
     OldObjectsError,
     ReplacementRefusedError,
+    MicroK8sError,
+    CommandError,
 )
 """Errors that need no traceback: they say what to change."""
 

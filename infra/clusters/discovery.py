@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import urllib3
@@ -14,9 +14,13 @@ from kubernetes.config import ConfigException
 from infra.config.names import quantity
 from infra.config.resources import GPU
 from infra.objects.api import ApiAddress, api_client
-from infra.objects.pytorchjob import CRD, OPERATOR_SELECTOR
+from infra.objects.pytorchjob import CRD, GROUP, OPERATOR_SELECTOR, PLURAL, VERSION
 
 TIMEOUT_S = 3
+FORBIDDEN, NOT_FOUND = 403, 404
+# How the operator is told of its gang scheduler (cmd/training-operator.v1/main.go).
+GANG_FLAG = "--gang-scheduler-name="
+Objects = list[dict[str, Any]]
 # Whether a live object, with its kind, is this stack's.
 IsOurs = Callable[[dict[str, Any]], bool]
 
@@ -25,48 +29,99 @@ IsOurs = Callable[[dict[str, Any]], bool]
 class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
 
-    `gpus` counts what the nodes offer to pods, whoever uses them now; `nodes` are those that take new pods, with their
-    taints.
+    `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes may not be listed. `nodes` are
+    those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together.
     """
 
     problem: str = ""
     namespaces: frozenset[str] = field(default_factory=frozenset)
     crd: bool = False
     operator: bool = False
-    gpus: int = 0
+    gang_scheduler: bool = False
+    gpus: int | None = 0
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def read_contents(address: ApiAddress, is_ours: IsOurs) -> ClusterContents:
-    """Ask the cluster at `address` once, for at most a few seconds."""
+def read_contents(address: ApiAddress, is_ours: IsOurs, namespaces: Collection[str] = ()) -> ClusterContents:
+    """Ask the cluster at `address` once, for at most a few seconds.
+
+    Whoever may not list a kind gets what can be asked instead: each of `namespaces` by its name, and whether the server
+    serves PyTorchJobs; where it does, somebody else's operator is taken to be there.
+    """
     try:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
-        return _ask(connection, is_ours)
+        return _ask(connection, is_ours, namespaces)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         return ClusterContents(problem=_short(error))
     except ApiException as error:
         return ClusterContents(problem=f"{error.status} {error.reason}")
 
 
-def _ask(connection: client.ApiClient, is_ours: IsOurs) -> ClusterContents:
-    def listed(objects: Any) -> list[dict[str, Any]]:
-        return [connection.sanitize_for_serialization(each) for each in objects.items]  # type: ignore[no-untyped-call]
+def _ask(connection: client.ApiClient, is_ours: IsOurs, names: Collection[str]) -> ClusterContents:
+    def listed(ask: Callable[..., Any], **options: str) -> Objects | None:
+        """None where listing is forbidden."""
+        try:
+            items = ask(**options, _request_timeout=TIMEOUT_S).items
+        except ApiException as error:
+            if error.status != FORBIDDEN:
+                raise
+            return None
+        return [connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
 
     core = client.CoreV1Api(connection)
-    namespaces = listed(core.list_namespace(_request_timeout=TIMEOUT_S))
-    nodes = listed(core.list_node(_request_timeout=TIMEOUT_S))
-    extensions = client.ApiextensionsV1Api(connection)
     crds = listed(
-        extensions.list_custom_resource_definition(
-            field_selector=f"metadata.name={CRD}", _request_timeout=TIMEOUT_S
-        )
+        client.ApiextensionsV1Api(connection).list_custom_resource_definition,
+        field_selector=f"metadata.name={CRD}",
     )
-    apps = client.AppsV1Api(connection)
     operators = listed(
-        apps.list_deployment_for_all_namespaces(label_selector=OPERATOR_SELECTOR, _request_timeout=TIMEOUT_S)
+        client.AppsV1Api(connection).list_deployment_for_all_namespaces, label_selector=OPERATOR_SELECTOR
     )
-    return contents_of(is_ours, namespaces, crds, operators, nodes)
+    namespaces = listed(core.list_namespace)
+    nodes = listed(core.list_node)
+    found = contents_of(
+        is_ours,
+        namespaces if namespaces is not None else _there(core, names),
+        crds or [],
+        operators or [],
+        nodes or [],
+    )
+    serves = (crds is None or operators is None) and _serves_jobs(connection)
+    return replace(
+        found,
+        crd=serves if crds is None else found.crd,
+        operator=serves if operators is None else found.operator,
+        gang_scheduler=operators is None or found.gang_scheduler,
+        gpus=None if nodes is None else found.gpus,
+    )
+
+
+def _there(core: client.CoreV1Api, names: Collection[str]) -> Objects:
+    """Those of `names` that are namespaces; one that may not be asked for is taken to be one."""
+    found = []
+    for name in names:
+        try:
+            core.read_namespace(name, _request_timeout=TIMEOUT_S)
+        except ApiException as error:
+            if error.status == NOT_FOUND:
+                continue
+            if error.status != FORBIDDEN:
+                raise
+        found.append({"metadata": {"name": name}})
+    return found
+
+
+def _serves_jobs(connection: client.ApiClient) -> bool:
+    """Whether the server has the kind PyTorchJob: every user may ask that."""
+    try:
+        served = client.CustomObjectsApi(connection).get_api_resources(
+            GROUP, VERSION, _request_timeout=TIMEOUT_S
+        )
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
+    return any(each.name == PLURAL for each in served.resources)
 
 
 def contents_of(
@@ -85,6 +140,7 @@ def contents_of(
         namespaces=frozenset(foreign("Namespace", namespaces)),
         crd=bool(foreign("CustomResourceDefinition", crds)),
         operator=bool(foreign("Deployment", operators)),
+        gang_scheduler=any(_has_gang_scheduler(each) for each in operators),
         gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
         nodes={
             node["metadata"]["name"]: node["spec"].get("taints") or []
@@ -92,6 +148,14 @@ def contents_of(
             if not node["spec"].get("unschedulable")
         },
     )
+
+
+def _has_gang_scheduler(operator: dict[str, Any]) -> bool:
+    containers = ((operator.get("spec") or {}).get("template") or {}).get("spec", {}).get("containers") or []
+    words = [
+        word for each in containers for word in [*(each.get("command") or []), *(each.get("args") or [])]
+    ]
+    return any(word.startswith(GANG_FLAG) and word != GANG_FLAG for word in words)
 
 
 def _short(error: Exception) -> str:

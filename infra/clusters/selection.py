@@ -13,6 +13,7 @@ from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
 from infra.clusters.kind import ownership
 from infra.clusters.kind.component import Kind
 from infra.clusters.kind.config import KindConfig
+from infra.clusters.microk8s import installation
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
 from infra.clusters.node_folders import ensure_one_folder
@@ -20,6 +21,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.objects.api import ApiAddress
+from infra.objects.pytorchjob import OPERATOR_NAMESPACE
 from infra.objects.stack_state import StackState
 
 
@@ -31,7 +33,7 @@ def address(stack: Stack) -> ApiAddress:
 
 
 def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
-    """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs.
+    """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs, or a user's does not tell.
 
     Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
     """
@@ -41,14 +43,27 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()
-    found = read_contents(address(stack), is_ours)
+    if stack.cluster.kind is ClusterKind.MICROK8S:
+        installation.reach(stack.cluster_name, may_start=not pulumi.runtime.is_dry_run())
+    found = read_contents(address(stack), is_ours, (stack.cluster.namespace, OPERATOR_NAMESPACE))
     if found.problem:
-        pulumi.log.warn(f"the cluster of stack {stack.name} cannot be reached yet: {found.problem}")
-    elif wanted:
+        _ensure_may_go_on(stack, found.problem)
+    elif wanted and found.gpus is not None:
         ensure_gpus(stack, found.gpus)
     if not own:
         ensure_one_folder(stack, found.nodes)
     return ClusterContents(problem=found.problem) if own else found
+
+
+def _ensure_may_go_on(stack: Stack, problem: str) -> None:
+    """Raises ConfigError where a cluster that is there does not tell what it holds: it must not be taken for empty."""
+    text = f"the cluster of stack {stack.name} cannot be asked what it holds: {problem}"
+    users = stack.cluster.kind is ClusterKind.EXISTING and address(stack).is_there
+    if users and not pulumi.runtime.is_dry_run():
+        raise ConfigError(
+            f"{text}; nothing was touched\n  fix: see that the cluster answers: kubectl get namespaces; then again"
+        )
+    pulumi.log.warn(text)
 
 
 def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:

@@ -20,6 +20,11 @@ class ApiAddress:
     kubeconfig: str | None
     context: str | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the file exists: without one there is no cluster to ask yet."""
+        return self.kubeconfig is None or Path(self.kubeconfig).exists()
+
     @classmethod
     def from_props(cls, props: dict[str, Any]) -> ApiAddress:
         """From the properties `kubeconfigPath` and `context` of a dynamic resource.

@@ -22,7 +22,9 @@ from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
-ASSUMED = ClusterContents(namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True)
+ASSUMED = ClusterContents(
+    namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True, gang_scheduler=True
+)
 OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from infra.objects.labels import SKIP_AWAIT, owned
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import CRD
+from infra.objects.pytorchjob import CRD, OPERATOR_NAMESPACE
 
-NAMESPACE = "kubeflow"
+NAMESPACE = OPERATOR_NAMESPACE
 NAME = "training-operator"
 CRD_KIND = "CustomResourceDefinition"
 WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.clusters.discovery import ClusterContents
+from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Install
@@ -37,6 +38,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
         raise _refused(stack, "auto: this cluster has an operator of somebody else's", Install.AUTO)
     if install is Install.NEVER and not found.problem and not found.crd:
         raise _refused(stack, "auto or always: this cluster has no training-operator", Install.AUTO)
+    ensure_gangs(stack, found)
     installs = install is not Install.NEVER
     operator = installs and not found.operator
     wanted = {stack.cluster.namespace, *([NAMESPACE] if operator else [])}
@@ -45,6 +47,21 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
         operator=operator,
         namespaces=tuple(sorted(wanted - found.namespaces)),
     )
+
+
+def ensure_gangs(stack: Stack, found: ClusterContents) -> None:
+    """Raises ConfigError for a job with a schedulingPolicy that the operator would ignore, as ours does."""
+    if found.problem or found.gang_scheduler:
+        return
+    for job in stack.jobs:
+        if job.run_policy.scheduling_policy:
+            key = f"trainstack:{job_key(stack, job.name)}.runPolicy.schedulingPolicy"
+            allowed = "nothing where the training-operator has no gang scheduler: it would ignore the key"
+            fix = (
+                "remove it; or install a gang scheduler and an operator with --gang-scheduler-name yourself, "
+                "with `operator: {install: never}`"
+            )
+            raise ConfigError(paragraph(stack.file, key, "(present)", allowed, fix))
 
 
 def _refused(stack: Stack, allowed: str, instead: Install) -> ConfigError:

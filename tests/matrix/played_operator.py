@@ -32,6 +32,18 @@ spec:
 """)
 
 
+# Stands for an operator with a gang scheduler; its pods are played here.
+OPERATOR: Any = yaml.safe_load("""
+metadata: {name: operator, labels: {control-plane: kubeflow-training-operator}}
+spec:
+  replicas: 0
+  selector: {matchLabels: {name: operator}}
+  template:
+    metadata: {labels: {name: operator}}
+    spec: {containers: [{name: operator, image: operator, args: [--gang-scheduler-name=volcano]}]}
+""")
+
+
 class PlayedOperator:
     """Gives each new PyTorchJob a pod per replica and, unless it is suspended, the condition Succeeded.
 
@@ -48,6 +60,7 @@ class PlayedOperator:
 
     def start(self) -> None:
         self.extensions.create_custom_resource_definition(CRD)
+        client.AppsV1Api(self.core.api_client).create_namespaced_deployment("default", OPERATOR)
         self._thread.start()
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +34,21 @@ def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
     commands.wait_ready()
     write_kubeconfig(name)
     return outputs(name)
+
+
+def reach(name: str, may_start: bool) -> None:
+    """Write the kubeconfig of an installation that is there, so that it can be asked what it holds.
+
+    Parameters:
+        may_start: whether to start one that does not run.
+    """
+    if paths.kubeconfig(name).exists() or not shutil.which("snap") or not commands.installed():
+        return
+    if may_start:
+        commands.start()
+        commands.wait_ready()
+    if may_start or commands.running():
+        write_kubeconfig(name)
 
 
 def read(name: str) -> dict[str, Any] | None:

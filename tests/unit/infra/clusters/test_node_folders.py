@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 
 from infra.clusters import selection
@@ -90,16 +92,31 @@ def test_cordoned_nodes_take_none() -> None:
 
 @pytest.mark.parametrize("kind", ["existing", "microk8s"])
 def test_it_is_refused_before_anything_is_registered(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        selection, "read_contents", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []})
-    )
+    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
     known = stack(cluster={"kind": kind}, image=IMAGE)
     with pytest.raises(ConfigError, match=r"storage\.node"):
         selection.examine(known, lambda _: False)
 
 
 def test_the_nodes_of_our_own_kind_cluster_mount_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        selection, "read_contents", lambda address, is_ours: ClusterContents(nodes={"a": [], "b": []})
-    )
+    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
     selection.examine(stack(cluster={"workers": 2}), lambda _: False)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_users_cluster_that_does_not_tell_what_it_holds_is_not_taken_for_empty(
+    preview: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text("{}")
+    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(problem="no answer"))
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+    known = stack(cluster={"kind": "existing", "kubeconfig": str(file)}, image=IMAGE)
+    if preview:
+        assert selection.examine(known, lambda _: False).problem
+        assert "no answer" in warned[0]
+    else:
+        with pytest.raises(ConfigError, match=r"(?s)no answer; nothing was touched"):
+            selection.examine(known, lambda _: False)

@@ -235,3 +235,37 @@ def test_a_review_shows_what_is_registered_and_nothing_else(
     kinds = {each["kind"] for each in component.manifests("dev", Plan(crd, operator, ()))}
     assert (patches.CRD_KIND in kinds) is crd
     assert ("Deployment" in kinds) is operator
+
+
+GANG: dict[str, Any] = {"job": {"name": "x", "runPolicy": {"schedulingPolicy": {"minAvailable": 2}}}}
+
+
+@pytest.mark.parametrize("install", ["auto", "never"])
+def test_a_gang_that_nobody_would_start_together_is_refused(install: str) -> None:
+    known = stack(operator={"install": install}, **GANG)
+    with pytest.raises(ConfigError, match=r"(?s)job\.runPolicy\.schedulingPolicy.*would ignore"):
+        plan(known, ClusterContents(crd=True, operator=install == "never"))
+
+
+def test_a_gang_is_for_an_operator_with_a_scheduler() -> None:
+    known = stack(operator={"install": "never"}, **GANG)
+    plan(known, ClusterContents(crd=True, operator=True, gang_scheduler=True))
+    plan(known, ClusterContents(problem="does not answer"))
+
+
+@pytest.mark.parametrize(
+    ("words", "has"),
+    [
+        (["--gang-scheduler-name=volcano"], True),
+        (["--gang-scheduler-name="], False),
+        (["--zap"], False),
+        (None, False),
+    ],
+)
+@pytest.mark.parametrize("place", ["command", "args"])
+def test_an_operators_flags_tell_of_its_gang_scheduler(
+    words: list[str] | None, has: bool, place: str
+) -> None:
+    container = {"name": "training-operator", place: words}
+    operator = {**labelled("operator"), "spec": {"template": {"spec": {"containers": [container]}}}}
+    assert contents_of(marked_dev, [], [], [operator], []).gang_scheduler is has

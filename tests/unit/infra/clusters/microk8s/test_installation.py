@@ -11,7 +11,7 @@ import pytest
 
 from infra import paths
 from infra.clusters import repair as command
-from infra.clusters.microk8s import commands
+from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
 from infra.image.providers import ImportedImageProvider
@@ -199,3 +199,28 @@ def test_an_image_is_imported_from_the_engine(bin_folder: Path) -> None:
     assert state(file)["imported"] == ["archive of trainstack/trainer:abc"]
     assert made.outs is not None
     assert made.outs["reference"] == "trainstack/trainer:abc"
+
+
+@pytest.mark.parametrize(
+    ("there", "may_start", "reached"),
+    [
+        ({}, True, False),
+        ({"installed": True}, False, False),
+        ({"installed": True}, True, True),
+        ({"installed": True, "running": True}, False, True),
+    ],
+)
+def test_one_that_was_there_can_be_asked_before_the_first_update(
+    bin_folder: Path, props: dict[str, Any], there: dict[str, Any], may_start: bool, reached: bool
+) -> None:
+    file = standin.install(bin_folder, **there)
+    installation.reach("c", may_start)
+    assert paths.kubeconfig("c").exists() is reached
+    assert not called(file, "snap", "install")
+    assert not called(file, "microk8s", "enable")
+
+
+def test_a_machine_without_snaps_has_none(props: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    installation.reach("c", may_start=True)
+    assert not paths.kubeconfig("c").exists()

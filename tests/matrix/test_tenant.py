@@ -1,0 +1,62 @@
+"""What a user with few rights sees of a cluster, asked of a real API server: nothing is taken for absent unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config
+
+from infra.clusters.discovery import ClusterContents, read_contents
+from infra.objects.api import ApiAddress
+from standins.tests.apiserver import ApiServer
+from tests.matrix.played_operator import PlayedOperator
+
+NAMESPACE, USER = "team", "tenant"
+JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"], "verbs": ["*"]}
+
+
+@pytest.fixture(scope="module")
+def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[client.ApiClient]:
+    connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
+    core: Any = client.CoreV1Api(connection)
+    rights = client.RbacAuthorizationV1Api(connection)
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    role: Any = {"metadata": {"name": "jobs"}, "rules": [JOBS]}
+    subject = {"kind": "ServiceAccount", "name": USER, "namespace": NAMESPACE}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "jobs"}
+    binding: Any = {"metadata": {"name": "jobs"}, "roleRef": reference, "subjects": [subject]}
+    core.create_namespaced_service_account(NAMESPACE, {"metadata": {"name": USER}})
+    rights.create_namespaced_role(NAMESPACE, role)
+    rights.create_namespaced_role_binding(NAMESPACE, binding)
+    yield connection
+    core.delete_namespace(NAMESPACE)
+
+
+@pytest.fixture
+def tenant(admin: client.ApiClient, api_server: ApiServer, tmp_path: Path) -> ApiAddress:
+    """A kubeconfig of a ServiceAccount with rights in one namespace."""
+    asked: Any = {"spec": {"expirationSeconds": 3600}}
+    token: Any = client.CoreV1Api(admin).create_namespaced_service_account_token(USER, NAMESPACE, asked)
+    known = yaml.safe_load(api_server.kubeconfig.read_text())
+    known["users"][0]["user"] = {"token": token.status.token}
+    file = tmp_path / "tenant.yaml"
+    file.write_text(yaml.safe_dump(known))
+    return ApiAddress(str(file))
+
+
+def test_what_a_tenant_may_not_list_is_taken_to_be_there(tenant: ApiAddress) -> None:
+    found = read_contents(tenant, lambda _: False, [NAMESPACE, "kubeflow"])
+    assert found == ClusterContents(
+        namespaces=frozenset({NAMESPACE, "kubeflow"}), crd=True, operator=True, gang_scheduler=True, gpus=None
+    )
+
+
+def test_an_administrator_sees_what_is_there(admin: client.ApiClient, api_server: ApiServer) -> None:
+    found = read_contents(ApiAddress(str(api_server.kubeconfig)), lambda _: False, ["nowhere"])
+    assert (found.problem, found.crd, found.operator, found.gpus) == ("", True, True, 0)
+    assert NAMESPACE in found.namespaces
+    assert "nowhere" not in found.namespaces
