@@ -24,6 +24,23 @@ def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]
         raise SetupError(f"`pulumi up` has ended, and the stack is not whole:\n{problem}")
 
 
+def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
+    """Who else uses what `stack` has installed for all: `jobs`, and objects by namespace. Raises SetupError.
+
+    Parameters:
+        own: titles of the stack's own objects.
+    """
+    command = [str(VENV / "bin" / "python"), "-m", "infra.other_users", stack]
+    surroundings = environment.for_child(variables)
+    done = subprocess.run(
+        command, cwd=ROOT, env=surroundings, input=json.dumps(own), capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SetupError(done.stderr.strip() or "infra.other_users failed")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def _run(variables: Mapping[str, str], module: str, stack: str, stdin: str = "") -> str:
     """Run a module of the program for `stack`; what it says where it fails, else nothing."""
     done = subprocess.run(

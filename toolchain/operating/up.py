@@ -22,6 +22,7 @@ from toolchain.operating import (
     pulumi_cli,
     recovery,
     setup,
+    shared_objects,
     state,
     update,
     user_backend,
@@ -98,14 +99,28 @@ def down(stack: str) -> None:
 
 def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) -> None:
     """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
-    refresh = []
+    refresh, left = [], []
     if not state.kind_cluster(deployment):
         variables = prepare_stack(stack)
         refresh = ["--refresh"]
+        left = _release_shared(variables, stack)
     elif recovery.has_pending(deployment):
         pulumi_cli.edit_state(variables, stack, state.forget_pending)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", *refresh, stack=stack)
+    for line in left:
+        print(line)
+
+
+def _release_shared(variables: dict[str, str], stack: str) -> list[str]:
+    """Have the destruction take along what only `stack` uses; lines that say what stays, and for whom."""
+    deployment = _deployment(variables, stack)
+    if not shared_objects.are_in(deployment):
+        return []
+    with step("who else uses the cluster's training-operator"):
+        users = inspection.other_users(variables, stack, shared_objects.titles(deployment))
+        pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.release(held, users))
+    return shared_objects.left(deployment, users)
 
 
 def prepare_stack(stack: str) -> dict[str, str]:

@@ -1,0 +1,105 @@
+"""`python -m infra.other_users STACK`: who else uses what the stack has installed for all in a shared cluster.
+
+Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`. Prints a JSON object: `jobs`, others'
+PyTorchJobs in the whole cluster, and `namespaces`, others' objects in each namespace that the stack made.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra import paths
+from infra.clusters import selection
+from infra.config.load import from_file
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.manifest import Manifest, title
+from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
+
+TIMEOUT_S = 10
+# Kubernetes itself puts these into every namespace.
+EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
+NOT_FOUND = 404
+READER = "trainstack-reader-"
+
+
+def users(address: ApiAddress, own: Collection[str]) -> dict[str, Any]:
+    """Others' jobs, and others' objects by namespace. Whoever may not ask has to take it that there are some.
+
+    Parameters:
+        own: titles of the stack's objects; its namespaces are among them.
+    """
+    connection = api_client(address)
+    namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
+    return {
+        "jobs": _others(lambda: _jobs(connection), own),
+        "namespaces": {name: _others(partial(_objects, connection, name), own) for name in namespaces},
+    }
+
+
+def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list[str]:
+    try:
+        return sorted(title(each) for each in ask() if title(each) not in own and not _goes_with_others(each))
+    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
+        reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
+        return [f"unknown: the cluster does not tell ({reason})"]
+
+
+def _goes_with_others(each: Manifest) -> bool:
+    """Whether an object is another's part, Kubernetes' own, or a passing helper of ours."""
+    kind, metadata = each["kind"], each["metadata"]
+    is_helper = kind == "Pod" and metadata["name"].startswith(READER)
+    return bool(metadata.get("ownerReferences")) or is_helper or (kind, metadata["name"]) in EVERYWHERE
+
+
+def _jobs(connection: client.ApiClient) -> Iterator[Manifest]:
+    try:
+        listed: Any = client.CustomObjectsApi(connection).list_cluster_custom_object(
+            GROUP, VERSION, PLURAL, _request_timeout=TIMEOUT_S
+        )
+    except ApiException as error:
+        if error.status != NOT_FOUND:  # without the kind there are no jobs
+            raise
+        return
+    yield from ({**each, "kind": KIND} for each in listed["items"])
+
+
+def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]:
+    core, apps, batch = (
+        client.CoreV1Api(connection),
+        client.AppsV1Api(connection),
+        client.BatchV1Api(connection),
+    )
+    asked: dict[str, Callable[..., Any]] = {
+        "ConfigMap": core.list_namespaced_config_map,
+        "Deployment": apps.list_namespaced_deployment,
+        "Job": batch.list_namespaced_job,
+        "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim,
+        "Pod": core.list_namespaced_pod,
+        "Secret": core.list_namespaced_secret,
+        "Service": core.list_namespaced_service,
+        "StatefulSet": apps.list_namespaced_stateful_set,
+    }
+    for kind, ask in asked.items():
+        for each in ask(namespace, _request_timeout=TIMEOUT_S).items:
+            found = connection.sanitize_for_serialization(each)  # type: ignore[no-untyped-call]
+            yield {"kind": kind, "metadata": found["metadata"]}
+    yield from (each for each in _jobs(connection) if each["metadata"]["namespace"] == namespace)
+
+
+def main(name: str) -> int:
+    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    print(json.dumps(users(selection.address(stack), json.load(sys.stdin))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

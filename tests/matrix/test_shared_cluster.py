@@ -1,0 +1,73 @@
+"""A stack that is destroyed takes nothing of others along, asked of a real API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.objects.api import ApiAddress
+from infra.other_users import users
+from standins.tests.apiserver import ApiServer
+from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
+from tests.matrix.project import AppliedProject
+from toolchain.operating import shared_objects
+
+NAMESPACE = "everybodys"
+SECTIONS = {"cluster.namespace": NAMESPACE}
+THEIRS: dict[str, Any] = {
+    "apiVersion": f"{GROUP}/{VERSION}",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "theirs", "namespace": NAMESPACE},
+    "spec": {"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": {}},
+}
+
+
+@pytest.fixture
+def up(
+    api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AppliedProject]:
+    made = AppliedProject(tmp_path_factory.mktemp("shared"), api_server.kubeconfig)
+    made.up(**SECTIONS)
+    try:
+        yield made
+    finally:
+        made.destroy()
+
+
+def deployment(project: AppliedProject) -> dict[str, Any]:
+    exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
+    found: dict[str, Any] = json.loads(exported)["deployment"]
+    return found
+
+
+def asked(project: AppliedProject, held: dict[str, Any]) -> dict[str, Any]:
+    return users(ApiAddress(project.environment["KUBECONFIG"]), shared_objects.titles(held))
+
+
+def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: Path) -> None:
+    core: Any = up.core
+    held = deployment(up)
+    assert asked(up, held) == {"jobs": [], "namespaces": {NAMESPACE: []}}, "nobody else uses it yet"
+    up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, THEIRS)
+    core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
+    found = asked(up, held)
+    assert found == {
+        "jobs": [f"PyTorchJob/{NAMESPACE}/theirs"],
+        "namespaces": {NAMESPACE: [f"ConfigMap/{NAMESPACE}/notes", f"PyTorchJob/{NAMESPACE}/theirs"]},
+    }
+    assert "theirs" in shared_objects.left(held, found)[1]
+    uid = core.read_namespace(NAMESPACE).metadata.uid
+    up.destroy()
+    left: Any = core.read_namespace(NAMESPACE)
+    assert (left.metadata.uid, left.metadata.deletion_timestamp) == (uid, None)
+    theirs: Any = up.jobs.get_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
+    assert "deletionTimestamp" not in theirs["metadata"]
+    up.up(**SECTIONS)
+    assert core.read_namespace(NAMESPACE).metadata.uid == uid, "the stack comes back beside them"
+    assert not shared_objects.are_in(deployment(up)), "what was there is not the stack's any more"
+    up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
+    core.delete_namespace(NAMESPACE)

@@ -1,0 +1,77 @@
+"""What a stack has installed for all goes with it only where nobody else uses it, and `make down` says who does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolchain.operating import shared_objects
+
+CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+NOBODY: dict[str, Any] = {"jobs": [], "namespaces": {"kubeflow": [], "team": []}}
+THEIRS = "PyTorchJob/theirs/mnist"
+
+
+def resource(kind: str, name: str, namespace: str | None = None, retained: bool = True) -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    outputs = {"kind": kind.rpartition(":")[2], "metadata": metadata}
+    return {"type": kind, "outputs": outputs, **({"retainOnDelete": True} if retained else {})}
+
+
+@pytest.fixture
+def deployment() -> dict[str, Any]:
+    return {
+        "resources": [
+            {"type": "pulumi:providers:kubernetes"},
+            resource(CRD, "pytorchjobs.kubeflow.org"),
+            resource("kubernetes:apps/v1:Deployment", "training-operator", "kubeflow"),
+            resource("kubernetes:core/v1:Namespace", "kubeflow"),
+            resource("kubernetes:core/v1:Namespace", "team"),
+            resource("kubernetes:core/v1:PersistentVolume", "models", retained=False),
+        ]
+    }
+
+
+def retained(deployment: dict[str, Any]) -> set[str]:
+    return {
+        each["outputs"]["metadata"]["name"] for each in deployment["resources"] if each.get("retainOnDelete")
+    }
+
+
+def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
+    shared_objects.release(deployment, NOBODY)
+    assert retained(deployment) == set()
+    assert shared_objects.left(deployment, NOBODY) == []
+
+
+@pytest.mark.parametrize(
+    ("users", "stays"),
+    [
+        ({**NOBODY, "jobs": [THEIRS]}, {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow"}),
+        ({"jobs": [], "namespaces": {"kubeflow": [], "team": ["Pod/team/x"]}}, {"team"}),
+        ({"jobs": [], "namespaces": {"kubeflow": ["ConfigMap/kubeflow/x"], "team": []}}, {"kubeflow"}),
+        (
+            {
+                "jobs": ["unknown: 403"],
+                "namespaces": {"kubeflow": ["unknown: 403"], "team": ["unknown: 403"]},
+            },
+            {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow", "team"},
+        ),
+    ],
+)
+def test_what_others_use_stays_and_is_said(
+    deployment: dict[str, Any], users: dict[str, Any], stays: set[str]
+) -> None:
+    kept, used_by = shared_objects.left(deployment, users)
+    shared_objects.release(deployment, users)
+    assert retained(deployment) == stays
+    assert all(name in kept for name in stays)
+    told = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
+    assert all(each in used_by for each in told)
+
+
+def test_a_cluster_of_the_stacks_own_has_nothing_for_all() -> None:
+    own = {"resources": [resource(CRD, "pytorchjobs.kubeflow.org", retained=False)]}
+    assert not shared_objects.are_in(own)
+    assert shared_objects.titles(own) == ["CustomResourceDefinition/pytorchjobs.kubeflow.org"]
