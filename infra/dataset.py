@@ -30,5 +30,5 @@ def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
 
 
 def of_jobs(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> what it trains on when it is applied from this machine. Raises DataError."""
+    """Job's name -> the data set that it trains on when this machine applies it. Raises DataError."""
     return {job.name: resolve(job.training.dataset, paths.DATA, paths.ROOT) for job in stack.jobs}

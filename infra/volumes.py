@@ -11,7 +11,7 @@ from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
-from infra.objects.labels import owned
+from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest, Object, read_from, register
 from storage.component import Storage
 from storage.directory import NodeDirectory
@@ -62,7 +62,7 @@ def models(stack: Stack) -> Volume:
         storage_class=config.storage_class,
         reclaim_policy=config.reclaim_policy.value,
         labels=config.labels,
-        owner=owned(stack.name),
+        owner=stack_labels(stack.name),
         host_path_type="DirectoryOrCreate",
         node=config.node,
     )
@@ -85,7 +85,7 @@ def data(stack: Stack) -> Volume | None:
         storage_class=stack.storage.storage_class,
         reclaim_policy="Retain",
         labels={"type": "trainstack-data"},
-        owner=owned(stack.name),
+        owner=stack_labels(stack.name),
     )
 
 

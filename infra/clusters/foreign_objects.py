@@ -1,4 +1,4 @@
-"""The objects in a cluster of ours that neither this stack, nor Kubernetes, nor a controller made."""
+"""Foreign objects in a stack's own cluster: neither the stack, nor Kubernetes, nor a controller made them."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.objects.labels import owned
+from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest, register
 from infra.objects.pod_security import namespace_labels
 
 
 def manifest(stack: Stack, name: str) -> Manifest:
     """A namespace that enforces the stack's Pod Security level."""
-    labels = {**owned(stack.name), **namespace_labels(stack.cluster.pod_security.value)}
+    labels = {**stack_labels(stack.name), **namespace_labels(stack.cluster.pod_security.value)}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 

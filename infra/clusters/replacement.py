@@ -1,4 +1,4 @@
-"""May a cluster of ours be replaced? Says what will be lost, and refuses where others' objects are in it.
+"""May a stack's own cluster be replaced? Says what will be lost, and refuses while it holds others' objects.
 
 Only a changed key of the stack file asks for a replacement. A newer node image waits until somebody asks for it.
 """
@@ -20,7 +20,7 @@ class ReplacementRefusedError(RuntimeError):
     """The cluster would be replaced, and what is not ours would be lost."""
 
 
-def asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+def is_allowed(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the user allows replacement: `make up REPLACE_CLUSTER=yes`."""
     return environment.get(VARIABLE) == "yes"
 
@@ -45,13 +45,13 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
         address = ApiAddress(str(paths.kubeconfig(name)))
         others = foreign_objects.titles(address, stack)
     except foreign_objects.UnknownError as error:
-        if not asked_for():
+        if not is_allowed():
             raise ReplacementRefusedError(
                 f"cluster {name} would be replaced ({why}), and it does not tell what is in it: {error}\n"
                 f"  fix: undo the change, or, where nothing in it is wanted: {_command(stack)}"
             ) from None
         others = []
-    if others and not asked_for():
+    if others and not is_allowed():
         raise ReplacementRefusedError(
             f"cluster {name} would be replaced ({why}), and these objects in it are not stack "
             f"{stack}'s:\n{_listed(others)}\n"

@@ -93,7 +93,7 @@ def fields(model: type[BaseModel]) -> list[FieldInfo]:
 
 
 def key_cell(path: str, field: FieldInfo) -> str:
-    """The key, linked to the table of its own keys where it has some."""
+    """The key; one with keys below it is a link to their table."""
     if model_in(field.annotation) is None:
         return f"`{field.alias}`"
     target = path if field.alias != "jobs" else "job"

@@ -11,6 +11,6 @@ OWNER = "trainstack/owner"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
 
-def owned(stack: str) -> dict[str, str]:
+def stack_labels(stack: str) -> dict[str, str]:
     """The labels that say which stack made an object."""
     return {**MANAGED_BY, STACK: stack}

@@ -21,7 +21,7 @@ OBJECT = "kubernetes:"
 
 @dataclass(frozen=True)
 class StackState:
-    """The id in the stack's mark, the titles of its Kubernetes objects, and the cluster.
+    """What the state holds of the stack: its owner's id, its Kubernetes objects, its cluster.
 
     Parameters:
         owner: None before the first update.

@@ -28,7 +28,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     """Path below RENDERED -> contents, one object each. Raises ConfigError for a broken policy.
 
     Parameters:
-        datasets: job's name -> what it trains on, where that is not what `auto` is meant for.
+        datasets: job's name -> its data set; without it the one that a review shows for `auto`.
     """
     planned = rendering.rendered_plan(stack)
     chosen = rendering.rendered_datasets(stack) if datasets is None else datasets

@@ -19,7 +19,7 @@ WIDTH = 100
 
 
 def text(manifest: Manifest) -> str:
-    """`manifest` with sorted keys, and each line of a longer text on a line of its own."""
+    """`manifest` with sorted keys. A text of several lines is written as several lines."""
     stream = io.StringIO()
     shared = _shared(manifest) if manifest["kind"] == KIND else {}
     dumper = _Dumper(stream, shared)

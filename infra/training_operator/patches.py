@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable
 
-from infra.objects.labels import SKIP_AWAIT, owned
+from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
 from infra.objects.pytorchjob import CRD, OPERATOR_NAMESPACE
@@ -121,7 +121,10 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
 def labelled(manifest: Manifest, stack: str) -> Manifest:
     """`manifest` with the labels of what `stack` owns."""
     metadata = manifest["metadata"]
-    return {**manifest, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **owned(stack)}}}
+    return {
+        **manifest,
+        "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **stack_labels(stack)}},
+    }
 
 
 def service(manifest: Manifest) -> Manifest:

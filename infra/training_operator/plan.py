@@ -1,4 +1,4 @@
-"""What of the operator is ours to install in a cluster that others use, too."""
+"""Which parts of the operator a stack installs in a cluster that others use, too."""
 
 from __future__ import annotations
 

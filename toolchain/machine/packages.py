@@ -96,7 +96,7 @@ def _record() -> None:
 
 
 def _disable_services() -> None:
-    """Else the system's own engine starts at the next boot, and takes the place of ours with all that it holds."""
+    """Otherwise the system's own engine would start at the next boot in place of ours."""
     for link in (link for service in SERVICES for link in UNITS.glob(f"*.wants/{service}")):
         link.unlink()
     if update := shutil.which("update-rc.d"):  # machines without systemd

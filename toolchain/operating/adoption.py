@@ -30,8 +30,8 @@ Manifest = Mapping[str, Any]
 def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None]) -> list[str]:
     """Turn pending creations of Kubernetes objects in an exported deployment into resources; returns their URNs.
 
-    `live` looks an object up by its manifest. One that is not there, or that carries another mark, was not created by
-    the killed run.
+    `live` looks an object up by its manifest. The killed run did not create an object that is missing
+    or that carries another mark.
     """
     adopted = []
     for operation in deployment.get("pending_operations") or []:

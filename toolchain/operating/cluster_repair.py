@@ -1,4 +1,4 @@
-"""Before Pulumi asks a cluster of ours, what is stopped of it is started: its own refresh could only fail."""
+"""Starts the stopped parts of the stack's own cluster before Pulumi's refresh, which would fail without them."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def release_volumes(variables: Mapping[str, str], stack: str) -> None:
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
-    """Raises SetupError where objects of `stack` are half gone, or its model is not the one that `outputs` name."""
+    """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
     if problem := _run(variables, "infra.inspection", stack, json.dumps(outputs)):
         raise SetupError(f"`pulumi up` has ended, and the stack is not whole:\n{problem}")
 

@@ -28,7 +28,7 @@ def kubectl(
 def lookup(
     variables: Mapping[str, str], deployment: state.Deployment
 ) -> Callable[[Manifest], Manifest | None]:
-    """A function from a manifest to the live object of its name, None where there is none. It raises SetupError."""
+    """A function that finds the live object of a manifest's kind and name, or None. It raises SetupError."""
     access = state.access(deployment)
 
     def live(manifest: Manifest) -> Manifest | None:

@@ -83,7 +83,7 @@ def _show(pipe: int) -> None:
 
 
 class _Interrupted:
-    """Hands an interrupt on to a pulumi, also one that came before it was started.
+    """Hands an interrupt on to pulumi, even one that came before pulumi was started.
 
     To pulumi a second interrupt says: leave what is under way.
     """

@@ -80,7 +80,7 @@ def locks(stack: str) -> list[Lock]:
 
 
 def release(stack: str) -> None:
-    """Remove the locks of dead processes, end an orphan of ours, wait for anybody else's.
+    """Remove the locks of dead processes, end orphans of a killed `make up`, and wait for all others.
 
     Raises SetupError if that one does not end within WAIT_S seconds.
     """

@@ -1,7 +1,7 @@
 """Pulumi's backend and passphrase: whose they are, this clone's or the user's own.
 
-`make env` exports this clone's. Whoever has set PULUMI_BACKEND_URL to something else has a backend of their own, and
-nothing of ours is put in its place, nor encrypted with a passphrase that `make clean` removes.
+`make env` exports this clone's. Somebody who has set PULUMI_BACKEND_URL to another address has a backend of their own.
+It stays in use, and its secrets are never encrypted with our passphrase, which `make clean` removes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chooses for pulumi, kind and kubectl between the user's own and one that we build."""
+"""Chooses pulumi, kind and kubectl: the user's own where it will do, else one that we build."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class KindConfig:
 
     @classmethod
     def decode(cls, text: str) -> KindConfig:
-        """From the state. Release 0.1 wrote absolute paths, and the stack's name only in that of its models."""
+        """From the state. Release 0.1 wrote absolute paths; the stack's name is the last part of `models`."""
         given = json.loads(text)
         given.setdefault("stack", Path(given.get("models", "")).name)
         return cls(**{field.name: given[field.name] for field in fields(cls) if field.name in given})

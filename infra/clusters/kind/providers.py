@@ -75,7 +75,7 @@ def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]
     missing = set(olds.get("nodes") or []) - {ownership.node_name(node) for node in nodes}
     reasons = differences(_config(olds), _config(news))
     reasons += [f"node {name} is gone, and kind cannot add one" for name in sorted(missing)]
-    if replacement.asked_for() and olds.get("image") != news.get("image"):
+    if replacement.is_allowed() and olds.get("image") != news.get("image"):
         reasons.append(f"image: {olds.get('image')} -> {news.get('image')}")
     return reasons
 
@@ -105,7 +105,7 @@ class RegistryProvider(Provider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
-        wants_newer = replacement.asked_for() and _olds["image"] != _news["image"]
+        wants_newer = replacement.is_allowed() and _olds["image"] != _news["image"]
         replaces = ["name"] if is_another else ["image"] if wants_newer else []
         changes = bool(replaces) or not registry.is_running(_olds["name"])
         return DiffResult(changes=changes, replaces=replaces, delete_before_replace=True)

@@ -118,7 +118,7 @@ def _wait_for_api(name: str, kubeconfig: Path) -> None:
 def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
     """Until the pods that keep running have started again, or for SETTLED_S seconds.
 
-    Before, the API server tells of them as they were when the node stopped, and webhooks of theirs do not answer.
+    Until then the API server shows the pods as they were when the node stopped, and their webhooks do not answer.
     """
     command = (
         "kubectl",

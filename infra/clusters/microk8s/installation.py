@@ -20,7 +20,7 @@ NAME = "microk8s"
 def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
     """Install if absent, start, wait until ready, enable `addons`, write the kubeconfig. Returns the outputs of `read`.
 
-    The marker, written before the installation, tells ours from one that was there before. Raises MicroK8sError.
+    A marker, written before the installation, says that we installed it. Raises MicroK8sError.
     """
     if not commands.installed():
         marker = paths.marker(name)

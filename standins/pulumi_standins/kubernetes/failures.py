@@ -99,7 +99,7 @@ def of_error(error: HTTPError) -> Failure:
 
 
 def _is_bad_certificate(cause: BaseException) -> bool:
-    """A server that answers with another certificate than the kubeconfig's is not the one that is waited for."""
+    """A server with another certificate than the kubeconfig's is a different server: nobody waits for it."""
     return isinstance(cause, SSLError) and any(
         isinstance(argument, ssl.SSLCertVerificationError) for argument in cause.args
     )

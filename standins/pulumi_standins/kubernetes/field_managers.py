@@ -39,7 +39,7 @@ def was_created_by_us(live: Object) -> bool:
 
 
 def take_over(client: ApiClient, live: Object, manager: str) -> Object:
-    """Give the fields of earlier managers to ours, so that what the program drops goes; returns the object.
+    """Give the fields of earlier managers to ours, so that a field goes when the program drops it; returns the object.
 
     Raises:
         ApiError: the server refused, or others wrote in between again and again.

@@ -105,7 +105,7 @@ def _named(inputs: Object) -> Object:
 
 
 def confirm(session: Session, state: State) -> Object | None:
-    """The object whose creation nobody could confirm, or None when there is none that is ours."""
+    """The live object of an unconfirmed creation; None where it is missing or was created by somebody else."""
     found = session.client.find(kind_of(state.live), namespace_of(state.live), name_of(state.live))
     return found if found is not None and is_ours(found, state.inputs) else None
 

@@ -40,7 +40,7 @@ def update(
 ) -> Object:
     """Change the object and wait until it is ready again; returns it as last seen.
 
-    An object whose creation nobody could confirm is created now if it is not there.
+    An object whose creation was never confirmed, and that is missing, is created now.
 
     Parameters:
         manager: the name under which the fields are ours.

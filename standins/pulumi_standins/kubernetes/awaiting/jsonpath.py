@@ -26,7 +26,7 @@ class Expression:
     text: str
 
     def matches(self, obj: Any) -> bool:
-        """Whether exactly one value is found and, where a value is asked for, is that one."""
+        """Whether exactly one value is found, and it is the wanted one; without a wanted one, whether there is any."""
         found = self._find(obj)
         if self.value is None:
             return bool(found) and found[0] not in (None, "")

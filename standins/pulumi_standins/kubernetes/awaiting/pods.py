@@ -42,7 +42,7 @@ def problems(pod: Object) -> list[str]:
 
 
 def describe(pod: Object) -> str:
-    """The pod's state as `kubectl get pods` shows it, with what it waits for."""
+    """The pod's state as `kubectl get pods` shows it, and the container that it waits for."""
     status = pod.get("status") or {}
     if nested(pod, "metadata", "deletionTimestamp"):
         return "Terminating"
