@@ -61,7 +61,22 @@ def _update(variables: dict[str, str], stack: str) -> None:
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    update.update(variables, stack, pulumi_up, lambda: _forget_left_behind(variables, stack))
+    def mended() -> bool:
+        return _forget_left_behind(variables, stack) or _came_back(variables, stack)
+
+    update.update(variables, stack, pulumi_up, mended)
+
+
+def _came_back(variables: dict[str, str], stack: str) -> bool:
+    """Wait for the API server where it is away; whether it was. Pulumi's own plugin gives up at the first failure.
+
+    Raises SetupError.
+    """
+    access = state.access(_deployment(variables, stack))
+    if access is None or api_server.problem(variables, access) is None:
+        return False
+    api_server.wait(variables, access)
+    return True
 
 
 def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:

@@ -1,10 +1,11 @@
-"""The closing lines of `make up`."""
+"""`make up`: its closing lines, and when Pulumi runs again."""
 
 from __future__ import annotations
 
 import pytest
 
-from toolchain.operating import up
+from toolchain.operating import api_server, state, up
+from toolchain.operating.state import Access
 from toolchain.steps import SetupError
 
 ONE = {
@@ -41,3 +42,19 @@ def test_a_stack_that_says_nothing_of_a_model_is_an_error() -> None:
 
 def test_a_job_that_is_to_leave_no_model_says_so() -> None:
     assert up.closing_lines({**ONE, "modelPath": None})[1] == "model: none"
+
+
+@pytest.mark.parametrize(
+    ("access", "problem", "is_away"),
+    [(None, "refused", False), (Access("config"), None, False), (Access("config"), "refused", True)],
+)
+def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
+    monkeypatch: pytest.MonkeyPatch, access: Access | None, problem: str | None, is_away: bool
+) -> None:
+    waited: list[Access] = []
+    monkeypatch.setattr(up, "_deployment", lambda *_: {})
+    monkeypatch.setattr(state, "access", lambda _: access)
+    monkeypatch.setattr(api_server, "problem", lambda *_: problem)
+    monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
+    assert up._came_back({}, "dev") is is_away
+    assert waited == ([access] if is_away else [])
