@@ -96,6 +96,7 @@ def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]
 
 
 def main(name: str) -> int:
+    """Print who else uses what the stack `name` has installed; the exit status. Raises ConfigError."""
     stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
     print(json.dumps(users(selection.address(stack), json.load(sys.stdin))))
     return 0

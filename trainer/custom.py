@@ -103,7 +103,7 @@ class Objective:
 
 
 class Share(NamedTuple):
-    """One rank's examples of one step, and how many all ranks have together."""
+    """One rank's examples of one step, inputs (n, ...) and targets (n, ...), and how many all ranks have together."""
 
     inputs: Tensor
     targets: Tensor
@@ -121,11 +121,16 @@ class Examples(ABC):
 
     @abstractmethod
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
-        """This rank's part of every step of an epoch, beginning `start` examples into it."""
+        """This rank's part of every step of an epoch, beginning `start` examples into it.
+
+        Parameters:
+            batch: examples of a step on all ranks together.
+            size: ranks.
+        """
 
     @abstractmethod
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Every `size`th batch, in the data set's order: its number, inputs and targets."""
+        """Every `size`th batch of `batch` examples, in order: its number, inputs (n, ...) and targets (n, ...)."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -133,7 +138,7 @@ class Examples(ABC):
 
     @abstractmethod
     def first(self) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of the first two examples."""
+        """Inputs (2, ...) and targets (2, ...) of the first two examples."""
 
     def to(self, device: torch.device) -> Examples:
         self.device = device

@@ -101,7 +101,7 @@ def instead_digits(config: Config) -> Iterator[None]:
 
 
 def read(place: Path, names: tuple[str, str], dataset: str) -> Tensors:
-    """One part of a data set from its image and label file. Raises DataError."""
+    """One part of a data set, images (n, 28, 28) and labels (n,), from the two files. Raises DataError."""
     images, labels = (tensor(idx.verify(place, name, dataset), name) for name in names)
     if len(images) != len(labels) or images.shape[1:] != (28, 28):
         raise idx.DataError(

@@ -147,7 +147,8 @@ def shape_of(examples: Examples) -> tuple[tuple[int, ...], int]:
 def trained_on(model: Path) -> dict[str, Any]:
     """What is known of a model's training: its own description, else config.json of its run, else nothing.
 
-    Of a run that began before models had descriptions: the one beside the model, or below it with the same model.
+    An older model holds no description. Its run is then found by config.json beside the model, or by a run
+    below the model's folder that has the same model.
     """
     try:
         content = model.read_bytes()

@@ -69,7 +69,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A length-delimited field."""
+    """The length-delimited field `number` of a protobuf message."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 

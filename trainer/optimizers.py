@@ -99,7 +99,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def step(self, values: Tensor, gradients: Tensor, lr: float, count: int) -> None:
-        """Change `values` in place; `count` steps have been made before this one."""
+        """Change `values` (n,) in place by `gradients` (n,); `count` steps have been made before this one."""
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
@@ -199,7 +199,7 @@ class TorchOptimizer(Optimizer):
 
 
 def build(recipe: Recipe, network: nn.Module, values: Tensor) -> Optimizer:
-    """The recipe's optimizer. Raises OptimizerError."""
+    """The recipe's optimizer over `values` (n,), all parameters of `network` in one tensor. Raises OptimizerError."""
     if recipe.optimizer in OPTIMIZERS:
         return OPTIMIZERS[recipe.optimizer](recipe, values)
     return TorchOptimizer(recipe, network)

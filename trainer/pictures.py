@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def describe(name: str, images: Tensor, labels: Tensor) -> str:
-    """One line; mean and standard deviation are of pixel values from 0 to 1."""
+    """One line about images (n, 28, 28) and labels (n,); mean and standard deviation are of values from 0 to 1."""
     shape = "x".join(map(str, images.shape))
     # From the histogram: exact, and without a copy of the images in floats.
     counts = torch.bincount(images.flatten(), minlength=256).double()

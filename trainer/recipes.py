@@ -115,7 +115,7 @@ PRESETS = {
 
 
 def learning_rate(recipe: Recipe, done: float, epochs: int) -> float:
-    """Learning rate after `done` epochs of `epochs`, whole or in part.
+    """Learning rate after `done` epochs, which need not be a whole number, of `epochs`.
 
     A pure function of the progress, so that a resumed run needs no scheduler's state. One cycle follows
     L. N. Smith and N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines; the cosine I. Loshchilov and

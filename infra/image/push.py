@@ -86,7 +86,7 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
 
 
 def in_registry(name: str, repository: str, tag: str) -> str | None:
-    """As `digest` of the kind registry `name`, and None where there is no such registry."""
+    """The digest of a tag in the kind registry `name`; None where the tag or the registry is missing."""
     try:
         return digest(registries.address_for_host(name), repository, tag)
     except (CommandError, urllib.error.URLError, TimeoutError):

@@ -28,7 +28,12 @@ class OldObjectsError(RuntimeError):
 
 
 def ensure_they_may_go(name: str, replaced_for: Sequence[str]) -> None:
-    """Raises OldObjectsError, before anything is touched, for a replacement without the variable."""
+    """Raises OldObjectsError, before anything is touched, for a replacement without the variable.
+
+    Parameters:
+        name: of the cluster.
+        replaced_for: why it will be replaced; empty where it stays.
+    """
     if not replaced_for or _MAY_BE_DROPPED or pulumi.runtime.is_dry_run():
         return
     if file := os.environ.get(LOST):

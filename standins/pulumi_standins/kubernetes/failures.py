@@ -74,6 +74,8 @@ def of_answer(
     """The failure that an HTTP status means; None for answers that are final, good or bad.
 
     Parameters:
+        answer: the body.
+        retry_after: the header Retry-After, in seconds.
         is_starting: whether the server refuses everybody, whatever they ask for.
     """
     if status not in _PASSING and not is_starting:
