@@ -46,7 +46,7 @@ def test_a_changed_dockerfile_is_another_image(
         (scratch, "build", name),
     ],
 )
-def test_so_is_one_with_another_part(
+def test_another_part_is_another_image(
     parts: tuple[dict[str, Path], Path],
     monkeypatch: pytest.MonkeyPatch,
     module: object,

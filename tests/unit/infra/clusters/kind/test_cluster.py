@@ -96,7 +96,7 @@ def test_a_cluster_of_our_name_that_we_did_not_make_is_left_alone(
     assert engine.calls == []
 
 
-def test_so_is_one_whose_marker_we_have_not(engine: Engine, props: dict[str, Any]) -> None:
+def test_a_cluster_whose_marker_is_missing_is_left_alone(engine: Engine, props: dict[str, Any]) -> None:
     engine.nodes = [node("c-control-plane", paths.marker("c"))]
     with pytest.raises(ownership.ForeignClusterError):
         ClusterProvider().create(props)

@@ -44,7 +44,9 @@ def called(file: Path, *words: str) -> bool:
     return any(call[: len(words)] == list(words) for call in state(file)["calls"])
 
 
-def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_an_absent_microk8s_is_installed_from_the_pinned_channel(
+    bin_folder: Path, props: dict[str, Any]
+) -> None:
     file = standin.install(bin_folder)
     made = MicroK8sProvider().create(props)
     assert state(file)["channel"] == CHANNEL
@@ -54,7 +56,7 @@ def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, pr
     assert paths.kubeconfig("c").stat().st_mode & 0o777 == 0o600, "it holds an administrator's token"
 
 
-def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_an_installation_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     provider.create(props)
@@ -64,7 +66,7 @@ def test_one_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str,
     assert not paths.kubeconfig("c").exists()
 
 
-def test_one_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_an_installation_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
     provider = MicroK8sProvider()
     made = provider.create(props)
@@ -88,7 +90,7 @@ def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: 
     assert made.outs["ours"] is True
 
 
-def test_a_stopped_one_is_started(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_a_stopped_microk8s_is_started(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder, installed=True, running=False)
     MicroK8sProvider().create(props)
     assert state(file)["running"]
@@ -129,7 +131,7 @@ def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any
     assert provider.read("microk8s", props).id == GONE
 
 
-def test_a_stopped_one_is_no_reason_for_a_replacement(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_a_stopped_microk8s_is_no_reason_for_a_replacement(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     made = provider.create(props).outs or {}
@@ -175,7 +177,7 @@ def test_the_state_of_release_0_1_is_taken_over(bin_folder: Path, props: dict[st
     assert MicroK8sProvider().read("microk8s", old).id == "microk8s"
 
 
-def test_a_changed_channel_moves_one_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
+def test_a_changed_channel_moves_an_installation_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
     provider = MicroK8sProvider()
     made = provider.create(props)
