@@ -9,7 +9,7 @@ from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
-from infra.config.section import Count, Section, refusal, setting
+from infra.config.section import Count, Natural, Section, refusal, setting
 from infra.config.training import Backend, TrainingConfig, options
 from infra.config.variables import Encrypted, EnvSource, Value, VariableName
 
@@ -141,6 +141,12 @@ class JobConfig(Section):
         pattern=r"^[\w][\w.-]*$",
         allowed="a file name, or null where it leaves none",
         examples=["mnist_cnn.pt"],
+    )
+    rerun: Natural = setting(
+        about="Another number trains the same again, into a run of its own.",
+        default=0,
+        allowed="a whole number of at least 0",
+        examples=[1],
     )
     datasets_path: AbsolutePath = setting(
         about="Where the pods see the data folder.",

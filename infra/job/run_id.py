@@ -30,6 +30,7 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
         **({"envFrom": _sources(job)} if job.env_from else {}),
         "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
         "processes": job.nproc_per_node,
+        **({"rerun": job.rerun} if job.rerun else {}),
     }
 
 

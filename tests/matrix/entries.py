@@ -128,6 +128,7 @@ OBJECTS: dict[str, Entry] = {
     "job.tolerations.value": Entry([{"key": "first", "value": "x"}], TOLERATION),
     "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
     "job.runtimeClass": Entry("nvidia"),
+    "job.rerun": Entry(1),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
     "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }

@@ -24,6 +24,7 @@ ANOTHER: dict[str, Any] = {
     "env": {"TRAINER_PRESET": "convnet"},
     "envFrom": [{"secret": "login"}],
     "nprocPerNode": 2,
+    "rerun": 1,
     "training.epochs": 2,
     "training.batchSize": 32,
     "training.testBatchSize": 10,
