@@ -82,6 +82,7 @@ _MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep
 NOTES = {
     "cluster.kubeconfig": _MOVES,
     "cluster.context": _MOVES,
+    "storage.volume": "Outside kind the folder has this name: give hostPath, too, to keep the old one.",
     "storage.labels": "`type` and `name` replace job, claim and volume: the claim selects by them.",
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",

@@ -89,6 +89,14 @@ def files_at_risk(found: Objects) -> list[str]:
     return [f"{key} has {policy}" for key, policy in policies.items() if policy != "Retain"]
 
 
+def folders(found: Objects) -> set[str]:
+    """Where the models lie on the nodes."""
+    volumes = (
+        each for key, each in found.items() if each["kind"] == "PersistentVolume" and _counts(key, each)
+    )
+    return {each["spec"]["hostPath"]["path"] for each in volumes}
+
+
 def job_specs(found: Objects) -> dict[str, Any]:
     """Job's name -> its spec."""
     jobs = (each for each in found.values() if each["kind"] == "PyTorchJob")

@@ -103,15 +103,14 @@ def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProj
 
 def test_a_volume_in_the_folder_of_release_0_1_stays_there(project: AppliedProject) -> None:
     old, new = "/var/lib/trainstack/models", "/var/lib/trainstack/volumes/trainstack-matrix-models"
-    volume = f"PersistentVolume/{NAME}"
-    assert project.objects()[volume]["spec"]["hostPath"]["path"] == new
+    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new
     project.up(**{"storage.hostPath": old})
     before = uids(project.objects())
     told = project.up()
-    assert project.objects()[volume]["spec"]["hostPath"]["path"] == old
+    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == old
     assert uids(project.objects()) == before, "nothing is moved or made anew"
     assert f"stay in {old}" in told
     told = project.up(**{"storage.hostPath": new})
-    assert project.objects()[volume]["spec"]["hostPath"]["path"] == new
+    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new
     assert f"stay in {old}" not in told
     assert project.up("--expect-no-changes")

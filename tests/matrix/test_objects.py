@@ -9,7 +9,7 @@ import pytest
 from infra.config.changes import Outcome, outcome
 from infra.config.cluster import ClusterKind
 from tests.matrix.entries import OBJECTS, Entry
-from tests.matrix.judging import Objects, job_specs, lasting, outcome_of, uids
+from tests.matrix.judging import Objects, folders, job_specs, lasting, outcome_of, uids
 from tests.matrix.project import AppliedProject, UpError
 
 # One key of each outcome, and those whose mechanism is their own.
@@ -21,6 +21,7 @@ QUICK = {
     "storage.mountPath",
     "job.runPolicy.suspend",
 }
+ANOTHER_FOLDER = ("storage.hostPath", "storage.volume")
 SLOW = pytest.mark.slow(
     reason="two or three updates for each of 80 keys; make test tries one key of each outcome"
 )
@@ -41,6 +42,7 @@ def test_changes_as_its_rule_says_and_back(project: AppliedProject, key: str, en
     after = project.settled()
     assert_as_expected(expected, before, after)
     assert_outputs_name(project, after)
+    assert folders(before) <= folders(after) or key in ANOTHER_FOLDER
     assert job_specs(after) == project.job_specs(**changed)
     if expected is not Outcome.NOTHING:
         project.up("--expect-no-changes", **changed)
