@@ -46,7 +46,7 @@ def create(config: KindConfig, image: str | None) -> dict[str, Any]:
     for folder in (paths.models(config.stack), paths.DATA, kubeconfig.parent):
         folder.mkdir(parents=True, exist_ok=True)
     uid = ownership.write_marker(config.name)
-    command = ["kind", "create", "cluster", "--quiet", "--config", "-", "--kubeconfig", str(kubeconfig)]
+    command = ["kind", "create", "cluster", "--config", "-", "--kubeconfig", str(kubeconfig)]
     command += ["--wait", READY_WAIT, *(["--image", image] if image else [])]
     output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image))))
     os.chmod(kubeconfig, 0o600)
@@ -79,6 +79,6 @@ def delete(name: str) -> None:
     """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine."""
     ownership.refuse_foreign(name)
     kubeconfig = paths.kubeconfig(name)
-    output("kind", "delete", "cluster", "--quiet", "--name", name, "--kubeconfig", str(kubeconfig))
+    output("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(kubeconfig))
     kubeconfig.unlink(missing_ok=True)
     paths.marker(name).unlink(missing_ok=True)

@@ -76,7 +76,7 @@ def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
     if kubeconfig.exists():
         return False
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-    command = ("kind", "export", "kubeconfig", "--quiet", "--name", name, "--kubeconfig", str(kubeconfig))
+    command = ("kind", "export", "kubeconfig", "--name", name, "--kubeconfig", str(kubeconfig))
     try:
         output(*command)
     except CommandError:

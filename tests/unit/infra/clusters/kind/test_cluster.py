@@ -108,6 +108,9 @@ def test_what_a_killed_run_left_is_removed_first(engine: Engine, props: dict[str
     engine.nodes = [node("c-control-plane", paths.marker("c"), status="exited")]
     ClusterProvider().create(props)
     assert engine.called("kind") == ["kind delete cluster", "kind create cluster"]
+    assert not any("--quiet" in call for call in engine.calls), (
+        "it would keep the cause of a failure to itself, too"
+    )
 
 
 def test_read_notices_a_deleted_cluster(engine: Engine, props: dict[str, Any]) -> None:
