@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from infra.config.section import Count, Section, Whole, setting
+from infra.config.section import Count, Section, Whole, refusal, setting
 
 
 class Replicas(Section):
@@ -59,3 +59,12 @@ class Toleration(Section):
         allowed="NoSchedule, PreferNoSchedule or NoExecute",
         examples=["NoSchedule"],
     )
+
+    @model_validator(mode="after")
+    def _can_be_a_pods(self) -> Toleration:
+        """The API server refuses the pods of a job that is wrong here, not the job."""
+        if self.value and self.operator == "Exists":
+            raise refusal("a value with operator Equal alone", "add `operator: Equal`", "value", self.value)
+        if self.operator == "Equal" and not self.key:
+            raise refusal("Exists where there is no key", "add the taint's key", "operator", self.operator)
+        return self

@@ -25,20 +25,22 @@ def operator(api_server: ApiServer) -> Iterator[PlayedOperator]:  # noqa: F811 -
 
 
 @pytest.fixture(scope="session")
-def gpus(api_server: ApiServer) -> None:  # noqa: F811 - the fixture
-    """The node offers some: a stack that wants more than there are is refused."""
+def wanted(api_server: ApiServer) -> None:  # noqa: F811 - the fixture
+    """What the entries ask of a cluster: GPUs, a priority class and a runtime class."""
     connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
-    offered = {"nvidia.com/gpu": "8"}
-    client.CoreV1Api(connection).patch_node_status(
-        NODE, {"status": {"capacity": offered, "allocatable": offered}}
-    )
+    gpus = {"nvidia.com/gpu": "8"}
+    client.CoreV1Api(connection).patch_node_status(NODE, {"status": {"capacity": gpus, "allocatable": gpus}})
+    priority: Any = {"metadata": {"name": "high"}, "value": 1000}
+    client.SchedulingV1Api(connection).create_priority_class(priority)
+    runtime: Any = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
+    client.NodeV1Api(connection).create_runtime_class(runtime)
 
 
 @pytest.fixture(scope="module")
 def project(
     api_server: ApiServer,  # noqa: F811 - the fixture
     operator: PlayedOperator,
-    gpus: None,
+    wanted: None,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[AppliedProject]:
     """A stack that is up, for all tests of a module: each leaves it as it was."""

@@ -41,6 +41,7 @@ JOB = {"name": "mnist", "model": None}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
+EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
 TOLERATION = {"job.tolerations": [{"key": "first"}]}
 
 # On an API server without nodes, by a kubeconfig.
@@ -124,8 +125,8 @@ OBJECTS: dict[str, Entry] = {
     "job.nccl.disablePeerToPeer": Entry(True),
     "job.nodeSelector": Entry({"disk": "ssd"}),
     "job.tolerations.key": Entry([{"key": "second"}], TOLERATION),
-    "job.tolerations.operator": Entry([{"key": "first", "operator": "Equal", "value": "x"}], TOLERATION),
-    "job.tolerations.value": Entry([{"key": "first", "value": "x"}], TOLERATION),
+    "job.tolerations.operator": Entry([EQUAL], TOLERATION),
+    "job.tolerations.value": Entry([{**EQUAL, "value": "y"}], {"job.tolerations": [EQUAL]}),
     "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
     "job.runtimeClass": Entry("nvidia"),
     "job.rerun": Entry(1),

@@ -14,6 +14,7 @@ from kubernetes.client.exceptions import ApiException
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 LABEL = "training.kubeflow.org/job-name"
 PAUSE_S = 0.2
+REFUSED = (403, 422)
 
 CRD = yaml.safe_load(f"""
 apiVersion: apiextensions.k8s.io/v1
@@ -47,7 +48,8 @@ spec:
 class PlayedOperator:
     """Gives each new PyTorchJob a pod per replica and, unless it is suspended, the condition Succeeded.
 
-    The kubelet of the stand-ins' tests, which the API server's fixture starts, ends the pods.
+    A pod that the API server refuses fails the job: the real operator would try again for ever. The kubelet of the
+    stand-ins' tests, which the API server's fixture starts, ends the pods.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -80,11 +82,16 @@ class PlayedOperator:
     def _run(self, job: dict[str, Any]) -> None:
         name = job["metadata"]["name"]
         suspended = job["spec"]["runPolicy"].get("suspend")
+        state, message = "Suspended" if suspended else "Succeeded", "played"
         for kind, replica in job["spec"]["pytorchReplicaSpecs"].items():
             for number in range(0 if suspended else replica["replicas"]):
-                self._create_pod(job, f"{name}-{kind.lower()}-{number}", replica["template"])
-        state = "Suspended" if suspended else "Succeeded"
-        condition = {"type": state, "status": "True", "message": "played"}
+                try:
+                    self._create_pod(job, f"{name}-{kind.lower()}-{number}", replica["template"])
+                except ApiException as error:
+                    if error.status not in REFUSED:
+                        raise
+                    state, message = "Failed", str(error.body)
+        condition = {"type": state, "status": "True", "message": message}
         self.jobs.patch_namespaced_custom_object_status(
             GROUP,
             VERSION,

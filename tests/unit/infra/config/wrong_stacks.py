@@ -331,4 +331,18 @@ CASES: dict[str, Case] = {
         "NoExecute",
         "effect:",
     ),
+    "toleration's value without Equal": Case(
+        job(tolerations=[{"key": "gpu", "value": "a100"}]),
+        "job.tolerations[0].value",
+        "a100",
+        "with operator Equal",
+        "operator: Equal",
+    ),
+    "toleration's operator without a key": Case(
+        job(tolerations=[{"operator": "Equal", "value": "a100"}]),
+        "job.tolerations[0].operator",
+        "Equal",
+        "Exists where there is no key",
+        "add the taint's key",
+    ),
 }
