@@ -90,9 +90,11 @@ SAID = """\
 Updating (dev):
  ~  trainstack:operator:Operator dev-operator refreshing (0s)
     pulumi:pulumi:Stack trainstack-dev running
+    pulumi:pulumi:Stack trainstack-dev running warning: using pulumi-resource-kubernetes from $PATH
  +  trainstack:operator:Operator dev-operator creating (0s)
  +  pulumi-python:dynamic/trainstack:KindCluster faults-dev creating (0s)
  +  pulumi-python:dynamic/trainstack:RegistryImage dev-operator creating (0s)
+    pulumi:pulumi:Stack trainstack-dev running warning: the API server answers again after 9 s
  +  kubernetes:apps/v1:Deployment Deployment/kubeflow/training-operator creating (0s)
  -- kubernetes:kubeflow.org/v1:PyTorchJob PyTorchJob/pytorch-simple deleting original (0s)
  ++ pulumi-python:dynamic/trainstack:Run pytorch-simple creating replacement (0s) [diff: ~run,uid]

@@ -16,7 +16,7 @@ from tests.e2e.waiting import HANG_S, wait_until
 # The latest line of these in the output tells what the command works on.
 _BEGINS = (
     ("refresh", r"^Updating \("),
-    ("update", r"pulumi:pulumi:Stack \S+ running"),
+    ("update", r"pulumi:pulumi:Stack \S+ running *$"),
     ("cluster", r"(dynamic/trainstack:KindCluster|kubernetes:core/v1:Namespace) \S+ creating"),
     (
         "operator",

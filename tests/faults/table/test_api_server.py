@@ -38,6 +38,7 @@ def test_make_up_waits_for_its_api_server(
 ) -> None:
     kind, expected = (TRAINING, "undisturbed") if phase == "wait" else (SHORT, "undisturbed_short")
     undisturbed = request.getfixturevalue(expected)
+    cluster.forget_restarts(project)
     give_work(project, phase)
     with training.started(project, kind) as run:
         if phase != "set-up":
