@@ -135,6 +135,18 @@ class JobConfig(Section):
         allowed="true or false",
         examples=["true"],
     )
+    user: Count = setting(
+        about="User id of the container's processes, which are in group 0; root is refused.",
+        default=1000,
+        allowed="a whole number of at least 1",
+        examples=[1000],
+    )
+    read_only_root: bool = setting(
+        about="Keep the image's files from being written to; the volume and /tmp can be.",
+        default=True,
+        allowed="true or false",
+        examples=["false"],
+    )
     model: str | None = setting(
         about="File that the job leaves in its run's folder and at the top of the volume.",
         default="mnist_cnn.pt",

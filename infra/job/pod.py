@@ -14,7 +14,6 @@ from infra.objects.pod_security import restricted_container
 
 # The operator looks for a container of this name.
 CONTAINER = "pytorch"
-UID = 1000
 # Group 0 may write the image's folders and the volume, so that any uid will do.
 GID = 0
 
@@ -103,7 +102,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
         "env": environment(job, context),
         **({"envFrom": sources(job)} if job.env_from else {}),
         "resources": {"limits": job.resources.limits(), "requests": dict(job.resources.requests)},
-        "securityContext": restricted_container(),
+        "securityContext": {**restricted_container(), "readOnlyRootFilesystem": job.read_only_root},
         "volumeMounts": mounts,
     }
 
@@ -153,7 +152,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {
-                "runAsUser": UID,
+                "runAsUser": job.user,
                 "runAsGroup": GID,
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},

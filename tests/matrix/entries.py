@@ -118,6 +118,8 @@ OBJECTS: dict[str, Entry] = {
     "job.labels": Entry({"team": "a"}),
     "job.priorityClass": Entry("high"),
     "job.imagePullSecrets": Entry(["registry"]),
+    "job.user": Entry(1001),
+    "job.readOnlyRoot": Entry(False),
     "job.shmSize": Entry("1Gi"),
     "job.nccl.socketInterface": Entry("eth0"),
     "job.nccl.debug": Entry("INFO"),

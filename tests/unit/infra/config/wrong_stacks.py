@@ -303,6 +303,7 @@ CASES: dict[str, Case] = {
         "Running, All",
         "cleanPodPolicy:",
     ),
+    "root in a job": Case(job(user=0), "job.user", "0", "at least 1", "1000"),
     "no deadline": Case(
         job(runPolicy={"activeDeadlineSeconds": 0}),
         "job.runPolicy.activeDeadlineSeconds",

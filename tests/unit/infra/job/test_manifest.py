@@ -177,3 +177,11 @@ def test_replicas_spread_only_where_there_are_several_nodes() -> None:
     assert (
         pod(built(nodes=2))["spec"]["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
     )
+
+
+def test_an_image_of_the_users_may_need_another_user_and_a_root_to_write_to() -> None:
+    job = built({"name": "x", "user": 65534, "readOnlyRoot": False})
+    assert pod(job)["spec"]["securityContext"]["runAsUser"] == 65534
+    context = container(job)["securityContext"]
+    assert not context["readOnlyRootFilesystem"]
+    assert context["runAsNonRoot"], "all else of restricted stays"

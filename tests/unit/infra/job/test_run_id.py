@@ -46,6 +46,8 @@ THE_SAME: dict[str, Any] = {
     "labels": {"team": "vision"},
     "priorityClass": "high",
     "imagePullSecrets": ["registry"],
+    "user": 2000,
+    "readOnlyRoot": False,
     "shmSize": "1Gi",
     "nccl": {"debug": "INFO"},
     "nodeSelector": {"disk": "fast"},
