@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +77,28 @@ class Project:
         )
 
     def configure(self, sections: dict[str, Any]) -> None:
-        """Write the stack file, as a user would."""
-        config = {f"trainstack:{name}": value for name, value in sections.items()}
+        """Write the stack file, as a user would. What `sections` says is `secure` is really encrypted."""
+        config = {f"trainstack:{name}": self._encrypted(value) for name, value in sections.items()}
         self.stack_file.write_text(yaml.safe_dump({"config": config, **self._salt}, sort_keys=False))
+
+    def _encrypted(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._encrypted(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"secure"}:
+            return {"secure": self.ciphertext}
+        return {key: self._encrypted(each) for key, each in value.items()}
+
+    @cached_property
+    def ciphertext(self) -> str:
+        """A word that this stack's passphrase decrypts: Pulumi starts no program that it cannot."""
+        self.stack_file.write_text(yaml.safe_dump(self._salt))
+        # Pulumi masks it wherever it is printed, so it must be in no message.
+        word = uuid.uuid4().hex
+        done = self.pulumi("config", "set", "--secret", "word", word, "--stack", self.stack)
+        assert done.returncode == 0, done.stdout
+        return str(yaml.safe_load(self.stack_file.read_text())["config"]["trainstack:word"]["secure"])
 
     def preview(self) -> Preview:
         log = self.folder / "events.json"
