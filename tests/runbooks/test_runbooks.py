@@ -15,7 +15,7 @@ from tests.runbooks.rehearsal import Result, rehearse
 assert stuck  # it adds its situations
 
 # In `make test`: what needs neither another cluster nor another build.
-QUICK = ["change-the-training", "select-pods", "stuck-job", "models", "rotate-passphrase"]
+QUICK = ["change-the-training", "select-pods", "stuck-job", "models", "rotate-passphrase", "lost-state"]
 # Why each of the others waits for `make test-full`. The last ones end with the stack down.
 SLOW = {
     "remove-a-job": "two trainings of half a minute",
