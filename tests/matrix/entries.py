@@ -138,11 +138,11 @@ OBJECTS: dict[str, Entry] = {
 # On a kind cluster: these make another cluster, build an image, or need nodes.
 ON_KIND: dict[str, Entry] = {
     "cluster.name": Entry("trainstack-matrix-renamed"),
-    "cluster.workers": Entry(1),
+    "cluster.workers": Entry(2),
     "operator.install": Entry("always"),
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
-    "job.spread": Entry(False, {"cluster.workers": 1}),
+    "job.spread": Entry(False, {"cluster.workers": 2}),
     "job.model": Entry(None),
 }
 # Not tried in these two, and why or where.

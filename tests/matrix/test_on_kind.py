@@ -28,7 +28,7 @@ ALSO_HERE = (
     "job.runPolicy.suspend",
 )
 _ALL = {**{key: OBJECTS[key] for key in ALSO_HERE}, **ON_KIND}
-# One after the other those that make another cluster; at last the one that needs a second node, beside that node's.
+# One after the other those that make another cluster; at last the one that needs several nodes, after theirs.
 ENTRIES = dict(sorted(_ALL.items(), key=lambda each: outcome(each[0]) is Outcome.CLUSTER_REPLACED))
 ENTRIES |= {key: ENTRIES.pop(key) for key in ("cluster.workers", "job.spread")}
 
