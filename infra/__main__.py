@@ -21,7 +21,7 @@ def main() -> None:
         owned = program.ownership(stack)
         stack = volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
-        planned = plan(stack, selection.examine(stack, owned.is_managed))
+        planned = plan(stack, selection.examine(stack, owned.is_ours))
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
         only_cluster = program.only_cluster(stack, objects, owned)

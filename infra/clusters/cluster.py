@@ -45,14 +45,6 @@ class Cluster:
         """What has to be there before nodes can pull from the cluster's registry."""
         return [self.connection] if self.connection else []
 
-    @property
-    def for_all(self) -> pulumi.ResourceOptions:
-        """Options of an object that others may use, too: in a cluster that stays, no deletion of the stack takes it.
-
-        `make down` deletes it where nobody else uses it.
-        """
-        return pulumi.ResourceOptions(retain_on_delete=True if self.owner is None else None)
-
     def options(
         self, parent: pulumi.Resource, depends_on: list[pulumi.Resource] | None = None
     ) -> pulumi.ResourceOptions:

@@ -21,5 +21,5 @@ def manifest(stack: Stack, name: str) -> Manifest:
 
 def provide(stack: Stack, cluster: Cluster, names: Iterable[str]) -> list[pulumi.Resource]:
     """Register the namespaces `names`."""
-    opts = pulumi.ResourceOptions.merge(cluster.options(cluster.provider), cluster.for_all)
+    opts = cluster.options(cluster.provider)
     return [register(manifest(stack, name), opts) for name in names]

@@ -60,15 +60,6 @@ class Ownership:
         carried = owner_of(live)
         return title(live) in self.held.objects or (carried == self.owner if carried else self.own_cluster)
 
-    def is_managed(self, live: Manifest) -> bool:
-        """Whether a live object is for the program to register.
-
-        In a cluster that stays, a namespace that the stack has left is not taken up again: others may be in it.
-        """
-        if live["kind"] == "Namespace" and not self.own_cluster:
-            return title(live) in self.held.objects
-        return self.is_ours(live)
-
 
 @dataclass(frozen=True)
 class Survey:

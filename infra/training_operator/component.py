@@ -86,7 +86,7 @@ class Operator(pulumi.ComponentResource):
             lambda images: _with_images(upstream, images[0], images[1])
         )
         # Without its rights it would ask again after ever longer pauses, up to minutes after they are there.
-        opts = self._options([*first, *others, *self.cluster.pull_ready])
+        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
         deployment = Object(title(upstream), wanted, api_version="apps/v1", kind="Deployment", opts=opts)
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
@@ -107,13 +107,10 @@ class Operator(pulumi.ComponentResource):
         opts = pulumi.ResourceOptions(parent=self)
         return RegistryImage(f"{self.stack.name}-{part}", {**props, **place}, opts).reference
 
-    def _options(self, depends_on: list[pulumi.Resource] | None) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions.merge(self.cluster.options(self, depends_on), self.cluster.for_all)
-
     def _register(
         self, manifest: Manifest, depends_on: list[pulumi.Resource] | None = None
     ) -> pulumi.Resource:
-        opts = self._options(depends_on)
+        opts = self.cluster.options(self, depends_on)
         ignored = pulumi.ResourceOptions(ignore_changes=FILLED_IN.get(manifest["kind"]))
         return register(manifest, pulumi.ResourceOptions.merge(opts, ignored))
 

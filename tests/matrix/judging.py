@@ -35,12 +35,8 @@ def outcome_of(plain: Objects, changed: Objects) -> Outcome:
 
 
 def lasting(found: Objects) -> set[str]:
-    """The keys of what comes and goes with the stack and has a name of ours.
-
-    The pods of a Job have another name each time, and a namespace stays, as others may use it.
-    """
-    passing = {key for key in found if key.startswith("Pod/") and any(part in key for part in PASSING)}
-    return {key for key in found if key not in passing and not key.startswith("Namespace/")}
+    """The keys of what has a name of ours; the pods of a Job have another one each time."""
+    return {key for key in found if not (key.startswith("Pod/") and any(part in key for part in PASSING))}
 
 
 def _counts(key: str, each: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject
+from tests.matrix.test_secrets import edit_state
 from toolchain.operating import shared_objects
 
 NAMESPACE = "everybodys"
@@ -61,6 +62,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     }
     assert "theirs" in shared_objects.left(held, found)[1]
     uid = core.read_namespace(NAMESPACE).metadata.uid
+    edit_state(up, lambda state: shared_objects.retain(state, found))
     up.destroy()
     left: Any = core.read_namespace(NAMESPACE)
     assert (left.metadata.uid, left.metadata.deletion_timestamp) == (uid, None)

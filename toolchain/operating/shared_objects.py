@@ -9,6 +9,7 @@ from toolchain.operating import adoption, state
 
 RETAINED = "retainOnDelete"
 NAMESPACE = "kubernetes:core/v1:Namespace"
+OPERATOR = "trainstack:operator:Operator"
 OPERATORS = "kubeflow"
 """The namespace that the operator is in, and stays in with it."""
 
@@ -21,31 +22,31 @@ def titles(deployment: Mapping[str, Any]) -> list[str]:
 
 
 def are_in(deployment: Mapping[str, Any]) -> bool:
-    """Whether the state holds objects for all, which a deletion of the stack leaves."""
-    return any(each.get(RETAINED) for each in state.objects(deployment))
+    """Whether the state holds objects that others may use, too."""
+    return any(_is_for_all(each) for each in state.objects(deployment))
 
 
-def release(deployment: dict[str, Any], users: Users) -> None:
-    """Let the destruction delete what nobody but the stack uses."""
+def retain(deployment: dict[str, Any], users: Users) -> None:
+    """Have the destruction leave what others use."""
     for each in state.objects(deployment):
-        if each.get(RETAINED) and not _is_used(each, users):
-            each[RETAINED] = False
+        if _is_used(each, users):
+            each[RETAINED] = True
+
+
+def _is_for_all(resource: Mapping[str, Any]) -> bool:
+    return resource["type"] == NAMESPACE or OPERATOR in resource["urn"]
 
 
 def _is_used(resource: Mapping[str, Any], users: Users) -> bool:
     if resource["type"] != NAMESPACE:
-        return bool(users["jobs"])
+        return _is_for_all(resource) and bool(users["jobs"])
     name = resource["outputs"]["metadata"]["name"]
     return bool(users["namespaces"].get(name)) or (name == OPERATORS and bool(users["jobs"]))
 
 
 def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
     """Lines that name what stays in the cluster, and for whom; none where nothing does."""
-    kept = [
-        adoption.title(each["outputs"])
-        for each in state.objects(deployment)
-        if each.get(RETAINED) and _is_used(each, users)
-    ]
+    kept = [adoption.title(each["outputs"]) for each in state.objects(deployment) if _is_used(each, users)]
     if not kept:
         return []
     others = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]

@@ -118,7 +118,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
     if not state.kind_cluster(deployment):
         variables = prepare_stack(stack)
         refresh = ["--refresh"]
-        left = _release_shared(variables, stack)
+        left = _retain_shared(variables, stack)
     elif recovery.has_pending(deployment):
         pulumi_cli.edit_state(variables, stack, state.forget_pending)
     with step("pulumi destroy"):
@@ -127,14 +127,14 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
         print(line)
 
 
-def _release_shared(variables: dict[str, str], stack: str) -> list[str]:
-    """Have the destruction take along what only `stack` uses; lines that say what stays, and for whom."""
+def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
+    """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
     deployment = _deployment(variables, stack)
     if not shared_objects.are_in(deployment):
         return []
     with step("who else uses the cluster's training-operator"):
         users = inspection.other_users(variables, stack, shared_objects.titles(deployment))
-        pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.release(held, users))
+        pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.retain(held, users))
     return shared_objects.left(deployment, users)
 
 

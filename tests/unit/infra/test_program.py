@@ -16,10 +16,8 @@ from infra import dataset, paths, program
 from infra.clusters import foreign_objects
 from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.microk8s import installation
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
-from infra.objects.manifest import Object
 from infra.objects.stack_state import READ
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
@@ -247,34 +245,3 @@ def test_a_data_set_that_no_review_has_shown_is_said(
     job = {**JOB, "training": {"dataset": chosen}}
     assert program.datasets(stack(job=job)) == {"pytorch-simple": found}
     assert [("auto is digits" in each, "shows mnist" in each) for each in messages] == [(True, True)] * said
-
-
-FOR_ALL = {"Namespace", "CustomResourceDefinition", "Deployment", "Service", "ConfigMap", "Secret"}
-
-
-@pytest.mark.parametrize(("kind", "stays"), [("kind", False), ("existing", True), ("microk8s", True)])
-def test_what_is_installed_for_all_stays_in_a_cluster_that_stays(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, stays: bool
-) -> None:
-    retained: dict[str, bool] = {}
-    made = Object.__init__
-
-    def noted(self: Object, name: str, *arguments: Any, opts: pulumi.ResourceOptions, **more: Any) -> None:
-        retained[name] = bool(opts.retain_on_delete)
-        made(self, name, *arguments, opts=opts, **more)
-
-    monkeypatch.setattr(Object, "__init__", noted)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    monkeypatch.setattr(installation, "reach", lambda name, may_start: None)
-    image = {} if kind == "kind" else {"image": {"repository": "registry.example/trainer"}}
-    configured(job=JOB, cluster={"kind": kind}, **image)
-    run_program()
-    for name, is_retained in retained.items():
-        shared = name.partition("/")[0] not in (
-            "PersistentVolume",
-            "PersistentVolumeClaim",
-            "Job",
-            "PyTorchJob",
-        )
-        assert is_retained is (stays and shared), name
-    assert {name.partition("/")[0] for name in retained} >= FOR_ALL

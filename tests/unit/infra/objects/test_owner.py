@@ -195,20 +195,3 @@ def test_objects_of_any_kind_are_found(server: str, tmp_path: Path) -> None:
     found = adoption.survey(ApiAddress(str(kubeconfig)), planned, Ownership(StackState(), MINE, False))
     assert [each["kind"] for each in found.lost] == [kind for _, kind, _ in kinds[:-2]]
     assert found.others == ()
-
-
-@pytest.mark.parametrize(
-    ("kind", "held", "own_cluster", "managed"),
-    [
-        ("Namespace", False, False, False),
-        ("Namespace", True, False, True),
-        ("Namespace", False, True, True),
-        ("Deployment", False, False, True),
-    ],
-)
-def test_a_namespace_that_the_stack_has_left_is_not_taken_up_again(
-    kind: str, held: bool, own_cluster: bool, managed: bool
-) -> None:
-    live = {"kind": kind, "metadata": {"name": "x", "labels": {OWNER: MINE}}}
-    state = StackState(MINE, frozenset({f"{kind}/x"} if held else ()))
-    assert Ownership(state, MINE, own_cluster).is_managed(live) is managed

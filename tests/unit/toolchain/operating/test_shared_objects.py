@@ -13,10 +13,13 @@ NOBODY: dict[str, Any] = {"jobs": [], "namespaces": {"kubeflow": [], "team": []}
 THEIRS = "PyTorchJob/theirs/mnist"
 
 
-def resource(kind: str, name: str, namespace: str | None = None, retained: bool = True) -> dict[str, Any]:
+def resource(
+    kind: str, name: str, namespace: str | None = None, parent: str = "operator:Operator"
+) -> dict[str, Any]:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     outputs = {"kind": kind.rpartition(":")[2], "metadata": metadata}
-    return {"type": kind, "outputs": outputs, **({"retainOnDelete": True} if retained else {})}
+    urn = f"urn:pulumi:dev::trainstack::trainstack:{parent}${kind}::{name}"
+    return {"urn": urn, "type": kind, "outputs": outputs}
 
 
 @pytest.fixture
@@ -26,9 +29,9 @@ def deployment() -> dict[str, Any]:
             {"type": "pulumi:providers:kubernetes"},
             resource(CRD, "pytorchjobs.kubeflow.org"),
             resource("kubernetes:apps/v1:Deployment", "training-operator", "kubeflow"),
-            resource("kubernetes:core/v1:Namespace", "kubeflow"),
-            resource("kubernetes:core/v1:Namespace", "team"),
-            resource("kubernetes:core/v1:PersistentVolume", "models", retained=False),
+            resource("kubernetes:core/v1:Namespace", "kubeflow", parent="cluster:Existing"),
+            resource("kubernetes:core/v1:Namespace", "team", parent="cluster:Existing"),
+            resource("kubernetes:core/v1:PersistentVolume", "models", parent="storage:Storage"),
         ]
     }
 
@@ -40,7 +43,7 @@ def retained(deployment: dict[str, Any]) -> set[str]:
 
 
 def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
-    shared_objects.release(deployment, NOBODY)
+    shared_objects.retain(deployment, NOBODY)
     assert retained(deployment) == set()
     assert shared_objects.left(deployment, NOBODY) == []
 
@@ -64,14 +67,14 @@ def test_what_others_use_stays_and_is_said(
     deployment: dict[str, Any], users: dict[str, Any], stays: set[str]
 ) -> None:
     kept, used_by = shared_objects.left(deployment, users)
-    shared_objects.release(deployment, users)
+    shared_objects.retain(deployment, users)
     assert retained(deployment) == stays
     assert all(name in kept for name in stays)
     told = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
     assert all(each in used_by for each in told)
 
 
-def test_a_cluster_of_the_stacks_own_has_nothing_for_all() -> None:
-    own = {"resources": [resource(CRD, "pytorchjobs.kubeflow.org", retained=False)]}
+def test_a_volume_is_the_stacks_own() -> None:
+    own = {"resources": [resource("kubernetes:core/v1:PersistentVolume", "models", parent="storage:Storage")]}
     assert not shared_objects.are_in(own)
-    assert shared_objects.titles(own) == ["CustomResourceDefinition/pytorchjobs.kubeflow.org"]
+    assert shared_objects.titles(own) == ["PersistentVolume/models"]
