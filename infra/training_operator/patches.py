@@ -36,11 +36,12 @@ INIT_CONTAINER = """\
     trap "exit 143" TERM
     if [ -n "$RUN" ]; then port=23456; else port=1; fi
     for i in $(seq 600); do
-      if said=$(nc -w 2 {{.MasterAddr}} $port -e true 2>&1); then exit 0; fi
-      if [ -z "$RUN" ]; then case "$said" in *"bad address"*) ;; *) exit 0 ;; esac; fi
+      if now=$(nc -w 2 {{.MasterAddr}} $port -e true 2>&1); then exit 0; fi
+      if [ -z "$RUN" ]; then case "$now" in *"bad address"*) ;; *) exit 0 ;; esac; fi
+      if [ "$now" != "$said" ]; then echo "$now"; said=$now; fi
       sleep 0.5
     done
-    echo "rank 0 ({{.MasterAddr}}): $said"; exit 1
+    echo "rank 0 ({{.MasterAddr}}) did not come: $now"; exit 1
   resources:
     limits: {cpu: 100m, memory: 32Mi}
     requests: {cpu: 10m, memory: 8Mi}

@@ -46,15 +46,16 @@ def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProje
 
 
 def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infra.release_volumes.GONE_S", 3)
     volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
     container = {"name": "notebook", "image": "notebook"}
     spec = {"containers": [container], "volumes": [volume], "nodeName": "node"}
     theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
     project.core.create_namespaced_pod(NAMESPACE, theirs)
     project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
-    with pytest.raises(HeldError, match=r"held by: .*notebook"):
-        release(project)
+    with monkeypatch.context() as briefly:
+        briefly.setattr("infra.release_volumes.GONE_S", 3)
+        with pytest.raises(HeldError, match=r"held by: .*notebook"):
+            release(project)
     project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
     release(project)
     project.up()

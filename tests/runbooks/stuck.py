@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from infra.objects.labels import RUN
 from tests.e2e.waiting import wait_until
 from tests.runbooks.situations import GIVEN, JOB, Scene
 
@@ -30,7 +31,7 @@ def apply(scene: Scene, *objects: dict[str, Any]) -> None:
 def job(
     scene: Scene, command: list[str] | None = None, image: str | None = None, cpu: str = "250m"
 ) -> dict[str, Any]:
-    """A hand-written PyTorchJob with the stack's image, or another one."""
+    """A hand-written PyTorchJob with the stack's image, or another one; its pods are marked as those of a stack."""
     there = scene.project.get("pytorchjob", JOB)["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
     container = {
         "name": "pytorch",
@@ -41,7 +42,7 @@ def job(
     replica = {
         "replicas": 1,
         "restartPolicy": "OnFailure",
-        "template": {"spec": {"containers": [container]}},
+        "template": {"metadata": {"labels": {RUN: NAME}}, "spec": {"containers": [container]}},
     }
     return {
         "apiVersion": "kubeflow.org/v1",

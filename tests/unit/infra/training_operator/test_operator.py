@@ -96,6 +96,8 @@ def test_it_waits_for_the_port_of_our_jobs_and_for_the_name_of_others(
     done = execute(init_container, tmp_path, run)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "asked").read_text().split() == asked
+    waits = [said for said in dict.fromkeys(answers) if said and (run or "bad address" in said)]
+    assert done.stdout.splitlines() == waits, "each reason is told once"
 
 
 @pytest.mark.parametrize("run", ["mnist-01", ""])
