@@ -56,8 +56,7 @@ class Releasing:
             if claim is not None and claim.metadata.deletion_timestamp:
                 self._end_claim(volume)
                 claim = None
-            if claim is None:
-                self._forget_claim(volume)
+            self._forget_claim(volume, claim)
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
@@ -82,15 +81,24 @@ class Releasing:
         listed: Any = self.patience.ask(lambda: self.core.list_namespaced_pod(volume.namespace))
         return [pod for pod in listed.items if volume.claim in _claims(pod)]
 
-    def _forget_claim(self, volume: Volume) -> None:
-        """Let a Released volume be bound again: its claimRef keeps the name and loses the uid."""
+    def _forget_claim(self, volume: Volume, claim: Any) -> None:
+        """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
+
+        Its phase may still be Bound: the controller takes a moment to see that the claim has gone, and the next claim
+        of that name would be Pending for ever.
+        """
         found = self._get(self.core.read_persistent_volume, volume.name)
-        if found is None or found.status.phase not in RELEASED or found.spec.claim_ref is None:
+        bound = found and found.spec.claim_ref
+        if not bound or not bound.uid or (claim is not None and claim.metadata.uid == bound.uid):
             return
-        uid = found.spec.claim_ref.uid
-        same = {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
+        is_ours = (bound.namespace, bound.name) == (volume.namespace, volume.claim)
+        if not is_ours and found.status.phase not in RELEASED:
+            return
+        same = {"op": "test", "path": "/spec/claimRef/uid", "value": bound.uid}
         removed = [{"op": "remove", "path": f"/spec/claimRef/{key}"} for key in ("uid", "resourceVersion")]
-        self.show(f"volume {volume.name} is {found.status.phase}: letting it be claimed again, files kept")
+        self.show(
+            f"volume {volume.name} is bound to a claim that is gone: letting it be claimed again, files kept"
+        )
         self._get(self.core.patch_persistent_volume, volume.name, [same, *removed])
 
     def _get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
