@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi_standins.emulated as emulated
+import pytest
 
 from infra import paths
 from infra.clusters.kind import old_objects
@@ -101,7 +102,8 @@ def test_the_version_of_pulumis_kubernetes_plugin() -> None:
     assert re.search(rf"^{re.escape(wanted)}\b", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
 
-def test_the_folders_and_files_of_a_clone() -> None:
+def test_the_folders_and_files_of_a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "STATE", paths.STATE.parent)  # unit tests look beside the real folder
     assert (paths.ROOT, paths.STATE, paths.DATA) == (ROOT, LOCAL, DATA)
     assert paths.models("dev") == MODELS / "dev"
     assert paths.marker("x") == leftovers.marker("x")

@@ -38,7 +38,7 @@ def test_each_clone_means_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
     written = paths.portable(paths.kubeconfig("c"))
     monkeypatch.setattr(paths, "ROOT", Path("/another/clone"))
     address = ApiAddress.from_props({"kubeconfigPath": written})
-    assert address.kubeconfig == "/another/clone/.trainstack/kubeconfig/c.yaml"
+    assert address.kubeconfig == f"/another/clone/{written}"
 
 
 def test_a_file_outside_of_the_clone_stays_whole() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.conftest import Machine
-from toolchain.operating import backend, clean, environment, pulumi_cli, recovery, setup, up, user_backend
+from toolchain.operating import (
+    backend,
+    clean,
+    cluster_repair,
+    environment,
+    pulumi_cli,
+    recovery,
+    setup,
+    up,
+    user_backend,
+)
 from toolchain.paths import PASSPHRASE, ROOT
 from toolchain.steps import SetupError
 
@@ -114,6 +124,7 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
     shell.setattr(setup, "prepare", lambda: {})
     shell.setattr(recovery, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
+    shell.setattr(cluster_repair, "repair", lambda variables, stack: None)
     shell.setattr(recovery, "deployment", lambda stack: note("read"))
     shell.setattr(pulumi_cli, "deployment", lambda variables, stack: note("ask"))
     return done
