@@ -58,5 +58,5 @@ def show(line: str) -> None:
 
 
 def plain_props(props: Props) -> Props:
-    """Properties without Pulumi's own."""
-    return {key: value for key, value in props.items() if key not in IGNORED}
+    """Properties without Pulumi's own, and without a path of this clone that an older state holds."""
+    return {key: _comparable(value) for key, value in props.items() if key not in IGNORED}

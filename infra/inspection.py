@@ -93,7 +93,7 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
         known = (outputs.get("jobs") or {}).get(job.name) or {}
         if job.model is None or known.get("jobStatus") != job_status.SUCCEEDED:
             continue
-        model = Path(str(known.get("modelPath")))
+        model = paths.resolved(str(known.get("modelPath")))
         if not model.is_file():
             yield f"{model} is missing, though the outputs name it as the model of job {job.name}"
             continue

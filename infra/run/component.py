@@ -25,6 +25,9 @@ class JobRun(pulumi.ComponentResource):
     Parameters:
         models: the folder of this machine for the stack's models. With kind it is the volume.
         model: the file in it that the job leaves; copied there from a volume that is elsewhere.
+
+    Attributes:
+        model_path: `model` as `paths.portable` has it, known when the file is there.
     """
 
     def __init__(self, *, job: Job, cluster: Cluster, models: Path, model: Path) -> None:
@@ -49,9 +52,10 @@ class JobRun(pulumi.ComponentResource):
         how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
         run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
-        self.model_path = run.jobStatus.apply(lambda _: str(model))
+        target = paths.portable(model)
+        self.model_path = run.jobStatus.apply(lambda _: target)
         if not is_here and config.model and not config.run_policy.suspend:
-            copied = {**identity, **volume, "model": config.model, "target": paths.portable(model)}
+            copied = {**identity, **volume, "model": config.model, "target": target}
             copy = ModelCopy(config.name, copied, cluster.bound(self, [run]))
-            self.model_path = copy.target.apply(lambda found: str(paths.resolved(found)))
+            self.model_path = copy.sha256.apply(lambda _: target)
         self.register_outputs({"jobStatus": run.jobStatus})

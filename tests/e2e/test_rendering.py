@@ -38,6 +38,12 @@ def registered(project: Project) -> set[tuple[str, str, str]]:
     return {title(each["inputs"]) for each in resources if each["type"].startswith("kubernetes:")}
 
 
+def test_the_state_names_no_path_of_the_clone(project: Project, up: dict[str, str]) -> None:
+    exported = project.run("pulumi", "stack", "export", "--stack", project.stack).stdout
+    assert str(project.root) not in exported
+    assert up["model"] == str(project.models / "mnist_cnn.pt")
+
+
 def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
     """Where `found` lacks or contradicts something in `wanted`; what it has beyond that are the server's defaults."""
     if isinstance(wanted, dict) and isinstance(found, dict):

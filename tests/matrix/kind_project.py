@@ -101,7 +101,7 @@ class KindProject:
                 assert told["modelPath"] is None
                 continue
             own = self.clone.models / "runs" / jobs[name]["metadata"]["labels"][RUN] / "mnist_cnn.pt"
-            assert sha256(Path(told["modelPath"])) == sha256(own)
+            assert sha256(self.clone.root / told["modelPath"]) == sha256(own)
 
 
 def sha256(file: Path) -> str:

@@ -27,7 +27,7 @@ from toolchain.operating import (
     update,
     user_backend,
 )
-from toolchain.paths import MODELS
+from toolchain.paths import MODELS, ROOT
 from toolchain.steps import SetupError, phase_times, step
 from toolchain.tools import venv
 
@@ -189,7 +189,7 @@ def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> 
 
 
 def closing_lines(found: dict[str, Any]) -> list[str]:
-    """The four lines per job that `make up` ends with."""
+    """The four lines per job that `make up` ends with; the model by its whole path on this machine."""
     jobs: dict[str, dict[str, Any]] = found.get("jobs") or {str(found.get("jobName")): found}
     lines = []
     for name, job in jobs.items():
@@ -197,8 +197,12 @@ def closing_lines(found: dict[str, Any]) -> list[str]:
             raise SetupError(f"the stack reports no model for job {name}", "see `pulumi stack output`")
         lines += [
             f"job: {found.get('namespace')}/{name} {job.get('jobStatus')}",
-            f"model: {job['modelPath'] or 'none'}",
+            f"model: {_on_this_machine(job['modelPath'])}",
             f"accuracy={job.get('accuracy')}",
             f"loss={job.get('loss')}",
         ]
     return lines
+
+
+def _on_this_machine(model: str | None) -> str:
+    return str(ROOT / model) if model else "none"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pulumi
 import pytest
 
 from infra import paths
-from infra.dynamic import changed
+from infra.config import from_file
+from infra.dynamic import changed, plain_props
 from infra.objects.api import ApiAddress
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
@@ -26,6 +29,28 @@ def test_no_input_names_the_clone(path: Path, recorder: Recorder, monkeypatch: p
         if str(paths.ROOT) in json.dumps(value, default=str)
     }
     assert not named
+
+
+@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
+def test_no_output_names_the_clone(path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported: dict[str, Any] = {}
+    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
+    test_rendering.registered(recorder, path, monkeypatch)
+
+    @pulumi.runtime.test
+    def outputs() -> pulumi.Output[Any]:
+        return pulumi.Output.from_input(exported).apply(exported.update)
+
+    outputs()
+    stack = from_file(path)
+    (job,) = stack.jobs
+    assert exported["modelPath"] == (f"models/{stack.name}/{job.model}" if job.model else None)
+    assert str(paths.ROOT) not in json.dumps(exported)
+
+
+def test_a_refresh_shortens_the_paths_of_an_older_state() -> None:
+    held = {"target": str(paths.models("gpu") / "a.pt"), "nodes": ["one"], "__provider": "pickled"}
+    assert plain_props(held) == {"target": "models/gpu/a.pt", "nodes": ["one"]}
 
 
 def test_a_whole_path_of_an_older_state_is_no_difference() -> None:

@@ -224,7 +224,7 @@ def test_the_models_path_follows_the_jobs_file(
 
     program()
     runs = {args.inputs["job"]: args.inputs["run"] for args in recorder.of(RUN)}
-    folder = paths.models("dev")
+    folder = Path("models/dev")
     wanted = {
         name: str(folder / file.replace("RUN", runs[name])) if file else None
         for name, file in paths_of.items()

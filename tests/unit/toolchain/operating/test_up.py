@@ -6,13 +6,14 @@ import pytest
 
 from toolchain.operating import api_server, state, up
 from toolchain.operating.state import Access
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
 ONE = {
     "namespace": "kubeflow",
     "jobName": "pytorch-simple",
     "jobStatus": "Succeeded",
-    "modelPath": "/somewhere/models/dev/mnist_cnn.pt",
+    "modelPath": "models/dev/mnist_cnn.pt",
     "accuracy": 0.9698,
     "loss": 0.0961,
 }
@@ -21,10 +22,14 @@ ONE = {
 def test_four_lines_for_one_job() -> None:
     assert up.closing_lines(ONE) == [
         "job: kubeflow/pytorch-simple Succeeded",
-        "model: /somewhere/models/dev/mnist_cnn.pt",
+        f"model: {ROOT}/models/dev/mnist_cnn.pt",
         "accuracy=0.9698",
         "loss=0.0961",
     ]
+
+
+def test_the_whole_path_of_an_older_state_stays() -> None:
+    assert up.closing_lines({**ONE, "modelPath": "/old/mnist_cnn.pt"})[1] == "model: /old/mnist_cnn.pt"
 
 
 def test_four_lines_for_each_of_several_jobs() -> None:
