@@ -86,7 +86,9 @@ def _add(
     if inputs is not None and live is not None:
         # With its uid: without one it would count as sent, and never seen since.
         seen = {**inputs, "metadata": {**inputs["metadata"], "uid": live["metadata"].get("uid")}}
-        identity = {"id": object_id(inputs), "inputs": inputs, "outputs": seen}
+        # Under another manager's name, the first update would conflict with the fields that the lost state applied.
+        manager = {"__fieldManager": found} if (found := field_manager(live)) else {}
+        identity = {"id": object_id(inputs), "inputs": inputs, "outputs": {**seen, **manager}}
     dependencies = [urn for urn in resource.get("dependencies") or [] if urn in urns]
     properties = {
         key: [urn for urn in named or [] if urn in urns]
@@ -96,6 +98,16 @@ def _add(
         {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
     )
     return True
+
+
+def field_manager(live: Manifest) -> str:
+    """The name under which Pulumi applied the live object last, empty where it did not."""
+    applied = [
+        each
+        for each in live["metadata"].get("managedFields") or []
+        if each.get("operation") == "Apply" and str(each.get("manager")).startswith("pulumi-kubernetes")
+    ]
+    return str(max(applied, key=lambda each: str(each.get("time")))["manager"]) if applied else ""
 
 
 def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:

@@ -41,7 +41,16 @@ def lookup(
         done = kubectl(
             variables,
             access,
-            *("get", kind, metadata["name"], *namespace, "--ignore-not-found", "--output", "json"),
+            *(
+                "get",
+                kind,
+                metadata["name"],
+                *namespace,
+                "--ignore-not-found",
+                "--show-managed-fields",
+                "--output",
+                "json",
+            ),
         )
         if done.returncode:
             # A kind whose definition was not created, either.
