@@ -38,20 +38,8 @@ def lookup(
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         kind = f"{manifest['kind']}.{version}.{group}" if group else manifest["kind"]
         namespace = ["--namespace", metadata["namespace"]] if metadata.get("namespace") else []
-        done = kubectl(
-            variables,
-            access,
-            *(
-                "get",
-                kind,
-                metadata["name"],
-                *namespace,
-                "--ignore-not-found",
-                "--show-managed-fields",
-                "--output",
-                "json",
-            ),
-        )
+        options = ("--ignore-not-found", "--show-managed-fields", "--output", "json")
+        done = kubectl(variables, access, "get", kind, metadata["name"], *namespace, *options)
         if done.returncode:
             # A kind whose definition was not created, either.
             if "the server doesn't have a resource type" in done.stderr:

@@ -63,6 +63,34 @@ def test_an_object_that_the_killed_run_created_becomes_a_resource(
     assert state["resources"][-1]["inputs"] == {"metadata": metadata}
 
 
+APPLY, UPDATE = "Apply", "Update"
+
+
+@pytest.mark.parametrize(
+    ("managers", "taken"),
+    [
+        ([("pulumi-kubernetes-0a", APPLY, 1)], "pulumi-kubernetes-0a"),
+        ([("pulumi-kubernetes-0a", APPLY, 1), ("pulumi-kubernetes-0b", APPLY, 2)], "pulumi-kubernetes-0b"),
+        ([("kubectl", APPLY, 3), ("pulumi-kubernetes-0a", APPLY, 1)], "pulumi-kubernetes-0a"),
+        ([("kube-controller-manager", UPDATE, 2), ("pulumi-kubernetes", UPDATE, 3)], None),
+        ([], None),
+    ],
+)
+def test_the_next_update_is_applied_by_the_manager_that_applied_the_live_object(
+    managers: list[tuple[str, str, int]], taken: str | None
+) -> None:
+    fields = [
+        {"manager": name, "operation": operation, "time": f"2026-11-22T00:00:0{second}Z"}
+        for name, operation, second in managers
+    ]
+    kind, metadata, _ = OBJECTS[0]
+    state = deployment(pending(kind, metadata))
+    adoption.adopt_pending(
+        state, lambda wanted: {"metadata": {**wanted["metadata"], "managedFields": fields}}
+    )
+    assert state["resources"][-1]["outputs"].get("__fieldManager") == taken
+
+
 @pytest.mark.parametrize("live", [nothing, another_owners])
 @pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
 def test_what_is_not_there_or_anothers_is_not_taken(
