@@ -24,7 +24,7 @@ from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
 from infra.objects.patience import Patience
 from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
-from infra.run import job_status
+from infra.run import job_status, reader_pod
 
 Objects = list[dict[str, Any]]
 # What was deleted a moment ago, a reader pod for example, may take so many seconds to go.
@@ -59,7 +59,7 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
     names = {name for volume in volumes.volumes(stack) for name in (volume.name, volume.claim)}
     jobs = {job.name for job in stack.jobs}
     if each["kind"] == "Pod":
-        return labels.get("job-name") in jobs or metadata["name"].startswith("trainstack-reader-")
+        return labels.get("job-name") in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
     if each["kind"] == KIND:
         return metadata["name"] in jobs
     return labels.get(STACK) == stack.name or metadata["name"] in names

@@ -23,12 +23,12 @@ from infra.config.load import from_file
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.manifest import Manifest, title
 from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
+from infra.run import reader_pod
 
 TIMEOUT_S = 10
 # Kubernetes itself puts these into every namespace.
 EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
 NOT_FOUND = 404
-READER = "trainstack-reader-"
 
 
 def users(address: ApiAddress, own: Collection[str]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list
 def _goes_with_others(each: Manifest) -> bool:
     """Whether an object is another's part, Kubernetes' own, or a passing helper of ours."""
     kind, metadata = each["kind"], each["metadata"]
-    is_helper = kind == "Pod" and metadata["name"].startswith(READER)
+    is_helper = kind == "Pod" and metadata["name"].startswith(reader_pod.NAME_PREFIX)
     return bool(metadata.get("ownerReferences")) or is_helper or (kind, metadata["name"]) in EVERYWHERE
 
 

@@ -108,9 +108,7 @@ def preparation(stack: Stack, image: str) -> Manifest:
 
 def tolerations(stack: Stack) -> list[dict[str, str]]:
     """What the jobs' pods tolerate: other pods that mount the volume have to get to the same node."""
-    found = [
-        each.model_dump(exclude_none=True, by_alias=True) for job in stack.jobs for each in job.tolerations
-    ]
+    found = [each.manifest() for job in stack.jobs for each in job.tolerations]
     return [each for place, each in enumerate(found) if each not in found[:place]]
 
 

@@ -14,6 +14,10 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
+    def manifest(self) -> dict[str, Any]:
+        """The section as Kubernetes spells it: camelCase keys, without those that are not set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 def setting(*, about: str, allowed: str = "", **rules: Any) -> Any:
     """A key of a section.

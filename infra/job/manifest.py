@@ -18,7 +18,7 @@ DATASET = "trainstack/dataset"
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
     """The job's `runPolicy`. `suspend` stands there only where it is asked for."""
-    policy = job.run_policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    policy = job.run_policy.manifest()
     return policy if job.run_policy.suspend else {key: policy[key] for key in policy if key != "suspend"}
 
 
@@ -29,11 +29,7 @@ def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
     return {
         "nprocPerNode": str(job.nproc_per_node),
         "runPolicy": run_policy(job),
-        **(
-            {"elasticPolicy": elastic.model_dump(mode="json", by_alias=True, exclude_none=True)}
-            if elastic
-            else {}
-        ),
+        **({"elasticPolicy": elastic.manifest()} if elastic else {}),
         "pytorchReplicaSpecs": {
             kind: {
                 "replicas": count,

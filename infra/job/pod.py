@@ -113,9 +113,7 @@ def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     if job.node_selector:
         spec["nodeSelector"] = dict(job.node_selector)
     if job.tolerations:
-        spec["tolerations"] = [
-            entry.model_dump(exclude_none=True, by_alias=True) for entry in job.tolerations
-        ]
+        spec["tolerations"] = [entry.manifest() for entry in job.tolerations]
     if job.runtime_class:
         spec["runtimeClassName"] = job.runtime_class
     if job.priority_class:

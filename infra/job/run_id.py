@@ -42,7 +42,7 @@ def _identity(value: Value) -> Any:
 
 
 def _sources(job: JobConfig) -> list[dict[str, Any]]:
-    return [each.model_dump(exclude_none=True, by_alias=True) for each in job.env_from]
+    return [each.manifest() for each in job.env_from]
 
 
 def run_id(job: JobConfig, context: JobContext) -> str:

@@ -45,7 +45,7 @@ class JobRun(pulumi.ComponentResource):
             "image": job.context.image,
             "claim": job.context.claim,
             "mountPath": job.context.mount_path,
-            "tolerations": [each.model_dump(exclude_none=True, by_alias=True) for each in config.tolerations],
+            "tolerations": [each.manifest() for each in config.tolerations],
         }
         is_here = cluster.nodes is not None
         files = {"models": paths.portable(models)} if is_here else volume if config.model else {}

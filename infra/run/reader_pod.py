@@ -17,6 +17,7 @@ from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
 from infra.process import CommandError, output
 
+NAME_PREFIX = "trainstack-reader-"
 READY_WAIT = "180s"
 # The pod ends by itself after so many seconds, should nobody delete it.
 DEADLINE_S = 600
@@ -24,8 +25,6 @@ MISSING = 66
 FIRST_THERE = (
     f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
 )
-
-
 # What kubectl says of an API server that is away for a while.
 AWAY = (
     "refused",
@@ -108,7 +107,7 @@ def kubectl(address: ApiAddress) -> list[str]:
 @contextmanager
 def running(volume: MountedClaim, patience: Patience) -> Iterator[list[str]]:
     """The start of a command line that runs a program in the pod, for as long as the block lasts."""
-    name = f"trainstack-reader-{uuid.uuid4().hex[:8]}"
+    name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
     command = [*kubectl(volume.address), "--namespace", volume.namespace]
     pod = json.dumps(manifest(name, volume))
     # `apply`, not `create`: the answer to the first may have been lost.
