@@ -14,14 +14,13 @@ from toolchain.steps import SetupError
 
 def release_volumes(variables: Mapping[str, str], stack: str) -> None:
     """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one."""
-    if problem := _run(variables, "infra.release_volumes", stack):
-        raise SetupError(problem)
+    _run(variables, "infra.release_volumes", stack)
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
-    if problem := _run(variables, "infra.inspection", stack, json.dumps(outputs)):
-        raise SetupError(f"`pulumi up` has ended, and the stack is not whole:\n{problem}")
+    about = "`pulumi up` has ended, and the stack is not whole:\n"
+    _run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about)
 
 
 def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
@@ -30,25 +29,33 @@ def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dic
     Parameters:
         own: titles of the stack's own objects.
     """
-    command = [str(VENV / "bin" / "python"), "-m", "infra.other_users", stack]
-    surroundings = environment.for_child(variables)
-    done = subprocess.run(
-        command, cwd=ROOT, env=surroundings, input=json.dumps(own), capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SetupError(done.stderr.strip() or "infra.other_users failed")
-    found: dict[str, Any] = json.loads(done.stdout)
+    told = _run(variables, "infra.other_users", stack, stdin=json.dumps(own), stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(told)
     return found
 
 
-def _run(variables: Mapping[str, str], module: str, stack: str, stdin: str = "") -> str:
-    """Run a module of the program for `stack`; what it says where it fails, else nothing."""
+def _run(
+    variables: Mapping[str, str],
+    module: str,
+    stack: str,
+    *,
+    stdin: str = "",
+    stdout: int | None = None,
+    about: str = "",
+) -> str:
+    """Run a module of the program for `stack`; its output, where `stdout` is a pipe.
+
+    Raises SetupError with `about` and what the module says, where it fails.
+    """
     done = subprocess.run(
         [str(VENV / "bin" / "python"), "-m", module, stack],
         cwd=ROOT,
         env=environment.for_child(variables),
         input=stdin,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
     )
-    return done.stderr.strip() or f"{module} failed" if done.returncode else ""
+    if done.returncode:
+        raise SetupError(about + (done.stderr.strip() or f"{module} failed"))
+    return done.stdout or ""

@@ -68,15 +68,16 @@ def _update(variables: dict[str, str], stack: str) -> None:
 
 
 def _came_back(variables: dict[str, str], stack: str) -> bool:
-    """Wait for the API server where it is away; whether it was. Pulumi's own plugin gives up at the first failure.
+    """Wait for the API server where it is away; whether it answers now, and did not before.
 
-    Raises SetupError.
+    Pulumi's own plugin gives up at the first failure. A user whom the server refuses its health has nothing to wait
+    for. Raises SetupError.
     """
     access = state.access(_deployment(variables, stack))
     if access is None or api_server.problem(variables, access) is None:
         return False
     api_server.wait(variables, access)
-    return True
+    return api_server.problem(variables, access) is None
 
 
 def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:

@@ -50,16 +50,26 @@ def test_a_job_that_is_to_leave_no_model_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "problem", "is_away"),
-    [(None, "refused", False), (Access("config"), None, False), (Access("config"), "refused", True)],
+    ("access", "problems", "waits", "is_back"),
+    [
+        (None, [], False, False),
+        (Access("config"), [None], False, False),
+        (Access("config"), ["refused", None], True, True),
+        (Access("config"), ["Forbidden", "Forbidden"], True, False),
+    ],
 )
 def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
-    monkeypatch: pytest.MonkeyPatch, access: Access | None, problem: str | None, is_away: bool
+    monkeypatch: pytest.MonkeyPatch,
+    access: Access | None,
+    problems: list[str | None],
+    waits: bool,
+    is_back: bool,
 ) -> None:
     waited: list[Access] = []
+    answers = iter(problems)
     monkeypatch.setattr(up, "_deployment", lambda *_: {})
     monkeypatch.setattr(state, "access", lambda _: access)
-    monkeypatch.setattr(api_server, "problem", lambda *_: problem)
+    monkeypatch.setattr(api_server, "problem", lambda *_: next(answers))
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
-    assert up._came_back({}, "dev") is is_away
-    assert waited == ([access] if is_away else [])
+    assert up._came_back({}, "dev") is is_back
+    assert waited == ([access] if waits else [])
