@@ -7,11 +7,15 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
+
+from tests.e2e import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -69,6 +73,29 @@ class Project:
             text=True,
             timeout=timeout,
         )
+
+    @contextmanager
+    def making(self, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """`make <arguments>` in a session of its own, killed with all its processes when the block ends.
+
+        Parameters:
+            log: the file for both outputs.
+        """
+        log.parent.mkdir(exist_ok=True)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["make", *arguments, f"STACK={self.stack}"],
+                cwd=self.root,
+                env=clean_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                yield process
+            finally:
+                processes.kill(process)
 
     def up(self, *arguments: str, timeout: float = 1800) -> dict[str, str]:
         """`make up`, which must succeed; returns its closing lines and keeps all output under `output`."""

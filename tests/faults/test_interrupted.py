@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import processes
-from tests.e2e.project import Project, clean_environment
+from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until
 from tests.faults.table.trial import Trial
 
@@ -53,28 +53,15 @@ MOMENTS: list[Moment] = [set_up, node, operator, job]
 def interrupt(project: Project, moment: Moment, end: Callable[[subprocess.Popen[bytes]], object]) -> None:
     """Start `make up`, and `end` it once `moment` has come. An AssertionError where it has ended by itself before."""
     log = project.root / ".trainstack" / "interrupted.log"
-    log.parent.mkdir(exist_ok=True)
     (project.root / ".trainstack" / "lock").unlink(missing_ok=True)
-    with log.open("wb") as output:
-        running = subprocess.Popen(
-            ["make", "up", f"STACK={project.stack}", *project.data],
-            cwd=project.root,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    with project.making("up", *project.data, log=log) as running:
 
         def has_come() -> bool:
             assert running.poll() is None, f"ended before {moment.__name__}:\n{log.read_text()}"
             return moment(project)
 
-        try:
-            wait_until(moment.__name__, has_come)
-            end(running)
-        finally:
-            processes.kill(running)
+        wait_until(moment.__name__, has_come)
+        end(running)
 
 
 def ctrl_c(running: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from tests.e2e.processes import kill
-from tests.e2e.project import Project, clean_environment
+from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 
 REPLACE = "REPLACE_CLUSTER=yes"
@@ -32,20 +32,8 @@ class Scene:
 
 def start_up(scene: Scene) -> subprocess.Popen[bytes]:
     """`make up` in another terminal; its output is the log `make-up.log` below .trainstack."""
-    project = scene.project
-    log = scene.cleanup.enter_context((project.root / ".trainstack" / "make-up.log").open("wb"))
-    command = ["make", "up", f"STACK={project.stack}"]
-    started = subprocess.Popen(
-        command,
-        cwd=project.root,
-        env=clean_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    scene.cleanup.callback(kill, started)
-    return started
+    log = scene.project.root / ".trainstack" / "make-up.log"
+    return scene.cleanup.enter_context(scene.project.making("up", log=log))
 
 
 def running(scene: Scene) -> subprocess.Popen[bytes]:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e import processes
-from tests.e2e.project import Project, clean_environment
+from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until
 
 # The latest line of these in the output tells what the command works on.
@@ -91,18 +90,5 @@ def make(project: Project, *arguments: str, name: str = "") -> Iterator[Backgrou
         name: of its log, where two run at once.
     """
     log = project.root / ".trainstack" / f"background-{name or arguments[0]}.log"
-    log.parent.mkdir(exist_ok=True)
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            ["make", *arguments, f"STACK={project.stack}"],
-            cwd=project.root,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-        try:
-            yield Background(process, log)
-        finally:
-            processes.kill(process)
+    with project.making(*arguments, log=log) as process:
+        yield Background(process, log)
