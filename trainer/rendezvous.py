@@ -49,7 +49,8 @@ def join(config: Config) -> World:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
     rank = int(os.environ["RANK"])
     patience = timedelta(seconds=config.timeout_s)
-    with peer_errors(f"rank {rank} did not meet the other {size - 1}"):
+    missed = f"rank {rank} did not meet the other {size - 1}"
+    with peer_errors(missed):
         store = enter(rank, size, patience)
         offers = exchange(store, rank, size, offer)
     if refusals := [f"rank {number}: {one.refusal}" for number, one in enumerate(offers) if one.refusal]:
@@ -59,7 +60,7 @@ def join(config: Config) -> World:
     backend = config.backend or ("nccl" if gpus and dist.is_nccl_available() else "gloo")
     device = device_of(gpus)
     connecting = min(patience, timedelta(seconds=CONNECT_S))
-    with peer_errors(f"rank {rank} did not meet the other {size - 1}"), ends_with_peers(rank, size):
+    with peer_errors(missed), ends_with_peers(missed):
         store.get("complete")  # a rank that died before that can still be replaced by its successor
         dist.init_process_group(
             backend, store=dist.PrefixStore("ranks", store), rank=rank, world_size=size, timeout=connecting
@@ -76,9 +77,7 @@ def enter(rank: int, size: int, patience: timedelta) -> Any:
     or connecting. torchrun's own store outlives starts, which it tells apart by itself.
     """
     if by_torchrun():
-        return dist.PrefixStore(
-            f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(size, patience)
-        )
+        return dist.PrefixStore(f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(patience))
     while True:
         store, _, _ = next(dist.rendezvous("env://", rank, size, timeout=patience))
         try:
@@ -96,12 +95,12 @@ def by_torchrun() -> bool:
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
-def client(size: int | None, patience: timedelta) -> Any:
+def client(patience: timedelta) -> Any:
     """A connection of its own to the store that rank 0 or torchrun holds."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     libuv = os.environ["USE_LIBUV"] == "1"  # which dist.rendezvous does not look at here
     return dist.TCPStore(
-        address, port, size, False, timeout=patience, use_libuv=libuv, wait_for_workers=False
+        address, port, None, False, timeout=patience, use_libuv=libuv, wait_for_workers=False
     )
 
 
@@ -118,18 +117,20 @@ def exchange(store: Any, rank: int, size: int, offer: Offer) -> list[Offer]:
 
 
 @contextmanager
-def ends_with_peers(rank: int, size: int) -> Iterator[None]:
+def ends_with_peers(missed: str) -> Iterator[None]:
     """While ranks connect, end this process for a restart as soon as another one has been started again.
 
     gloo does not see that the rank it connects to has died, and waits minutes for it.
+
+    Parameters:
+        missed: how the error begins that is printed then.
     """
     connected = threading.Event()
 
     def watch() -> None:
-        what = f"rank {rank} did not meet the other {size - 1}"
         try:
-            with peer_errors(what):
-                store = client(None, timedelta(seconds=CONNECT_S))
+            with peer_errors(missed):
+                store = client(timedelta(seconds=CONNECT_S))
                 while not connected.wait(LOOK_S):
                     if store.check(["abandoned"]):
                         raise RuntimeError("one of them has been started again meanwhile")
