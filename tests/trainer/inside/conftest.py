@@ -143,6 +143,15 @@ def job(tmp_path: Path) -> Job:
     return Job(volume)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The model of two ranks that nobody disturbed, trained with the OPTIONS of the test's module."""
+    job = Job(tmp_path_factory.mktemp("undisturbed") / "volume")
+    job.volume.mkdir()
+    job.train(*request.module.OPTIONS, world=2)
+    return bytes(job.model())
+
+
 @pytest.fixture
 def mnist() -> Path:
     if not MNIST.is_dir():

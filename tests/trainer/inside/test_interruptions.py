@@ -16,15 +16,6 @@ KILLS = int(os.environ.get("KILLS", "2"))
 TERMINATED, RETRY = ExitStatus.TERMINATED, ExitStatus.PEER_LOST
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The model of a run that nobody disturbed."""
-    job = Job(tmp_path_factory.mktemp("undisturbed") / "volume")
-    job.volume.mkdir()
-    job.train(*OPTIONS, world=2)
-    return bytes(job.model())
-
-
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("trial", range(KILLS))
 def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: int) -> None:

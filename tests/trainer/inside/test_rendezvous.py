@@ -41,15 +41,6 @@ __main__.run()
 STEPS = {0: 11, 1: 8}
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The model of a run that nobody disturbed."""
-    job = Job(tmp_path_factory.mktemp("undisturbed") / "volume")
-    job.volume.mkdir()
-    job.train(*OPTIONS, world=2)
-    return bytes(job.model())
-
-
 @pytest.mark.parametrize(
     ("rank", "step"), [(rank, step + 1) for rank in STEPS for step in range(STEPS[rank])]
 )

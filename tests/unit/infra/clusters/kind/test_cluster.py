@@ -16,17 +16,7 @@ from infra.clusters.kind import cluster, component, ownership, pod_network, regi
 from infra.clusters.kind.config import KindConfig, hosts_toml, render
 from infra.clusters.kind.providers import ClusterProvider, RegistryProvider
 from infra.dynamic import GONE
-from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    return Engine(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def props() -> dict[str, Any]:
-    return {"config": KindConfig(name="c", stack="dev").encode(), "image": NODE_IMAGE}
+from tests.unit.infra.clusters.kind.standin import Engine, node
 
 
 def config(**changes: Any) -> KindConfig:

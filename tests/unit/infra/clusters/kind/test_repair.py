@@ -12,21 +12,10 @@ import pytest
 from infra import paths
 from infra.clusters import repair as command
 from infra.clusters.kind import ownership, registry, repair
-from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
-from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
+from tests.unit.infra.clusters.kind.standin import Engine, node
 
 STATES = ["created", "running", "paused", "restarting", "exited", "dead"]
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    return Engine(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def props() -> dict[str, Any]:
-    return {"config": KindConfig(name="c", stack="dev").encode(), "image": NODE_IMAGE}
 
 
 @pytest.fixture
