@@ -21,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
         ("down", "destroy the stack, keep the model"),
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
-        ("review", "write what would be applied to stacks/rendered/<stack>"),
+        ("review", "write what would be applied to stacks/rendered/<stack> and stacks/gitops/<stack>"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
         ("clean", "remove all that this machine got from us, keep models and data"),

@@ -1,4 +1,4 @@
-"""`python -m infra.review <stack>`: writes what would be applied to stacks/rendered/<stack>/, or checks it."""
+"""`python -m infra.review <stack>`: writes what would be applied below stacks/, or checks what is there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file
 from infra.process import CommandError
-from infra.review import folder
+from infra.review import folder, gitops
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,7 +25,11 @@ def parser() -> argparse.ArgumentParser:
         help="render `dataset: auto` as what this machine's data/ holds, as `pulumi up` does",
     )
     top.add_argument(
-        "--into", type=Path, default=folder.RENDERED, metavar="DIR", help="default: stacks/rendered"
+        "--into",
+        type=Path,
+        default=folder.STACKS,
+        metavar="DIR",
+        help="where rendered/ and gitops/ are; default: stacks",
     )
     return top
 
@@ -50,7 +54,7 @@ def main(arguments: list[str]) -> int:
 def check(root: Path, stack: Stack, contents: dict[str, str]) -> int:
     """Print how what `root` holds differs from `contents`; 1 where it does."""
     difference = folder.stale(root, stack.name, contents)
-    print(difference or f"{os.path.relpath(root / stack.name, paths.ROOT)} is up to date")
+    print(difference or f"{stack.name} is up to date in {os.path.relpath(root, paths.ROOT)}")
     return 1 if difference else 0
 
 
@@ -58,10 +62,13 @@ def write(root: Path, stack: Stack, contents: dict[str, str]) -> int:
     """Write `contents` below `root`, and print which files that changes."""
     changed = folder.changes(root, stack.name, contents)
     folder.write(root, stack.name, contents)
-    counts = Counter(name.partition("/")[0] for name in contents)
+    objects_of = (name for name in contents if not name.endswith(gitops.KUSTOMIZATION))
+    counts = Counter("/".join(name.split("/")[:2]) for name in objects_of)
     for name, count in counts.items():
         objects = "object" if count == 1 else "objects"
         print(f"{count} {objects} in {os.path.relpath(root / name, paths.ROOT)}")
+    if reason := gitops.obstacle(stack):
+        print(f"nothing in {os.path.relpath(root / folder.GITOPS / stack.name, paths.ROOT)}: {reason}")
     print("\n".join(changed or ["no change"]))
     return 0
 

@@ -1,4 +1,4 @@
-"""The folder stacks/rendered: what it has to hold for a stack, and how that differs from what it holds."""
+"""The folders below stacks/: what they have to hold for a stack, and how that differs from what they hold."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from infra.config.training import Dataset
 from infra.image.component import rendered_reference
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest
-from infra.review import rendering
+from infra.review import gitops, rendering
 from infra.review.text import text
 from infra.training_operator.patches import CRD_KIND
 
-RENDERED = paths.ROOT / "stacks" / "rendered"
+STACKS = paths.ROOT / "stacks"
+RENDERED = "rendered"
+GITOPS = "gitops"
 # `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
 OPERATOR = "operator"
 # Objects that are long and the same for every stack; the stack's own label is left out.
-SHARED = "shared"
+SHARED = f"{RENDERED}/shared"
 
 
 def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
-    """Path below RENDERED -> contents, one object each. Raises ConfigError for a broken policy.
+    """Path below STACKS -> contents, one object each. Raises ConfigError for a broken policy.
 
     Parameters:
         datasets: job's name -> its data set; without it the one that a review shows for `auto`.
@@ -38,10 +40,29 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     shared = [each for each in operator if each["kind"] == CRD_KIND]
     own = [each for each in operator if each["kind"] != CRD_KIND]
     return {
-        **_numbered(stack.name, workload),
-        **_numbered(f"{stack.name}/{OPERATOR}", own),
-        **_numbered(SHARED, [of_every_stack(each) for each in shared]),
+        **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
+        **_texts(f"{RENDERED}/{stack.name}/{OPERATOR}", _numbered(own)),
+        **_of_all_stacks([of_every_stack(each) for each in shared]),
+        **_for_engines(stack, workload, own, bool(shared)),
     }
+
+
+def _of_all_stacks(shared: list[Manifest]) -> dict[str, str]:
+    """The shared objects, and a kustomization for those that refer to them."""
+    found = _texts(SHARED, _numbered(shared))
+    names = [name.removeprefix(f"{RENDERED}/") for name in found]
+    base = {f"{RENDERED}/{gitops.KUSTOMIZATION}": gitops.kustomization(names)} if found else {}
+    return {**found, **base}
+
+
+def _for_engines(
+    stack: Stack, workload: list[Manifest], operator: list[Manifest], needs_shared: bool
+) -> dict[str, str]:
+    if gitops.obstacle(stack):
+        return {}
+    shared = f"../../{RENDERED}" if needs_shared else None
+    found = gitops.files(_numbered(workload), _numbered(operator), shared)
+    return {f"{GITOPS}/{stack.name}/{name}": content for name, content in found.items()}
 
 
 def of_every_stack(manifest: Manifest) -> Manifest:
@@ -50,9 +71,13 @@ def of_every_stack(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
 
 
-def _numbered(folder: str, manifests: list[Manifest]) -> dict[str, str]:
-    """The numbers are the order in which the objects are applied."""
-    return {f"{folder}/{place:02}-{_name(each)}": text(each) for place, each in enumerate(manifests)}
+def _numbered(manifests: list[Manifest]) -> dict[str, Manifest]:
+    """File's name -> object. The numbers are the order in which the objects are applied."""
+    return {f"{place:02}-{_name(each)}": each for place, each in enumerate(manifests)}
+
+
+def _texts(folder: str, manifests: Mapping[str, Manifest]) -> dict[str, str]:
+    return {f"{folder}/{name}": text(each) for name, each in manifests.items()}
 
 
 def _name(manifest: Manifest) -> str:
@@ -60,8 +85,9 @@ def _name(manifest: Manifest) -> str:
 
 
 def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
-    """Make `root`/`stack` hold its part of `contents` and nothing else, and write what stacks share."""
-    shutil.rmtree(root / stack, ignore_errors=True)
+    """Make the stack's folders below `root` hold their part of `contents` and no more, and write what stacks share."""
+    for folder in (RENDERED, GITOPS):
+        shutil.rmtree(root / folder / stack, ignore_errors=True)
     for name, content in contents.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,12 +98,12 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
     """The difference between `root` and what it should hold for `stack`, empty when there is none.
 
     Parameters:
-        skip: folders below `root` that are not compared.
+        skip: files and folders below `root` that are not compared.
     """
     there = _on_disk(root, stack, contents)
     lines: list[str] = []
     for name in sorted({*there, *contents}):
-        if not name.startswith(tuple(f"{folder}/" for folder in skip)):
+        if name not in skip and not name.startswith(tuple(f"{folder}/" for folder in skip)):
             old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
             lines += difflib.unified_diff(old, new, f"committed/{name}", f"rendered/{name}", lineterm="")
     return "\n".join(lines)
@@ -93,6 +119,10 @@ def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
 
 def _on_disk(root: Path, stack: str, contents: Mapping[str, str]) -> dict[str, str]:
     """The stack's files, and those that it shares with others."""
-    own = (root / stack).rglob("*.yaml")
-    shared = [root / name for name in contents if name.startswith(f"{SHARED}/")]
+    own = [path for folder in (RENDERED, GITOPS) for path in (root / folder / stack).rglob("*.yaml")]
+    shared = [root / name for name in contents if not name.startswith(_own(stack))]
     return {str(path.relative_to(root)): path.read_text() for path in [*own, *shared] if path.exists()}
+
+
+def _own(stack: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{stack}/" for folder in (RENDERED, GITOPS))

@@ -27,7 +27,8 @@ def rendered(
     """What a review of this machine renders; `up` has applied the same stack."""
     into = tmp_path_factory.mktemp("rendered")
     project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
-    found = [yaml.safe_load(path.read_text()) for path in into.rglob("*.yaml")]
+    folders = (into / "rendered").rglob("*/*.yaml")  # beside them stands a kustomization
+    found = [yaml.safe_load(path.read_text()) for path in folders]
     return {title(each): each for each in found}
 
 

@@ -14,7 +14,7 @@ from toolchain.tools import build, go_modules, venv
 
 
 def review(stack: str) -> int:
-    """Render what `stack` would apply into stacks/rendered/<stack>; needs no cluster. Returns the exit status."""
+    """Render what `stack` would apply below stacks/; needs no cluster. Returns the exit status."""
     backend.check_stack(stack)
     with setup.project_lock():
         venv.ensure()

@@ -96,13 +96,13 @@ def test_every_stack_renders_the_same_twice(path: Path, recorder: Recorder) -> N
 
 def test_a_folder_applies_without_the_crd(recorder: Recorder) -> None:
     names = folder.files(stack())
-    top = [name for name in names if name.count("/") == 1 and name.startswith("dev/")]
+    top = [name for name in names if name.count("/") == 2 and name.startswith("rendered/dev/")]
     assert top[-1].endswith("pytorchjob-pytorch-simple.yaml"), "the job comes after what it needs"
     assert all("customresource" not in name for name in top), "it is too long for kubectl's annotation"
 
 
 def test_the_crd_is_rendered_once_for_all_stacks(recorder: Recorder) -> None:
-    name = "shared/00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
+    name = "rendered/shared/00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
     of_dev, of_other = folder.files(stack()), folder.files(stack("other"))
     assert of_dev[name] == of_other[name]
     assert [each for each in (*of_dev, *of_other) if "customresource" in each] == [name, name]
@@ -132,19 +132,26 @@ def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
 
 
 def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
-    contents = {"dev/00-namespace-a.yaml": "a", "dev/01-job-b.yaml": "b", "shared/00-x.yaml": "x"}
+    kept = {"rendered/dev/00-namespace-a.yaml": "a", "gitops/dev/kept/00-namespace-a.yaml": "a"}
+    contents = {**kept, "rendered/dev/01-job-b.yaml": "b", "rendered/shared/00-x.yaml": "x"}
+    contents["gitops/dev/jobs/01-job-b.yaml"] = "b"
     folder.write(tmp_path, "dev", contents)
-    folder.write(tmp_path, "other", {"other/00-a.yaml": "a"})
+    folder.write(tmp_path, "other", {"rendered/other/00-a.yaml": "a", "gitops/other/00-a.yaml": "a"})
     assert folder.changes(tmp_path, "dev", contents) == []
-    fresh = {"dev/00-namespace-a.yaml": "a", "dev/01-job-c.yaml": "b", "shared/00-x.yaml": "y"}
+    fresh = {**kept, "rendered/dev/01-job-c.yaml": "b", "rendered/shared/00-x.yaml": "y"}
     assert folder.changes(tmp_path, "dev", fresh) == [
-        "removed: dev/01-job-b.yaml",
-        "new: dev/01-job-c.yaml",
-        "changed: shared/00-x.yaml",
+        "removed: gitops/dev/jobs/01-job-b.yaml",
+        "removed: rendered/dev/01-job-b.yaml",
+        "new: rendered/dev/01-job-c.yaml",
+        "changed: rendered/shared/00-x.yaml",
     ]
     folder.write(tmp_path, "dev", fresh)
-    assert (tmp_path / "other" / "00-a.yaml").exists(), "of another stack"
-    assert folder.changes(tmp_path, "never", {"never/a.yaml": ""}) == ["new: never/a.yaml"]
+    assert folder.changes(tmp_path, "dev", fresh) == []
+    assert all((tmp_path / each / "other" / "00-a.yaml").exists() for each in ("rendered", "gitops")), (
+        "another's"
+    )
+    never = {"rendered/never/a.yaml": ""}
+    assert folder.changes(tmp_path, "never", never) == ["new: rendered/never/a.yaml"]
 
 
 def operator_with(image: str) -> list[Manifest]:
@@ -165,21 +172,24 @@ def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Pat
     contents = folder.files(stack())
     folder.write(tmp_path, "dev", contents)
     assert folder.stale(tmp_path, "dev", contents) == ""
-    (tmp_path / "shared" / "00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml").write_text("")
-    assert "committed/shared" in folder.stale(tmp_path, "dev", contents)
-    assert folder.stale(tmp_path, "dev", contents, skip=("dev/operator", "shared")) == ""
+    (
+        tmp_path / "rendered" / "shared" / "00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
+    ).write_text("")
+    assert "committed/rendered/shared" in folder.stale(tmp_path, "dev", contents)
+    assert folder.stale(tmp_path, "dev", contents, skip=("rendered/dev/operator", "rendered/shared")) == ""
 
 
-def changed_lines(tmp_path: Path, **training: Any) -> list[str]:
+def changed_lines(tmp_path: Path, skip: str, **training: Any) -> list[str]:
     """What a reviewer sees of a job whose training is changed, without file names and context."""
     folder.write(tmp_path, "dev", folder.files(stack()))
     given = {**JOB, "training": {**JOB["training"], **training}}
-    difference = folder.stale(tmp_path, "dev", folder.files(stack(job=given)))
+    difference = folder.stale(tmp_path, "dev", folder.files(stack(job=given)), [skip])
     return [line.split(maxsplit=1)[1] for line in difference.splitlines() if line[:2] in ("- ", "+ ")]
 
 
-def test_other_epochs_change_two_lines(recorder: Recorder, tmp_path: Path) -> None:
-    old_run, run, old, new = changed_lines(tmp_path, epochs=2)
+@pytest.mark.parametrize("skip", [folder.GITOPS, folder.RENDERED])
+def test_other_epochs_change_two_lines(recorder: Recorder, tmp_path: Path, skip: str) -> None:
+    old_run, run, old, new = changed_lines(tmp_path, skip, epochs=2)
     assert (old, new) == ("- --epochs=1", "- --epochs=2")
     assert old_run.startswith("trainstack/run: &run pytorch-simple-")
     assert run.startswith("trainstack/run: &run pytorch-simple-")
@@ -202,7 +212,7 @@ def test_pods_that_differ_are_shown_in_full() -> None:
 
 
 def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
-    [job] = [yaml.safe_load(each) for name, each in folder.files(stack()).items() if "pytorchjob-p" in name]
+    job = yaml.safe_load(folder.files(stack())["rendered/dev/05-pytorchjob-pytorch-simple.yaml"])
     note = job["metadata"]["annotations"]["trainstack/dataset"]
     assert "digits" in note
     assert "--epochs=12" in note
@@ -212,4 +222,4 @@ def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
 
 def test_this_machines_data_is_rendered_where_it_is_asked_for(recorder: Recorder) -> None:
     names = folder.files(stack(), {"pytorch-simple": Dataset.DIGITS})
-    assert "--epochs=12" in names["dev/05-pytorchjob-pytorch-simple.yaml"]
+    assert "--epochs=12" in names["rendered/dev/05-pytorchjob-pytorch-simple.yaml"]

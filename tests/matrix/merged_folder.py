@@ -1,0 +1,82 @@
+"""A Git repository with what a review renders for engines, applied after each merge as docs/review.md says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from infra import paths
+from infra.config.load import from_raw
+from infra.review import folder
+from tests.matrix.project import with_changes
+
+STACK = "merged"
+NAMESPACE = "merged"
+PAGE = paths.ROOT / "docs" / "review.md"
+# What the page shows of a stack is tried with the test's own.
+SHOWN = {
+    "gitops/gpu": f"gitops/{STACK}",
+    "trainstack-gpu": f"trainstack-{STACK}",
+    "-n kubeflow": f"-n {NAMESPACE}",
+}
+
+
+def block(first: str) -> str:
+    """The commands of the page's only block that begins with the words `first`."""
+    (found,) = [
+        each
+        for each in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        if each.startswith(first)
+    ]
+    for shown, ours in SHOWN.items():
+        found = found.replace(shown, ours)
+    return str(found)
+
+
+class MergedFolder:
+    """`merge` commits a stack's rendering, `apply` does what the page says."""
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        self.root = folder / "repository"
+        self.root.mkdir()
+        self.environment = os.environ | {"KUBECONFIG": str(kubeconfig), "HOME": str(folder)}
+        self.git("init", "--quiet")
+
+    def merge(self, **changes: Any) -> None:
+        """Commit what a review renders for the tests' stack with `changes`, path of a key, to value."""
+        sections = with_changes({"cluster.namespace": NAMESPACE, "storage.prepare": True, **changes})
+        stack = from_raw(STACK, sections, f"stacks/Pulumi.{STACK}.yaml")
+        folder.write(self.root / "stacks", STACK, folder.files(stack))
+        self.commit("Change the stack")
+
+    def commit(self, message: str) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
+
+    def git(self, *words: str) -> None:
+        who = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *who, *words], cwd=self.root, env=self.environment, check=True)
+
+    def apply(self) -> str:
+        """Do what the page says after a merge; what kubectl printed."""
+        return self.run(block("export KUBECTL_APPLYSET"))
+
+    def delete(self) -> str:
+        """Do what the page says to delete a stack."""
+        return self.run(block("kubectl delete"))
+
+    def run(self, commands: str, status: int = 0) -> str:
+        """Both outputs of a shell that has to end with `status`."""
+        done = subprocess.run(
+            ["bash", "-e", "-c", commands],
+            cwd=self.root,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == status, done.stdout
+        return done.stdout
