@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import claim_users, paths, program, volumes
+from infra import claim_users, folder_preparation, kept_claims, paths, program, volumes
 from infra.clusters import namespaces, selection
 from infra.image.component import Image
 from infra.job.component import Job
@@ -24,6 +24,7 @@ def main() -> None:
         planned = plan(stack, selection.examine(stack, owned.is_ours))
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
+        kept_claims.ensure_usable(stack, selection.address(stack), owned.held.objects)
         only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, selection.address(stack))
         owner.mark_objects(stack.name)
@@ -38,7 +39,7 @@ def main() -> None:
     operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
     storage = volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
-    prepared = volumes.prepare(stack, cluster, storage, image.reference)
+    prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
 
     runs = {}
     for job in stack.jobs:
@@ -47,7 +48,7 @@ def main() -> None:
         depends_on = [*operator.ready, *prepared, *image.on_nodes]
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
-        folder = paths.models(stack.name)
+        folder = paths.models(stack.name) if volumes.are_here(stack) else None
         runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)

@@ -40,10 +40,11 @@ def objects(stack: Stack) -> Objects:
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
     listed: dict[str, Any] = {
-        "PersistentVolume": core.list_persistent_volume(),
         "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim(namespace),
         "Pod": core.list_namespaced_pod(namespace, label_selector=selector),
     }
+    if volumes.own_volumes(stack):  # whoever has none of his own may not be allowed to list them
+        listed["PersistentVolume"] = core.list_persistent_volume()
     found = [
         {**connection.sanitize_for_serialization(each), "kind": kind}  # type: ignore[no-untyped-call]
         for kind, answer in listed.items()
@@ -56,7 +57,8 @@ def objects(stack: Stack) -> Objects:
 def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
     """By label, or by the name that the stack gives it; a pod by its job, or because it reads for us."""
     metadata, labels = each["metadata"], each["metadata"].get("labels") or {}
-    names = {name for volume in volumes.volumes(stack) for name in (volume.name, volume.claim)}
+    names = {volume.claim for volume in volumes.volumes(stack)}
+    names |= {volume.name for volume in volumes.own_volumes(stack)}
     jobs = {job.name for job in stack.jobs}
     if each["kind"] == "Pod":
         return labels.get("job-name") in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
@@ -68,7 +70,7 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
 def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
     """What is missing, half gone or not bound, one sentence each."""
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
-    wanted = [("PersistentVolume", volume.name) for volume in volumes.volumes(stack)]
+    wanted = [("PersistentVolume", volume.name) for volume in volumes.own_volumes(stack)]
     wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
     wanted += [(KIND, job.name) for job in stack.jobs]
     yield from (f"{kind} {name} is missing" for kind, name in wanted if (kind, name) not in there)

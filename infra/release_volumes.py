@@ -48,15 +48,22 @@ class Releasing:
         self.jobs = client.CustomObjectsApi(connection)
 
     def run(self) -> None:
-        """Free each volume. Raises HeldError, UnreachableError."""
+        """Free each volume of ours. Raises HeldError, UnreachableError."""
         for volume in volumes.volumes(self.stack):
             claim = self._get(
                 self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace
             )
-            if claim is not None and claim.metadata.deletion_timestamp:
-                self._end_claim(volume)
-                claim = None
-            self._forget_claim(volume, claim)
+            is_ending = claim is not None and claim.metadata.deletion_timestamp
+            if isinstance(volume, Volume):
+                if is_ending:
+                    self._end_claim(volume)
+                self._forget_claim(volume, None if is_ending else claim)
+            elif is_ending:
+                raise HeldError(
+                    f"claim {volume.namespace}/{volume.claim} is Terminating, and its files may go with it; "
+                    "nothing was touched\n  fix: copy what you need from it as long as a pod mounts it, "
+                    "delete the pods that hold it, and name another claim"
+                )
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""

@@ -11,14 +11,16 @@ from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
+from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects.labels import stack_labels
-from infra.objects.manifest import Manifest, Object, read_from, register
+from infra.objects.manifest import register
+from storage import manifests
 from storage.component import Storage
-from storage.directory import NodeDirectory
-from storage.manifests import Volume
-from storage.preparation import job
+from storage.manifests import Claim, Manifest, ProvisionedClaim, Volume
 
 VOLUMES = "/var/lib/trainstack/volumes"
+# No provisioner has this class.
+NO_PROVISIONER = "manual"
 
 
 def data_path(stack: Stack) -> str | None:
@@ -32,30 +34,48 @@ def host_path(stack: Stack) -> str:
     return stack.storage.host_path or own
 
 
+def are_here(stack: Stack) -> bool:
+    """Whether models/<stack> of this machine is the volume: kind's nodes mount it."""
+    return stack.cluster.kind is ClusterKind.KIND and stack.storage.kind is StorageKind.HOST_PATH
+
+
 def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
     """`stack` with its models where they are: volumes of release 0.1 share one folder. Nothing is moved.
 
     Parameters:
         folders: those of the volumes that the state holds.
     """
-    if stack.cluster.kind is ClusterKind.KIND or stack.storage.host_path or MODELS not in folders:
+    config = stack.storage
+    can_be_there = stack.cluster.kind is not ClusterKind.KIND and config.kind is StorageKind.HOST_PATH
+    if not can_be_there or config.host_path or MODELS not in folders:
         return stack
     pulumi.log.warn(
         f"the models of stack {stack.name} stay in {MODELS} on the node, as those of every stack of release 0.1: they "
         f"overwrite each other's files. To have a folder of its own, copy {MODELS} to {host_path(stack)} there, "
         f"and write `hostPath: {host_path(stack)}` below trainstack:storage in {stack.file}"
     )
-    return replace(stack, storage=stack.storage.model_copy(update={"host_path": MODELS}))
+    return replace(stack, storage=config.model_copy(update={"host_path": MODELS}))
 
 
-def models(stack: Stack) -> Volume:
-    """The volume of the models."""
-    config = stack.storage
+def models(stack: Stack) -> Claim:
+    """The volume of the models: as much of it as is ours."""
+    config, namespace = stack.storage, stack.cluster.namespace
+    if config.kind is StorageKind.CLAIM:
+        return Claim(claim=stack.claim, namespace=namespace)
+    if config.kind is StorageKind.CLASS:
+        return ProvisionedClaim(
+            claim=stack.claim,
+            namespace=namespace,
+            request=config.request,
+            access_mode=config.access_mode.value,
+            storage_class=config.storage_class,
+            owner=stack_labels(stack.name),
+        )
     return Volume(
         name=stack.volume,
         claim=stack.claim,
-        namespace=stack.cluster.namespace,
-        host_path=host_path(stack),
+        namespace=namespace,
+        source=_source(stack),
         capacity=config.capacity,
         request=config.request,
         access_mode=config.access_mode.value,
@@ -63,14 +83,23 @@ def models(stack: Stack) -> Volume:
         reclaim_policy=config.reclaim_policy.value,
         labels=config.labels,
         owner=stack_labels(stack.name),
-        host_path_type="DirectoryOrCreate",
-        node=config.node,
+        node=config.node if config.kind is StorageKind.HOST_PATH else None,
     )
 
 
+def _source(stack: Stack) -> Manifest:
+    config = stack.storage
+    if config.kind is StorageKind.NFS:
+        return manifests.nfs(str(config.nfs_server), str(config.nfs_path))
+    return manifests.host_path(host_path(stack), "DirectoryOrCreate")
+
+
 def data(stack: Stack) -> Volume | None:
-    """The data folder as a volume of its own: Pod Security allows no hostPath in a pod."""
-    path = data_path(stack)
+    """The data folder as a volume of its own: Pod Security allows no hostPath in a pod.
+
+    Where the models are in a folder on a node, their volume decides which node that is.
+    """
+    path, config = data_path(stack), stack.storage
     if path is None:
         return None
     name = f"trainstack-{stack.name}-data"
@@ -78,66 +107,29 @@ def data(stack: Stack) -> Volume | None:
         name=name,
         claim=name,
         namespace=stack.cluster.namespace,
-        host_path=path,
+        source=manifests.host_path(path),
         capacity="10Gi",
         request="1Gi",
         access_mode="ReadOnlyMany",
-        storage_class=stack.storage.storage_class,
+        storage_class=config.storage_class if config.kind in OUR_VOLUME else NO_PROVISIONER,
         reclaim_policy="Retain",
         labels={"type": "trainstack-data"},
         owner=stack_labels(stack.name),
+        node=None if config.kind is StorageKind.HOST_PATH else config.node,
     )
 
 
-def volumes(stack: Stack) -> list[Volume]:
+def volumes(stack: Stack) -> list[Claim]:
     """The stack's volumes: of the models, and of the data where there is one."""
     return [volume for volume in (models(stack), data(stack)) if volume is not None]
+
+
+def own_volumes(stack: Stack) -> list[Volume]:
+    """Those of the stack's volumes that are PersistentVolumes of its own."""
+    return [volume for volume in volumes(stack) if isinstance(volume, Volume)]
 
 
 def provide(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -> Storage:
     """Register the volumes and their claims."""
     opts = cluster.options(cluster.provider, depends_on)
     return Storage(name=f"{stack.name}-storage", volumes=volumes(stack), register=register, opts=opts)
-
-
-def preparation(stack: Stack, image: str) -> Manifest:
-    """The Job that prepares the folder where only Kubernetes reaches the node."""
-    config = stack.storage
-    return job(models(stack), image, config.owner, config.group, config.mode, tolerations(stack))
-
-
-def tolerations(stack: Stack) -> list[dict[str, str]]:
-    """What the jobs' pods tolerate: other pods that mount the volume have to get to the same node."""
-    found = [each.manifest() for job in stack.jobs for each in job.tolerations]
-    return [each for place, each in enumerate(found) if each not in found[:place]]
-
-
-def prepare(
-    stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
-) -> list[pulumi.Resource]:
-    """Have the models' folder made writable for the trainer; what pods that mount it have to wait for."""
-    config = stack.storage
-    if not config.prepare:
-        return storage.ready
-    if cluster.nodes is None:
-        return [*storage.ready, _prepared_by_job(stack, cluster, storage, image)]
-    props = {
-        "node": cluster.nodes.apply(lambda nodes: nodes[0]),
-        "instance": cluster.cluster_uid,
-        "path": host_path(stack),
-        "owner": config.owner,
-        "group": config.group,
-        "mode": config.mode,
-    }
-    return [*storage.ready, NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
-
-
-def _prepared_by_job(
-    stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
-) -> pulumi.Resource:
-    held = read_from(storage.claims[0], "")
-    wanted = pulumi.Output.all(image, held).apply(lambda known: preparation(stack, known[0]))
-    replaced = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
-    opts = pulumi.ResourceOptions.merge(cluster.options(cluster.provider, storage.ready), replaced)
-    name = f"Job/{stack.cluster.namespace}/{stack.claim}-prepare"
-    return Object(name, wanted, api_version="batch/v1", kind="Job", opts=opts)

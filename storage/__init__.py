@@ -1,1 +1,1 @@
-"""The volume that keeps the models: a hostPath PersistentVolume, its claim, and the folder on the node."""
+"""The volume that keeps the models: its claim, the PersistentVolume where it is ours, and the folder behind it."""

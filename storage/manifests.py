@@ -1,4 +1,4 @@
-"""PersistentVolume and PersistentVolumeClaim as data."""
+"""Claims, and the PersistentVolumes that are ours, as data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Manifest = dict[str, Any]
+SKIP_AWAIT = "pulumi.com/skipAwait"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Volume:
-    """A folder on the node, as a PersistentVolume and the claim that it is bound to beforehand.
+class Claim:
+    """A claim by its name. Nothing of it is ours, unless it is of one of the classes below.
 
     Parameters:
-        name, claim, namespace: of the PersistentVolume, of its claim, and the claim's namespace.
-        host_path: the folder on the node, an absolute path.
-        host_path_type: Kubernetes's check of the folder, for example DirectoryOrCreate; empty for none.
-        capacity, request: Kubernetes quantities; a hostPath enforces neither.
+        claim, namespace: of the PersistentVolumeClaim.
+    """
+
+    claim: str
+    namespace: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvisionedClaim(Claim):
+    """A claim of ours whose volume the provisioner of its storage class makes.
+
+    Parameters:
+        request: a Kubernetes quantity.
+        access_mode, storage_class: as Kubernetes names them.
+        owner: labels that say whose it is.
+    """
+
+    request: str
+    access_mode: str
+    storage_class: str
+    owner: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volume(Claim):
+    """A PersistentVolume of ours and the claim that it is bound to beforehand.
+
+    Parameters:
+        name: of the PersistentVolume.
+        source: where its files are: what `host_path` or `nfs` returns.
+        capacity, request: Kubernetes quantities; neither source enforces them.
         access_mode, storage_class, reclaim_policy: as Kubernetes names them.
         labels: further labels of the volume; `type` and `name` are those that the claim selects by.
         owner: labels of both objects that say whose they are; never selected by.
@@ -27,9 +55,7 @@ class Volume:
     """
 
     name: str
-    claim: str
-    namespace: str
-    host_path: str
+    source: Manifest
     capacity: str
     request: str
     access_mode: str
@@ -37,7 +63,6 @@ class Volume:
     reclaim_policy: str
     labels: Mapping[str, str] = field(default_factory=dict)
     owner: Mapping[str, str] = field(default_factory=dict)
-    host_path_type: str = ""
     node: str | None = None
 
     @property
@@ -64,12 +89,26 @@ class Volume:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def host_path(path: str, kind: str = "") -> Manifest:
+    """A folder on the node.
+
+    Parameters:
+        path: absolute.
+        kind: Kubernetes's check of the folder, for example DirectoryOrCreate; empty for none.
+    """
+    return {"hostPath": {"path": path, **({"type": kind} if kind else {})}}
+
+
+def nfs(server: str, path: str) -> Manifest:
+    """The folder `path` that the NFS server `server` exports; each node that mounts it needs an NFS client."""
+    return {"nfs": {"server": server, "path": path}}
+
+
 def persistent_volume(volume: Volume) -> Manifest:
     """The volume, which only its claim can be bound to.
 
     Its claimRef has no uid: the claim may be made anew, and the binder fills in the uid of the one that is there.
     """
-    kind = {"type": volume.host_path_type} if volume.host_path_type else {}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -80,7 +119,7 @@ def persistent_volume(volume: Volume) -> Manifest:
             "accessModes": [volume.access_mode],
             "persistentVolumeReclaimPolicy": volume.reclaim_policy,
             "claimRef": {"namespace": volume.namespace, "name": volume.claim},
-            "hostPath": {"path": volume.host_path, **kind},
+            **volume.source,
             **({"nodeAffinity": _only_on(volume.node)} if volume.node else {}),
         },
     }
@@ -92,23 +131,30 @@ def _only_on(node: str) -> Manifest:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
 
 
-def persistent_volume_claim(volume: Volume) -> Manifest:
-    """The claim. It can be bound to no other volume: no provisioner serves the class, and it selects by two labels."""
+def persistent_volume_claim(volume: Volume | ProvisionedClaim) -> Manifest:
+    """The claim. That of a volume of ours can be bound to no other: it selects by two labels.
+
+    Nobody waits for a provisioned claim to be bound: many classes wait for the first pod that mounts it.
+    """
     labels = {"labels": dict(volume.owner)} if volume.owner else {}
-    metadata = {"name": volume.claim, "namespace": volume.namespace, **labels}
+    provisioned = isinstance(volume, ProvisionedClaim)
+    annotations = {"annotations": {SKIP_AWAIT: "true"}} if provisioned else {}
+    selector = {} if isinstance(volume, ProvisionedClaim) else {"selector": {"matchLabels": volume.selector}}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": metadata,
+        "metadata": {"name": volume.claim, "namespace": volume.namespace, **labels, **annotations},
         "spec": {
             "storageClassName": volume.storage_class,
             "accessModes": [volume.access_mode],
             "resources": {"requests": {"storage": volume.request}},
-            "selector": {"matchLabels": volume.selector},
+            **selector,
         },
     }
 
 
-def manifests(volume: Volume) -> list[Manifest]:
-    """The volume and its claim."""
-    return [persistent_volume(volume), persistent_volume_claim(volume)]
+def manifests(volume: Claim) -> list[Manifest]:
+    """What is ours to make: volume and claim, the claim alone, or nothing."""
+    if isinstance(volume, Volume):
+        return [persistent_volume(volume), persistent_volume_claim(volume)]
+    return [persistent_volume_claim(volume)] if isinstance(volume, ProvisionedClaim) else []

@@ -1,21 +1,22 @@
-"""The volume's folder on a node that only Kubernetes reaches: a short Job, run as root, sets owner and mode."""
+"""The volume's folder where only Kubernetes reaches it: a short Job, run as root, sets owner and mode."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from storage.directory import script
-from storage.manifests import Manifest, Volume
+from storage.manifests import Claim, Manifest
 
 MOUNT = "/volume"
 
 
 def job(
-    volume: Volume, image: str, owner: int, group: int, mode: str, tolerations: Sequence[Manifest] = ()
+    volume: Claim, image: str, owner: int, group: int, mode: str, tolerations: Sequence[Manifest] = ()
 ) -> Manifest:
     """A batch/v1 Job with `image`, which needs a shell, chown and chmod.
 
-    The kubelet makes a missing hostPath folder for root alone. All that root may do here is change owner and mode.
+    The kubelet makes a missing hostPath folder for root alone, and many provisioned volumes are root's. All that root
+    may do here is change owner and mode.
     """
     return {
         "apiVersion": "batch/v1",

@@ -8,6 +8,7 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
+from infra.config.storage_kinds import StorageKind
 from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest, register
 from infra.objects.pod_security import namespace_labels
@@ -20,6 +21,11 @@ def manifest(stack: Stack, name: str) -> Manifest:
 
 
 def provide(stack: Stack, cluster: Cluster, names: Iterable[str]) -> list[pulumi.Resource]:
-    """Register the namespaces `names`."""
+    """Register the namespaces `names`. That of a claim whose files may go with it is never deleted by Pulumi."""
     opts = cluster.options(cluster.provider)
-    return [register(manifest(stack, name), opts) for name in names]
+    kept = pulumi.ResourceOptions(retain_on_delete=stack.storage.kind is StorageKind.CLASS)
+    of_claim = pulumi.ResourceOptions.merge(opts, kept)
+    return [
+        register(manifest(stack, name), of_claim if name == stack.cluster.namespace else opts)
+        for name in names
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
+from infra.config.storage_kinds import StorageKind
 
 SHOWN = 5
 KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -20,12 +21,14 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
     Parameters:
         nodes: name -> taints of each node that takes new pods.
     """
-    node = stack.storage.node
+    config, node = stack.storage, stack.storage.node
+    if config.kind is not StorageKind.HOST_PATH and config.data_path is None:
+        return
     if node and nodes and node not in nodes:
         fix = f"write `node: {next(iter(nodes))}`, or remove it"
         raise _refused(stack, node, f"a node that takes pods: {_listed(list(nodes))}", fix)
     usable = [name for name, taints in nodes.items() if any(_takes(taints, job) for job in stack.jobs)]
-    if len(usable) > 1 and not node and not stack.storage.shared:
+    if len(usable) > 1 and not node and not config.shared:
         allowed = f"the node that has the folder, as pods may come to several: {_listed(usable)}"
         fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
         raise _refused(stack, "(absent)", allowed, fix)

@@ -62,7 +62,9 @@ _RULES: dict[Outcome, list[str]] = {
     ],
     Outcome.VOLUME_REPLACED: [
         *_keys("cluster", "namespace"),
-        *_keys("storage", "volume claim storageClass request accessMode hostPath node"),
+        *_keys(
+            "storage", "kind volume claim storageClass request accessMode hostPath node nfsServer nfsPath"
+        ),
     ],
     Outcome.CLUSTER_REPLACED: _keys("cluster", "kind name workers apiServerPort kubeconfig context"),
     Outcome.REFUSED: [
@@ -83,6 +85,11 @@ _MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep
 NOTES = {
     "cluster.kubeconfig": _MOVES,
     "cluster.context": _MOVES,
+    "storage.kind": "No file is moved. A claim of kind class or claim is never deleted.",
+    "storage.claim": "With kind claim only the job is.",
+    "storage.storageClass": "With kind class the old claim stays with its files.",
+    "storage.request": "With kind class in place, where the class lets a claim grow.",
+    "storage.accessMode": "With kind class refused: the claim has files.",
     "storage.volume": "Outside kind the folder has this name: give hostPath, too, to keep the old one.",
     "storage.labels": "`type` and `name` replace job, claim and volume: the claim selects by them.",
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",

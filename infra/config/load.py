@@ -78,7 +78,7 @@ class Stack:
     @property
     def claim(self) -> str:
         """The name of its claim."""
-        return self.storage.claim or self.volume
+        return self.storage.claim_for(self.volume)
 
 
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:

@@ -8,6 +8,7 @@ from pydantic import field_validator, model_validator
 
 from infra.config.names import AbsolutePath, DnsName, Quantity, quantity
 from infra.config.section import Natural, Section, refusal, setting
+from infra.config.storage_kinds import StorageKind, ensure_keys_fit
 
 
 class AccessMode(StrEnum):
@@ -25,8 +26,13 @@ class ReclaimPolicy(StrEnum):
 
 
 class StorageConfig(Section):
-    """A folder on the node, as a PersistentVolume and its claim."""
+    """Where the models are kept: by default a folder on the node, as a PersistentVolume and its claim."""
 
+    kind: StorageKind = setting(
+        about="Whose volume it is: a folder on the node; one that a storage class provisions; that of a claim which "
+        "somebody else made; or an NFS export, which nodes without an NFS client (a bare machine's) cannot mount.",
+        default=StorageKind.HOST_PATH,
+    )
     volume: DnsName | None = setting(
         about="Name of the PersistentVolume; without it trainstack-<stack>-models.",
         default=None,
@@ -34,7 +40,7 @@ class StorageConfig(Section):
         examples=["traindb-models-volume"],
     )
     claim: DnsName | None = setting(
-        about="Name of the PersistentVolumeClaim; without it the volume's.",
+        about="Name of the claim; without it the volume's, with the class's name behind it for kind class.",
         default=None,
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
@@ -46,13 +52,13 @@ class StorageConfig(Section):
         examples=["{type: traindb}"],
     )
     storage_class: DnsName = setting(
-        about="Storage class of volume and claim; no provisioner has to serve it.",
+        about="Storage class of volume and claim; no provisioner has to serve it, but for kind class, which needs one.",
         default="manual",
         allowed="a storage class's name",
         examples=["manual"],
     )
     capacity: Quantity = setting(
-        about="Size that the volume states; a hostPath volume does not enforce it.",
+        about="Size that the volume states; neither hostPath nor nfs enforces it.",
         default="10Gi",
         allowed="a quantity, at least the request",
         examples=["10Gi"],
@@ -76,6 +82,18 @@ class StorageConfig(Section):
         default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
+    )
+    nfs_server: DnsName | None = setting(
+        about="Host name or address of the NFS server.",
+        default=None,
+        allowed="a host name or an IPv4 address",
+        examples=["nfs.example.org"],
+    )
+    nfs_path: AbsolutePath | None = setting(
+        about="Folder that the server exports; the trainer has to be allowed to write there.",
+        default=None,
+        allowed="an absolute path",
+        examples=["/exports/models"],
     )
     mount_path: AbsolutePath = setting(
         about="Where the pods see the volume.",
@@ -107,9 +125,10 @@ class StorageConfig(Section):
         allowed="true or false",
         examples=["true"],
     )
-    prepare: bool = setting(
-        about="Make the folder and set owner, group and mode; outside kind a Job that runs as root does it.",
-        default=True,
+    prepare: bool | None = setting(
+        about="Set owner, group and mode of the volume's folder, by a Job that runs as root but for hostPath on kind; "
+        "without it true for hostPath and class, and false for claim and nfs, whose folders are others'.",
+        default=None,
         allowed="true or false",
         examples=["false"],
     )
@@ -142,7 +161,9 @@ class StorageConfig(Section):
 
     @model_validator(mode="after")
     def _fits_the_volume(self) -> StorageConfig:
-        if quantity(self.request) > quantity(self.capacity):
+        has_folder = self.kind is StorageKind.HOST_PATH or self.data_path is not None
+        ensure_keys_fit(self, self.kind, has_folder=has_folder)
+        if self.kind is not StorageKind.CLASS and quantity(self.request) > quantity(self.capacity):
             raise refusal(
                 f"a request ({self.request}) of at most the capacity ({self.capacity})",
                 f"set `request: {self.capacity}` or raise capacity",
@@ -153,3 +174,18 @@ class StorageConfig(Section):
             fix = "remove node where all nodes see the folder, and shared where one node has it"
             raise refusal("node, or shared: true", fix, "node", self.node)
         return self
+
+    @property
+    def prepares(self) -> bool:
+        """Whether owner, group and mode of the volume's folder are the stack's to set."""
+        ours = self.kind in (StorageKind.HOST_PATH, StorageKind.CLASS)
+        return ours if self.prepare is None else self.prepare
+
+    def claim_for(self, volume: str) -> str:
+        """The claim's name. Claims of two classes have two: each has files of its own.
+
+        Parameters:
+            volume: name of the stack's volume.
+        """
+        of_class = f"{volume}-{self.storage_class}" if self.kind is StorageKind.CLASS else volume
+        return self.claim or of_class

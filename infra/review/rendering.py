@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra import volumes
+from infra import folder_preparation, volumes
 from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
@@ -56,8 +56,8 @@ def workload(
     """
     objects = [namespaces.manifest(stack, name) for name in planned.namespaces]
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
-    if stack.cluster.kind is not ClusterKind.KIND and stack.storage.prepare:
-        objects.append(volumes.preparation(stack, image))
+    if folder_preparation.by_job(stack):
+        objects.append(folder_preparation.manifest(stack, image))
     for job in stack.jobs:
         objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []
         objects.append(manifest(job, context(stack, image, datasets[job.name])))

@@ -23,14 +23,14 @@ class JobRun(pulumi.ComponentResource):
     """Ends when the job has succeeded, or is suspended as asked, and its model is on this machine.
 
     Parameters:
-        models: the folder of this machine for the stack's models. With kind it is the volume.
+        models: the folder of this machine that is the volume; None where the volume is elsewhere.
         model: the file in it that the job leaves; copied there from a volume that is elsewhere.
 
     Attributes:
         model_path: `model` as `paths.portable` has it, known when the file is there.
     """
 
-    def __init__(self, *, job: Job, cluster: Cluster, models: Path, model: Path) -> None:
+    def __init__(self, *, job: Job, cluster: Cluster, models: Path | None, model: Path) -> None:
         config = job.config
         super().__init__("trainstack:run:JobRun", config.name)
         metadata = job.object.metadata
@@ -47,14 +47,14 @@ class JobRun(pulumi.ComponentResource):
             "mountPath": job.context.mount_path,
             "tolerations": [each.manifest() for each in config.tolerations],
         }
-        is_here = cluster.nodes is not None
-        files = {"models": paths.portable(models)} if is_here else volume if config.model else {}
+        copies = models is None and config.model is not None
+        files = {"models": paths.portable(models)} if models else volume if copies else {}
         how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
         run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         target = paths.portable(model)
         self.model_path = run.jobStatus.apply(lambda _: target)
-        if not is_here and config.model and not config.run_policy.suspend:
+        if copies and not config.run_policy.suspend:
             copied = {**identity, **volume, "model": config.model, "target": target}
             copy = ModelCopy(config.name, copied, cluster.bound(self, [run]))
             self.model_path = copy.sha256.apply(lambda _: target)

@@ -19,16 +19,18 @@ class Entry:
         value: the key's second value; it differs from its default and from BASE.
         given: further keys, path to value, before and after the change: those without which the key may not stand.
         without: sections that the change removes.
+        along: further keys that the change brings along: those that are allowed with the second value alone.
     """
 
     value: Any
     given: dict[str, Any] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    along: dict[str, Any] = field(default_factory=dict)
 
     def applied(self, key: str) -> dict[str, Any]:
         """What stands in the stack file when `key` has this value; the keys of a list stand in its entries."""
         removed = dict.fromkeys(self.without)
-        return {**self.given, **removed, whole(key): self.value}
+        return {**self.given, **removed, whole(key): self.value, **self.along}
 
 
 def whole(key: str) -> str:
@@ -42,12 +44,16 @@ GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
 EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
+NFS = {"storage.nfsServer": "first.example", "storage.nfsPath": "/first"}
 TOLERATION = {"job.tolerations": [{"key": "first"}]}
 
 # On an API server without nodes, by a kubeconfig.
 OBJECTS: dict[str, Entry] = {
     "cluster.namespace": Entry("other"),
     "cluster.podSecurity": Entry("restricted"),
+    "storage.kind": Entry("nfs", along=NFS),
+    "storage.nfsServer": Entry("second.example", {"storage.kind": "nfs", **NFS}),
+    "storage.nfsPath": Entry("/second", {"storage.kind": "nfs", **NFS}),
     "storage.volume": Entry("other-volume"),
     "storage.claim": Entry("other-claim"),
     "storage.labels": Entry({"team": "a"}),

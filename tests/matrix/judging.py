@@ -80,11 +80,11 @@ def half_gone(found: Objects, stack: str) -> list[str]:
 
 
 def files_at_risk(found: Objects) -> list[str]:
-    """Volumes whose files would go with their claim."""
+    """Volumes of ours whose files would go with their claim."""
     policies = {
         key: each["spec"]["persistentVolumeReclaimPolicy"]
         for key, each in found.items()
-        if each["kind"] == "PersistentVolume"
+        if each["kind"] == "PersistentVolume" and STACK in (each["metadata"].get("labels") or {})
     }
     return [f"{key} has {policy}" for key, policy in policies.items() if policy != "Retain"]
 
@@ -94,7 +94,7 @@ def folders(found: Objects) -> set[str]:
     volumes = (
         each for key, each in found.items() if each["kind"] == "PersistentVolume" and _counts(key, each)
     )
-    return {each["spec"]["hostPath"]["path"] for each in volumes}
+    return {each["spec"]["hostPath"]["path"] for each in volumes if "hostPath" in each["spec"]}
 
 
 def job_specs(found: Objects) -> dict[str, Any]:

@@ -21,7 +21,7 @@ QUICK = {
     "storage.mountPath",
     "job.runPolicy.suspend",
 }
-ANOTHER_FOLDER = ("storage.hostPath", "storage.volume")
+ANOTHER_FOLDER = ("storage.hostPath", "storage.volume", "storage.kind")
 SLOW = pytest.mark.slow(
     reason="two or three updates for each of 80 keys; make test tries one key of each outcome"
 )

@@ -21,6 +21,7 @@ from toolchain.operating import (
     orphans,
     pulumi_cli,
     recovery,
+    retained_claims,
     setup,
     shared_objects,
     state,
@@ -120,8 +121,11 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
         variables = prepare_stack(stack)
         refresh = ["--refresh"]
         left = _retain_shared(variables, stack)
+        left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
     elif recovery.has_pending(deployment):
         pulumi_cli.edit_state(variables, stack, state.forget_pending)
+    if state.kind_cluster(deployment):
+        left = retained_claims.lines(deployment, stack, lambda _: None)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", *refresh, stack=stack)
     for line in left:

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import paths, volumes
+from infra import folder_preparation, paths, volumes
 from infra.config import Stack, from_file
 from infra.objects import stack_state
 from infra.review import folder
@@ -26,7 +26,8 @@ def elsewhere(name: str = "gpu", **sections: Any) -> Stack:
 
 
 def path_of(known: Stack) -> str:
-    return str(persistent_volume(volumes.models(known))["spec"]["hostPath"]["path"])
+    (volume,) = [each for each in volumes.own_volumes(known) if each.name == known.volume]
+    return str(persistent_volume(volume)["spec"]["hostPath"]["path"])
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_the_folder_is_prepared_on_the_tainted_node_that_has_it() -> None:
         {"name": "b", "tolerations": [gpu, {"key": "x"}]},
         {"name": "c"},
     ]
-    spec = volumes.preparation(elsewhere(jobs=jobs), "image")["spec"]["template"]["spec"]
+    spec = folder_preparation.manifest(elsewhere(jobs=jobs), "image")["spec"]["template"]["spec"]
     assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "x"]
-    plain = volumes.preparation(elsewhere(), "image")["spec"]["template"]["spec"]
+    plain = folder_preparation.manifest(elsewhere(), "image")["spec"]["template"]["spec"]
     assert "tolerations" not in plain

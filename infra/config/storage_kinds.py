@@ -1,0 +1,69 @@
+"""Kinds of storage, and which keys of section `storage` go with which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from infra.config.section import Section, refusal
+
+
+class StorageKind(StrEnum):
+    """Who makes the volume of the models, and where its files are."""
+
+    HOST_PATH = "hostPath"
+    CLASS = "class"
+    CLAIM = "claim"
+    NFS = "nfs"
+
+
+OUR_VOLUME = (StorageKind.HOST_PATH, StorageKind.NFS)
+"""Kinds with a PersistentVolume of the stack's own."""
+OUR_CLAIM = (*OUR_VOLUME, StorageKind.CLASS)
+"""Kinds with a claim of the stack's own."""
+
+ONLY_FOR: dict[str, Collection[StorageKind]] = {
+    "volume": OUR_VOLUME,
+    "labels": OUR_VOLUME,
+    "capacity": OUR_VOLUME,
+    "reclaim_policy": OUR_VOLUME,
+    "storage_class": OUR_CLAIM,
+    "request": OUR_CLAIM,
+    "access_mode": OUR_CLAIM,
+    "host_path": (StorageKind.HOST_PATH,),
+    "nfs_server": (StorageKind.NFS,),
+    "nfs_path": (StorageKind.NFS,),
+}
+REQUIRED: dict[StorageKind, tuple[str, ...]] = {
+    StorageKind.HOST_PATH: (),
+    StorageKind.CLASS: ("storage_class",),
+    StorageKind.CLAIM: ("claim",),
+    StorageKind.NFS: ("nfs_server", "nfs_path"),
+}
+OF_A_FOLDER = ("node", "shared")
+"""Keys about a folder on the nodes: that of the models, or that of the data."""
+
+
+def ensure_keys_fit(section: Section, kind: StorageKind, *, has_folder: bool) -> None:
+    """Raises refusal of a key that is given and not for `kind`, or that `kind` needs and that is absent.
+
+    Parameters:
+        section: the whole section `storage`.
+        has_folder: whether a folder on the nodes is used.
+    """
+    fields = type(section).model_fields
+    for name in sorted(section.model_fields_set):
+        key, value = str(fields[name].alias), getattr(section, name)
+        value = value.value if isinstance(value, StrEnum) else value
+        kinds = ONLY_FOR.get(name, tuple(StorageKind))
+        if kind not in kinds:
+            fix = f"remove {key}, or set `kind: {next(iter(kinds))}`"
+            raise refusal(f"{key} only where kind is {' or '.join(kinds)}", fix, key, value)
+        if name in OF_A_FOLDER and not has_folder:
+            fix = f"remove {key}: the volume decides which nodes reach it"
+            raise refusal(f"{key} only where kind is hostPath or dataPath is given", fix, key, value)
+    for name in REQUIRED[kind]:
+        if name not in section.model_fields_set:
+            key, example = str(fields[name].alias), (fields[name].examples or ["…"])[0]
+            fix = f"add `{key}: …`, for example `{key}: {example}`"
+            raise refusal(f"{key} where kind is {kind}", fix, key, "(absent)")

@@ -1,0 +1,61 @@
+"""Has the folder of the models made writable for the trainer, which is not root."""
+
+from __future__ import annotations
+
+import pulumi
+
+from infra import volumes
+from infra.clusters.cluster import Cluster
+from infra.config import Stack
+from infra.objects.manifest import Manifest, Object, read_from
+from storage.component import Storage
+from storage.directory import NodeDirectory
+from storage.manifests import manifests
+from storage.preparation import job
+
+
+def by_job(stack: Stack) -> bool:
+    """Whether a Job does it: only the folder of this machine can be reached without Kubernetes."""
+    return stack.storage.prepares and not volumes.are_here(stack)
+
+
+def manifest(stack: Stack, image: str) -> Manifest:
+    """The Job that prepares the folder where only Kubernetes reaches it."""
+    config = stack.storage
+    return job(volumes.models(stack), image, config.owner, config.group, config.mode, tolerations(stack))
+
+
+def tolerations(stack: Stack) -> list[dict[str, str]]:
+    """What the jobs' pods tolerate: other pods that mount the volume have to get to the same node."""
+    found = [each.manifest() for job in stack.jobs for each in job.tolerations]
+    return [each for place, each in enumerate(found) if each not in found[:place]]
+
+
+def prepare(
+    stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
+) -> list[pulumi.Resource]:
+    """Have the models' folder made writable for the trainer; what pods that mount it have to wait for."""
+    config = stack.storage
+    if not config.prepares:
+        return storage.ready
+    if by_job(stack) or cluster.nodes is None:
+        return [*storage.ready, _by_job(stack, cluster, storage, image)]
+    props = {
+        "node": cluster.nodes.apply(lambda nodes: nodes[0]),
+        "instance": cluster.cluster_uid,
+        "path": volumes.host_path(stack),
+        "owner": config.owner,
+        "group": config.group,
+        "mode": config.mode,
+    }
+    return [*storage.ready, NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
+
+
+def _by_job(stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]) -> pulumi.Resource:
+    own_claim = storage.claims[:1] if manifests(volumes.models(stack)) else []
+    held = [read_from(claim, "") for claim in own_claim]
+    wanted = pulumi.Output.all(image, *held).apply(lambda known: manifest(stack, known[0]))
+    replaced = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+    opts = pulumi.ResourceOptions.merge(cluster.options(cluster.provider, storage.ready), replaced)
+    name = f"Job/{stack.cluster.namespace}/{stack.claim}-prepare"
+    return Object(name, wanted, api_version="batch/v1", kind="Job", opts=opts)

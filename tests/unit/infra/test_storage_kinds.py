@@ -1,0 +1,187 @@
+"""Each kind of storage: which keys go with it, what a stack registers for it, and where its models come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra import folder_preparation, inspection, kept_claims, paths, volumes
+from infra.clusters.node_folders import ensure_one_folder
+from infra.config import ConfigError, Stack
+from infra.config.storage import StorageConfig
+from infra.config.storage_kinds import ONLY_FOR, REQUIRED, StorageKind
+from infra.objects.api import ApiAddress
+from infra.review import folder
+from infra.training_operator import overlay
+from storage.manifests import manifests
+from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.test_program import RUN, configured, recorder, run_program
+
+__all__ = ["recorder"]
+COPY = "pulumi-python:dynamic/trainstack:ModelCopy"
+CLUSTERS = ["kind", "existing"]
+IMAGE = {"repository": "registry.example/trainer"}
+KEYS: dict[StorageKind, dict[str, Any]] = {
+    StorageKind.HOST_PATH: {},
+    StorageKind.CLASS: {"storageClass": "fast"},
+    StorageKind.CLAIM: {"claim": "theirs"},
+    StorageKind.NFS: {"nfsServer": "nfs.example", "nfsPath": "/exports"},
+}
+"""What each kind needs."""
+MADE: dict[StorageKind, list[str]] = {
+    StorageKind.HOST_PATH: ["PersistentVolume", "PersistentVolumeClaim"],
+    StorageKind.CLASS: ["PersistentVolumeClaim"],
+    StorageKind.CLAIM: [],
+    StorageKind.NFS: ["PersistentVolume", "PersistentVolumeClaim"],
+}
+VALUES: dict[str, Any] = {"labels": {"a": "b"}, "reclaimPolicy": "Retain", "accessMode": "ReadWriteOnce"}
+ALIASES = {name: str(StorageConfig.model_fields[name].alias) for name in ONLY_FOR}
+
+
+def of_kind(kind: StorageKind, cluster: str = "existing", **storage: Any) -> Stack:
+    image = {"image": IMAGE} if cluster == "existing" else {}
+    return stack("x", cluster={"kind": cluster}, storage={"kind": kind, **KEYS[kind], **storage}, **image)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name, kinds in ONLY_FOR.items() for kind in StorageKind if kind not in kinds],
+)
+def test_a_key_of_another_kind_is_refused_with_the_way_out(name: str, kind: StorageKind) -> None:
+    key = ALIASES[name]
+    value = VALUES.get(
+        key, "/x" if key.endswith("Path") else "1Gi" if key in ("capacity", "request") else "one"
+    )
+    with pytest.raises(ConfigError) as refused:
+        of_kind(kind, **{key: value})
+    text = str(refused.value)
+    assert f"trainstack:storage.{key} = {value!r}" in text
+    assert f"allowed: {key} only where kind is {next(iter(ONLY_FOR[name]))}" in text
+    assert f"fix: remove {key}, or set `kind: " in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in REQUIRED.items() for name in names]
+)
+def test_a_key_that_a_kind_needs_is_asked_for(kind: StorageKind, name: str) -> None:
+    key = str(StorageConfig.model_fields[name].alias)
+    given = {each: value for each, value in KEYS[kind].items() if each != key}
+    with pytest.raises(ConfigError) as refused:
+        stack(storage={"kind": kind, **given})
+    text = str(refused.value)
+    assert f"trainstack:storage.{key} = (absent)" in text
+    assert f"allowed: {key} where kind is {kind}" in text
+    assert f"fix: add `{key}: …`" in text
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"(?s)storage\.kind = 'ceph'.*hostPath, class, claim, nfs.*fix: write `kind"
+    ):
+        stack(storage={"kind": "ceph"})
+
+
+@pytest.mark.parametrize("kind", StorageKind)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_rendering_passes_the_policies_and_holds_what_is_ours(
+    kind: StorageKind, cluster: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    known = of_kind(kind, cluster)
+    files = folder.files(known)
+    assert [each["kind"] for each in manifests(volumes.models(known))] == MADE[kind]
+    rendered = [name.partition("-")[2] for name in files if name.startswith("x/0")]
+    for made in ("PersistentVolume", "PersistentVolumeClaim"):
+        claim = known.volume if made == "PersistentVolume" else known.claim
+        assert (f"{made.lower()}-{claim}.yaml" in rendered) is (made in MADE[kind])
+    assert (f"job-{known.claim}-prepare.yaml" in rendered) is folder_preparation.by_job(known)
+    (job,) = [text for name, text in files.items() if "pytorchjob-" in name and "definition" not in name]
+    assert f"claimName: {known.claim}\n" in job
+
+
+@pytest.mark.parametrize(
+    ("kind", "cluster", "prepares", "by_job"),
+    [
+        (StorageKind.HOST_PATH, "kind", True, False),
+        (StorageKind.HOST_PATH, "existing", True, True),
+        (StorageKind.CLASS, "kind", True, True),
+        (StorageKind.CLASS, "existing", True, True),
+        (StorageKind.CLAIM, "existing", False, False),
+        (StorageKind.NFS, "existing", False, False),
+    ],
+)
+def test_folders_of_others_are_prepared_on_request_alone(
+    kind: StorageKind, cluster: str, prepares: bool, by_job: bool
+) -> None:
+    known = of_kind(kind, cluster)
+    assert (known.storage.prepares, folder_preparation.by_job(known)) == (prepares, by_job)
+    asked = of_kind(kind, cluster, prepare=True)
+    assert asked.storage.prepares
+    mounted = folder_preparation.manifest(asked, "image")["spec"]["template"]["spec"]["volumes"]
+    assert mounted == [{"name": "models", "persistentVolumeClaim": {"claimName": asked.claim}}]
+    assert not of_kind(kind, cluster, prepare=False).storage.prepares
+
+
+@pytest.mark.parametrize("kind", StorageKind)
+def test_models_come_to_this_machine_from_every_volume_that_is_elsewhere(
+    recorder: Recorder, kind: StorageKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_claims, "ensure_usable", lambda *asked: None)
+    configured(job=JOB, storage={"kind": kind, **KEYS[kind]})
+    run_program()
+    made = {name.partition("/")[0] for name in recorder.manifests() if not name.endswith("-data")}
+    assert made & {"PersistentVolume", "PersistentVolumeClaim"} == set(MADE[kind])
+    inputs = recorder.of(RUN)[0].inputs
+    is_here = kind is StorageKind.HOST_PATH
+    assert ("models" in inputs, "claim" in inputs) == (is_here, not is_here)
+    copies = recorder.of(COPY)
+    assert len(copies) == int(not is_here)
+    for copy in copies:
+        claim = {StorageKind.CLASS: "trainstack-dev-models-fast", StorageKind.CLAIM: "theirs"}
+        assert copy.inputs["claim"] == claim.get(kind, "trainstack-dev-models")
+        assert paths.resolved(copy.inputs["target"]) == paths.models("dev") / "mnist_cnn.pt"
+
+
+@pytest.mark.parametrize("kind", StorageKind)
+def test_only_a_folder_on_the_nodes_needs_one_of_them_named(kind: StorageKind) -> None:
+    nodes: dict[str, Any] = {"a": [], "b": []}
+    if kind is StorageKind.HOST_PATH:
+        with pytest.raises(ConfigError, match=r"storage\.node"):
+            ensure_one_folder(of_kind(kind), nodes)
+        return
+    ensure_one_folder(of_kind(kind), nodes)
+    with pytest.raises(ConfigError, match=r"(?s)storage\.shared.*hostPath or dataPath"):
+        of_kind(kind, shared=True)
+    data = {"dataPath": "/var/lib/trainstack/data"}
+    with pytest.raises(ConfigError, match=r"storage\.node"):
+        ensure_one_folder(of_kind(kind, **data), nodes)
+    pinned = of_kind(kind, **data, node="b")
+    ensure_one_folder(pinned, nodes)
+    assert [volume.node for volume in volumes.own_volumes(pinned) if volume.name.endswith("-data")] == ["b"]
+
+
+@pytest.mark.parametrize("kind", StorageKind)
+def test_the_data_folder_needs_no_provisioner(kind: StorageKind) -> None:
+    found = volumes.data(of_kind(kind, dataPath="/var/lib/trainstack/data"))
+    assert found is not None
+    assert found.storage_class == "manual"
+
+
+def test_the_last_look_asks_for_what_is_ours_alone() -> None:
+    known = of_kind(StorageKind.CLAIM)
+    assert list(inspection.cluster_findings(known, [])) == [
+        "PersistentVolumeClaim theirs is missing",
+        "PyTorchJob pytorch-simple is missing",
+    ]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> None:
+    nowhere = ApiAddress("/nowhere/kubeconfig")
+    if cluster == "existing":
+        kept_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+        return
+    with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
+        kept_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
