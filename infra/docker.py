@@ -22,6 +22,15 @@ def ensure_answers() -> None:
         ) from None
 
 
+def identity() -> dict[str, str]:
+    """What tells this engine from another: its `id`, and the `host` that clients ask.
+
+    Up to Docker 23 what the engine calls its ID is the machine's; so the folder of its data belongs to it.
+    """
+    host = output("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
+    return {"id": output("docker", "info", "--format", "{{.ID}} {{.DockerRootDir}}").strip(), "host": host}
+
+
 def container(name: str) -> dict[str, Any] | None:
     """`docker inspect` of a container, None where there is none of that name or id."""
     try:

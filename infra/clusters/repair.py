@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from infra import docker, paths
 from infra.clusters import registries
-from infra.clusters.kind import ownership, registry
+from infra.clusters.kind import engine_record, ownership, registry
 from infra.clusters.kind.repair import NotReadyError
 from infra.clusters.kind.repair import repair as repair_kind
 from infra.clusters.microk8s.commands import MicroK8sError
@@ -25,7 +25,8 @@ from infra.process import CommandError
 def repair(name: str, say: Callable[[str], None]) -> None:
     """Mend the cluster `name`, whose kind its marker tells.
 
-    Raises what its kind's `repair` raises, and ForeignClusterError for a kind cluster of that name that is not ours.
+    Raises what its kind's `repair` raises, ForeignClusterError for a kind cluster of that name that is not ours, and
+    AnotherEngineError for one that is in another container engine.
     """
     marker = paths.marker(name)
     try:
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
         MicroK8sError,
         NotReadyError,
         ownership.ForeignClusterError,
+        engine_record.AnotherEngineError,
     ) as error:
         print(error, file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import docker, paths
+from infra.clusters.kind import engine_record
 from infra.clusters.kind.config import OWNER
 
 LABEL = "io.x-k8s.kind.cluster"
@@ -25,11 +26,12 @@ class ForeignClusterError(RuntimeError):
 
 
 def write_marker(cluster: str, uid: str | None = None) -> str:
-    """Write down the cluster's id, a new random one by default. Returns the id."""
+    """Write down the cluster's id, a new random one by default, and the engine that holds it. Returns the id."""
     marker = paths.marker(cluster)
     uid = uid or uuid.uuid4().hex
     marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.write_text(json.dumps({"cluster": cluster, "project": str(paths.ROOT), "id": uid}) + "\n")
+    content = {"cluster": cluster, "project": str(paths.ROOT), "id": uid, "engine": docker.identity()}
+    marker.write_text(json.dumps(content) + "\n")
     return uid
 
 
@@ -42,8 +44,13 @@ def cluster_uid(marker: Path) -> str | None:
 
 
 def nodes(cluster: str) -> list[Node]:
-    """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first."""
+    """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first.
+
+    Raises AnotherEngineError rather than to tell of no nodes where they are in another engine.
+    """
     found = docker.labelled(f"{LABEL}={cluster}")
+    if not found:
+        engine_record.refuse_another(cluster, paths.marker(cluster))
     return sorted(found, key=lambda node: (not is_control_plane(node), node_name(node)))
 
 
@@ -73,11 +80,17 @@ def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
     """The nodes of our cluster of that name; empty when it is gone, or another's.
 
     A cluster without its control plane is gone: all that it held lay there. With the `uid` from the state, a marker
-    file that was deleted is written again.
+    file that was deleted is written again; one of release 0.1 gets the engine that it lacks.
     """
     found, marker = nodes(cluster), paths.marker(cluster)
-    if found and uid and not marker.exists() and all(mounts_marker(node, marker) for node in found):
-        write_marker(cluster, uid)
+    known = cluster_uid(marker) if marker.exists() else uid
+    if (
+        found
+        and known
+        and not engine_record.of(marker)
+        and all(mounts_marker(node, marker) for node in found)
+    ):
+        write_marker(cluster, known)
     return found if are_ours(found, marker) and any(map(is_control_plane, found)) else []
 
 

@@ -43,6 +43,8 @@ class Engine:
         monkeypatch.setattr(paths, "DATA", folder / "data")
         monkeypatch.setattr(paths, "models", lambda stack: folder / "models" / stack)
         monkeypatch.setattr(docker, "labelled", lambda label: list(self.nodes))
+        self.identity = {"id": "AAAA:BBBB", "host": "unix:///var/run/docker.sock"}
+        monkeypatch.setattr(docker, "identity", lambda: dict(self.identity))
         monkeypatch.setattr(docker, "execute", self.execute)
         monkeypatch.setattr(repair, "LOOK_S", 0.0)
         for module in (cluster, repair, pod_network):

@@ -1,0 +1,97 @@
+"""Only the engine that holds a cluster proves that it is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from infra import paths
+from infra.clusters import repair as command
+from infra.clusters.kind import cluster, engine_record, ownership, registry
+from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.providers import ClusterProvider, replaced_for
+from tests.unit.infra.clusters.kind.standin import Engine, node
+
+ELSEWHERE = {"id": "CCCC:DDDD", "host": "tcp://build-machine:2376"}
+CONFIG = KindConfig(name="c", stack="dev")
+
+# Whatever would take a cluster that the engine does not hold for one that is gone.
+JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
+    "refresh": lambda props, made: ClusterProvider().read("c", made),
+    "diff": lambda props, made: ClusterProvider().diff("c", made, props),
+    "delete": lambda props, made: ClusterProvider().delete("c", made),
+    "replacement announced": lambda props, made: replaced_for(made, props),
+    "made anew": lambda props, made: cluster.create(CONFIG, None),
+    "repair before Pulumi": lambda props, made: command.repair("c", print),
+    "early refusal of others": lambda props, made: ownership.refuse_others("c"),
+}
+
+
+@pytest.fixture
+def made(engine: Engine, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(registry, "start", lambda name: False)
+    return ClusterProvider().create(props).outs or {}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_another_engine_proves_nothing(
+    engine: Engine, props: dict[str, Any], made: dict[str, Any], judge: str
+) -> None:
+    there = str(engine.identity["host"])
+    engine.nodes, engine.identity = [], ELSEWHERE
+    with pytest.raises(engine_record.AnotherEngineError) as refused:
+        JUDGES[judge](props, made)
+    assert f"export DOCKER_HOST={there}" in str(refused.value)
+    assert "nothing was touched" in str(refused.value)
+    assert paths.marker("c").exists()
+
+
+@pytest.mark.parametrize(
+    "present",
+    [
+        {"id": "AAAA:BBBB", "host": "ssh://reached-otherwise"},
+        {"id": "CCCC:DDDD", "host": "unix:///var/run/docker.sock"},
+        {"id": "", "host": "unix:///run/podman.sock"},
+    ],
+    ids=["same engine by another way", "made anew in the same place", "an engine without an id"],
+)
+def test_the_engine_that_held_it_proves_that_it_is_gone(
+    engine: Engine, made: dict[str, Any], present: dict[str, str]
+) -> None:
+    engine.nodes, engine.identity = [], present
+    assert cluster.read("c") is None
+
+
+def test_without_the_marker_whatever_engine_answers_decides(engine: Engine, made: dict[str, Any]) -> None:
+    engine.nodes, engine.identity = [], ELSEWHERE
+    paths.marker("c").unlink()
+    assert cluster.read("c") is None
+
+
+def test_a_marker_of_release_0_1_gets_its_engine(engine: Engine) -> None:
+    marker = paths.marker("c")
+    marker.parent.mkdir(parents=True)
+    marker.write_text(json.dumps({"cluster": "c", "project": str(paths.ROOT), "id": "one"}))
+    engine.nodes = [node("c-control-plane", marker)]
+    assert (cluster.read("c") or {})["instance"] == "one"
+    assert engine_record.of(marker) == engine.identity
+
+
+def test_the_marker_of_anothers_cluster_is_left_as_it_is(engine: Engine) -> None:
+    marker = paths.marker("c")
+    marker.parent.mkdir(parents=True)
+    marker.write_text(json.dumps({"cluster": "c", "id": "one"}))
+    engine.nodes = [node("c-control-plane", marker.parent / "another.json")]
+    assert cluster.read("c") is None
+    assert engine_record.of(marker) == {}
+
+
+def test_the_command_says_so_without_a_traceback(
+    engine: Engine, made: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.nodes, engine.identity = [], ELSEWHERE
+    assert command.main(["c"]) == 1
+    assert "export DOCKER_HOST=" in capsys.readouterr().err
