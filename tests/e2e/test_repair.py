@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e import engines
 from tests.e2e.project import Project
 from tests.faults.table.trial import Trial
 
@@ -55,6 +56,24 @@ def test_a_stopped_cluster_is_started_with_all_that_it_held(
     assert by_hand in project.run("kubectl", "get", by_hand, "--output", "name").stdout
     for line in (f"node {project.cluster}-control-plane was exited: started", "was missing: written again"):
         assert line in again["output"], "it says what it did"
+
+
+@pytest.mark.slow(reason="makes the node image in a second engine")
+def test_another_engine_is_no_proof_that_the_cluster_is_gone(
+    project: Project, up: dict[str, str], by_hand: str
+) -> None:
+    before = containers(project)
+    with engines.another() as host:
+        refused = project.make("up", f"DOCKER_HOST={host}")
+    assert refused.returncode != 0
+    assert f"the one at {host} answers now; nothing was touched" in refused.stdout, refused.stdout
+    assert "fix: export DOCKER_HOST=" in refused.stdout
+
+    again = project.up()
+
+    assert " unchanged" in again["output"]
+    assert containers(project) == before
+    assert by_hand in project.run("kubectl", "get", by_hand, "--output", "name").stdout
 
 
 # What the refusal calls the change -> what changes in section `cluster`; None takes a key away.
