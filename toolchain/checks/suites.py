@@ -54,7 +54,7 @@ MACHINE = [
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
-    "full": [UNIT, Stage(MACHINE, "not bench and not gpu")],
+    "full": [UNIT, Stage(MACHINE, "not bench and not gpu and not again")],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     # One after the other: the seconds to recover are to be those of a machine that does nothing else.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],

@@ -14,18 +14,18 @@ from tests.e2e.project import Project
 from tests.faults.table import background, cluster, training
 from tests.faults.table.background import Background
 from tests.faults.table.rows import FROM_NOTHING, ROWS
-from tests.faults.table.trial import Trial
+from tests.faults.table.trial import Trial, tries
 
 # How long the phases last at least, in seconds: the moment is drawn from it.
 LASTS_S = {"set-up": 2.0, "cluster": 10.0, "operator": 3.0, "image": 1.0, "wait": 5.0}
 SHORT_S = 0.2
 DOWN_PHASES = ("set-up", "destroy")
-TRIES = ROWS["up-killed"].tries
+TRIES = tries(ROWS["up-killed"].tries, first=len(FROM_NOTHING))
 
 pytestmark = pytest.mark.slow(reason="a cluster made anew for each of twenty pairs")
 
 
-@pytest.fixture(scope="module", params=range(TRIES))
+@pytest.fixture(scope="module", params=TRIES)
 def number(request: pytest.FixtureRequest) -> int:
     """Of the module, so that each `make up` is followed by its `make down`."""
     return int(request.param)
@@ -42,8 +42,8 @@ def kill(running: Background, *, leader_alone: bool) -> None:
 
 
 def kill_in(running: Background, number: int, phases: tuple[str, ...], trial: Trial) -> None:
-    """Kill at a random moment after one of `phases` has begun: in each the one, then the other."""
-    phase, leader_alone = phases[number % len(phases)], number // len(phases) % 2 == 1
+    """Kill at a random moment after one of `phases` has begun: in turns, and the other way in the next round."""
+    phase, leader_alone = phases[number % len(phases)], (number + number // len(phases)) % 2 == 1
     running.reaches(phase)
     time.sleep(cluster.moment(phase, number).uniform(0, LASTS_S.get(phase, SHORT_S)))
     hit = running.phase

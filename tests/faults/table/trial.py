@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
 
 PROPERTY = "fault"
+
+
+def tries(count: int, first: int = 1) -> list[Any]:
+    """Parameters 0 to `count` - 1 of a test; those behind the `first` are for `make reliability` alone."""
+    return [
+        pytest.param(number, marks=[pytest.mark.again] if number >= first else []) for number in range(count)
+    ]
 
 
 @dataclass
