@@ -181,18 +181,23 @@ class Project:
         done = subprocess.run(["git", "status", "--porcelain"], cwd=self.root, capture_output=True, text=True)
         return done.stdout
 
+    @property
+    def has_cluster(self) -> bool:
+        """Whether its kubeconfig is there; before its set-up nobody knows where."""
+        kubeconfig = self.environment().get("KUBECONFIG")
+        return kubeconfig is not None and Path(kubeconfig).exists()
+
     def dump(self) -> str:
         """Events, descriptions and logs, for a failure's report."""
-        commands = [
+        in_cluster = [
             "kubectl get pods,pytorchjobs,pvc,pv --all-namespaces --output wide",
             "kubectl get events --all-namespaces --sort-by .lastTimestamp",
             "kubectl describe pods,pytorchjobs --namespace kubeflow",
             f"kubectl logs --namespace kubeflow --selector {JOB_LABEL} --all-containers --tail 50 --prefix",
             "kubectl logs --namespace kubeflow deployment/training-operator --tail 50",
-            "docker ps --all",
         ]
         parts = []
-        for command in commands:
+        for command in [*(in_cluster if self.has_cluster else []), "docker ps --all"]:
             try:
                 done = self.run(*command.split(), check=False, timeout=120)
                 said = f"{done.stdout[-8000:]}{done.stderr[-2000:]}"

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,8 @@ def node(project: Project) -> bool:
 
 
 def there(project: Project, kind: str, name: str) -> bool:
-    kubeconfig = Path(project.environment()["KUBECONFIG"])
     words = ("kubectl", "get", kind, name, "--namespace", "kubeflow", "--ignore-not-found", "--output=name")
-    return kubeconfig.exists() and bool(project.run(*words, check=False).stdout)
+    return project.has_cluster and bool(project.run(*words, check=False).stdout)
 
 
 def operator(project: Project) -> bool:
