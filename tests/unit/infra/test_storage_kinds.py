@@ -92,12 +92,14 @@ def test_a_rendering_passes_the_policies_and_holds_what_is_ours(
     known = of_kind(kind, cluster)
     files = folder.files(known)
     assert [each["kind"] for each in manifests(volumes.models(known))] == MADE[kind]
-    rendered = [name.partition("-")[2] for name in files if name.startswith("x/0")]
+    rendered = [name.partition("-")[2] for name in files if name.startswith("rendered/x/0")]
     for made in ("PersistentVolume", "PersistentVolumeClaim"):
         claim = known.volume if made == "PersistentVolume" else known.claim
         assert (f"{made.lower()}-{claim}.yaml" in rendered) is (made in MADE[kind])
     assert (f"job-{known.claim}-prepare.yaml" in rendered) is folder_preparation.by_job(known)
-    (job,) = [text for name, text in files.items() if "pytorchjob-" in name and "definition" not in name]
+    (job,) = [
+        text for name, text in files.items() if name.startswith("rendered/x/0") and "-pytorchjob-" in name
+    ]
     assert f"claimName: {known.claim}\n" in job
 
 
