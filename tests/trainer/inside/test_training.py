@@ -31,6 +31,20 @@ def test_a_rank_that_does_not_lead_says_nothing(job: Job) -> None:
     assert ranks.output[1] == ""
 
 
+def test_a_finished_run_that_is_started_again_is_the_current_one_without_training(job: Job) -> None:
+    """So does a revert in a repository whose merges are applied: it makes the older run's job again."""
+    current = job.volume / "mnist_cnn.pt"
+    job.train("--epochs", "1", world=2, run="older")
+    before = {path.name: path.read_bytes() for path in job.folder("older").iterdir() if path.suffix == ".pt"}
+    job.train("--epochs", "2", world=2, run="newer")
+    assert current.read_bytes() == job.model("newer") != before["mnist_cnn.pt"]
+    output = job.train("--epochs", "1", world=2, run="older")
+    assert "Train Epoch" not in output
+    assert re.search(r"^\{metricName: accuracy", output, re.MULTILINE), "its metrics are told again"
+    assert current.read_bytes() == before["mnist_cnn.pt"]
+    assert before.items() <= {path.name: path.read_bytes() for path in job.folder("older").iterdir()}.items()
+
+
 def test_the_volume_holds_what_is_promised(job: Job) -> None:
     job.train("--epochs", "2", world=2)
     names = {path.name.split(".tfevents")[0] for path in job.folder().iterdir()}
