@@ -64,7 +64,7 @@ class RegistryImageProvider(Provider):
         return UpdateResult(_push(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = push.in_registry(props["registry"], props["repository"], props["tag"])
+        found = push.in_registry(props["registry"], props["repository"], props["digest"])
         return ReadResult(id_, plain_props(props)) if found == props["digest"] else missing()
 
 

@@ -51,9 +51,13 @@ def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> 
     output(*command, str(root))
 
 
-def digest(address: str, repository: str, tag: str) -> str | None:
-    """Digest of `repository:tag` in the plain HTTP registry at `address`, None when it is not there."""
-    url = f"http://{address}/v2/{repository}/manifests/{tag}"
+def digest(address: str, repository: str, reference: str) -> str | None:
+    """Digest of an image in the plain HTTP registry at `address`, None when it is not there.
+
+    Parameters:
+        reference: the image's tag, or its digest.
+    """
+    url = f"http://{address}/v2/{repository}/manifests/{reference}"
     request = urllib.request.Request(url, method="HEAD", headers={"Accept": MANIFESTS})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
@@ -65,30 +69,35 @@ def digest(address: str, repository: str, tag: str) -> str | None:
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
-    """Push the engine's `image` to the kind registry `name` as `repository:tag`, unless it is there.
+    """Push the engine's `image` to the kind registry `name` as `repository:tag`; of what is there, nothing is sent.
 
-    Returns its digest, `sha256:...`. Raises CommandError.
+    Returns its digest, `sha256:...`, as the engine computed it: any pod may push to the registry, so that what a tag
+    there stands for is not ours to trust. Raises CommandError.
     """
-    address = registries.address_for_host(name)
-    found = digest(address, repository, tag)
-    if found is None:
-        remote = f"{address}/{repository}:{tag}"
-        output("docker", "tag", image, remote)
-        try:
-            output("docker", "push", "--quiet", remote)
-        finally:
-            # The port in this name is good for this registry container only.
-            output("docker", "rmi", "--no-prune", remote)
-        found = digest(address, repository, tag)
-    if found is None:
-        raise CommandError(f"the registry {name} took {repository}:{tag} and does not have it")
-    return found
-
-
-def in_registry(name: str, repository: str, tag: str) -> str | None:
-    """The digest of a tag in the kind registry `name`; None where the tag or the registry is missing."""
+    place = f"{registries.address_for_host(name)}/{repository}"
+    remote = f"{place}:{tag}"
+    output("docker", "tag", image, remote)
     try:
-        return digest(registries.address_for_host(name), repository, tag)
+        output("docker", "push", "--quiet", remote)
+        return _pushed_digest(remote, place)
+    finally:
+        # The port in this name is good for this registry container only.
+        output("docker", "rmi", "--no-prune", remote)
+
+
+def _pushed_digest(remote: str, repository: str) -> str:
+    """What the engine says that it pushed as `remote`. Raises CommandError."""
+    listed = output("docker", "image", "inspect", "--format", '{{join .RepoDigests "\\n"}}', remote).split()
+    for entry in listed:
+        if entry.startswith(f"{repository}@"):
+            return entry.partition("@")[2]
+    raise CommandError(f"docker pushed {remote} and knows no digest of it")
+
+
+def in_registry(name: str, repository: str, reference: str) -> str | None:
+    """The digest of a tag or digest in the kind registry `name`; None where that or the registry is missing."""
+    try:
+        return digest(registries.address_for_host(name), repository, reference)
     except (CommandError, urllib.error.URLError, TimeoutError):
         return None
 
@@ -116,11 +125,7 @@ def to_repository(image: str, repository: str, tag: str) -> str:
         raise CredentialsError(
             f"{error}\n  fix: docker login {host}, as somebody who may push there"
         ) from None
-    listed = output("docker", "image", "inspect", "--format", '{{join .RepoDigests "\\n"}}', remote).split()
-    for entry in listed:
-        if entry.startswith(f"{repository}@"):
-            return entry.partition("@")[2]
-    raise CommandError(f"docker pushed {remote} and knows no digest of it")
+    return _pushed_digest(remote, repository)
 
 
 def pull(node: str, reference: str) -> None:

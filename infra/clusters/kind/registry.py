@@ -34,7 +34,8 @@ def create(name: str, image: str) -> dict[str, Any]:
     output(
         *("docker", "run", "--detach", "--name", name, "--label", f"{PROJECT}={paths.ROOT}"),
         *("--publish", f"127.0.0.1::{PORT}", "--volume", f"{VOLUME}:/var/lib/registry"),
-        *("--restart", RESTART, "--env", "OTEL_TRACES_EXPORTER=none", image),
+        *("--restart", RESTART, "--env", "OTEL_TRACES_EXPORTER=none"),
+        *("--env", "REGISTRY_STORAGE_DELETE_ENABLED=false", image),  # pods reach it, too
     )
     found = read(name)
     if found is None or not is_running(name):

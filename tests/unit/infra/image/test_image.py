@@ -48,23 +48,31 @@ def test_only_the_bases_that_the_target_builds_on_count(root: Path) -> None:
     assert inputs.arguments(ImageConfig(target=Target.GPU), environment) == both
 
 
+OURS, THEIRS = "sha256:" + "1" * 64, "sha256:" + "2" * 64
+HOST = "127.0.0.1:5000"
+
+
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What docker is asked. Somebody else's image stands in the registry under our tag."""
     run: list[tuple[str, ...]] = []
 
     def output(*command: str) -> str:
         run.append(command[:2])
-        return ""
+        return f"elsewhere/trainer@{THEIRS}\n{HOST}/trainer@{OURS}\n" if "inspect" in command else ""
 
     monkeypatch.setattr(push, "output", output)
-    monkeypatch.setattr(registries, "address_for_host", lambda name: "127.0.0.1:5000")
+    monkeypatch.setattr(push, "digest", lambda *place: THEIRS)
+    monkeypatch.setattr(registries, "address_for_host", lambda name: HOST)
     return run
 
 
-def test_what_the_registry_has_is_not_pushed_again(
-    commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+PUSH = [("docker", "tag"), ("docker", "push"), ("docker", "image"), ("docker", "rmi")]
+
+
+def test_the_digest_is_the_engines_whatever_a_tag_of_the_registry_stands_for(
+    commands: list[tuple[str, ...]],
 ) -> None:
-    monkeypatch.setattr(push, "digest", lambda *place: "sha256:1")
     props = {
         "image": "trainer:1",
         "registry": "c-registry",
@@ -73,25 +81,28 @@ def test_what_the_registry_has_is_not_pushed_again(
         "tag": "1",
     }
     made = RegistryImageProvider().create(props).outs or {}
-    assert made["reference"] == "c-registry:5000/trainer@sha256:1"
-    assert commands == []
+    assert made["reference"] == f"c-registry:5000/trainer@{OURS}"
+    assert commands == PUSH, "it is pushed in any case, and named no longer by its port"
 
 
-def test_what_it_lacks_is_pushed_once_and_named_no_longer_by_its_port(
+def test_a_push_without_a_digest_is_an_error(
     commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = iter([None, "sha256:1"])
-    monkeypatch.setattr(push, "digest", lambda *place: next(known))
-    assert push.to_registry("trainer:1", "c-registry", "trainer", "1") == "sha256:1"
-    assert commands == [("docker", "tag"), ("docker", "push"), ("docker", "rmi")]
+    monkeypatch.setattr(registries, "address_for_host", lambda name: "127.0.0.1:6000")
+    with pytest.raises(CommandError, match="knows no digest"):
+        push.to_registry("trainer:1", "c-registry", "trainer", "1")
+    assert commands == PUSH, "its name is taken back"
 
 
 def test_an_image_lost_from_the_registry_is_pushed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    props = {"registry": "c-registry", "repository": "trainer", "tag": "1", "digest": "sha256:1"}
-    monkeypatch.setattr(push, "in_registry", lambda *place: None)
+    props = {"registry": "c-registry", "repository": "trainer", "tag": "1", "digest": OURS}
+    there = {OURS}
+    monkeypatch.setattr(
+        push, "in_registry", lambda name, repository, asked: asked if asked in there else None
+    )
+    assert RegistryImageProvider().read("x", props).id == "x", "whatever its tag stands for now"
+    there.clear()
     assert RegistryImageProvider().read("x", props).id == ""
-    monkeypatch.setattr(push, "in_registry", lambda *place: "sha256:1")
-    assert RegistryImageProvider().read("x", props).id == "x"
 
 
 def test_a_refused_push_says_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,14 @@ def test_a_registry_that_does_not_run_is_started_and_stays_the_same_container(
     assert RegistryProvider().diff("c-registry", olds, props).changes is False
 
 
+def test_pods_cannot_have_the_registry_delete_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    container = RegistryContainer(monkeypatch, restart=registry.RESTART)
+    container.found["State"] = {"Running": True}
+    registry.create("c-registry", "registry:3")
+    (run,) = [call for call in container.calls if call.startswith("docker run")]
+    assert "--env REGISTRY_STORAGE_DELETE_ENABLED=false" in run
+
+
 def test_a_newer_registry_image_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     container = RegistryContainer(monkeypatch, restart=registry.RESTART)
     container.found["State"]["Running"] = True
