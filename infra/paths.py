@@ -30,6 +30,11 @@ def marker(cluster: str) -> Path:
     return STATE / "clusters" / f"{cluster}.json"
 
 
+def registry_password() -> Path:
+    """What the registries of this clone's kind clusters ask for."""
+    return STATE / "registry" / "password"
+
+
 def models(stack: str) -> Path:
     """The folder for the models of a stack."""
     return ROOT / "models" / stack

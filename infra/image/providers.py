@@ -64,8 +64,8 @@ class RegistryImageProvider(Provider):
         return UpdateResult(_push(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        found = push.in_registry(props["registry"], props["repository"], props["digest"])
-        return ReadResult(id_, plain_props(props)) if found == props["digest"] else missing()
+        there = push.in_registry(props["registry"], props["repository"], props["digest"])
+        return ReadResult(id_, plain_props(props)) if there else missing()
 
 
 def _push(props: Props) -> Props:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
 from infra import docker
 from infra.clusters import registries
+from infra.clusters.kind import login
+from infra.image.docker_login import logged_in
 from infra.image.inputs import DOCKERFILE
 from infra.process import CommandError, output
 
@@ -51,34 +52,19 @@ def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> 
     output(*command, str(root))
 
 
-def digest(address: str, repository: str, reference: str) -> str | None:
-    """Digest of an image in the plain HTTP registry at `address`, None when it is not there.
-
-    Parameters:
-        reference: the image's tag, or its digest.
-    """
-    url = f"http://{address}/v2/{repository}/manifests/{reference}"
-    request = urllib.request.Request(url, method="HEAD", headers={"Accept": MANIFESTS})
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            return str(answer.headers["Docker-Content-Digest"])
-    except urllib.error.HTTPError as error:
-        if error.code == 404:
-            return None
-        raise
-
-
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
     """Push the engine's `image` to the kind registry `name` as `repository:tag`; of what is there, nothing is sent.
 
-    Returns its digest, `sha256:...`, as the engine computed it: any pod may push to the registry, so that what a tag
-    there stands for is not ours to trust. Raises CommandError.
+    Returns its digest, `sha256:...`, as the engine computed it: what the registry says of a tag counts for nothing.
+    Raises CommandError.
     """
-    place = f"{registries.address_for_host(name)}/{repository}"
+    address = registries.address_for_host(name)
+    place = f"{address}/{repository}"
     remote = f"{place}:{tag}"
     output("docker", "tag", image, remote)
     try:
-        output("docker", "push", "--quiet", remote)
+        with logged_in(address, login.basic()) as variables:
+            output("docker", "push", "--quiet", remote, env=variables)
         return _pushed_digest(remote, place)
     finally:
         # The port in this name is good for this registry container only.
@@ -94,12 +80,16 @@ def _pushed_digest(remote: str, repository: str) -> str:
     raise CommandError(f"docker pushed {remote} and knows no digest of it")
 
 
-def in_registry(name: str, repository: str, reference: str) -> str | None:
-    """The digest of a tag or digest in the kind registry `name`; None where that or the registry is missing."""
+def in_registry(name: str, repository: str, digest: str) -> bool:
+    """Whether the kind registry `name` answers and has that image."""
     try:
-        return digest(registries.address_for_host(name), repository, reference)
-    except (CommandError, urllib.error.URLError, TimeoutError):
-        return None
+        url = f"http://{registries.address_for_host(name)}/v2/{repository}/manifests/{digest}"
+        headers = {"Accept": MANIFESTS, "Authorization": login.authorization()}
+        request = urllib.request.Request(url, method="HEAD", headers=headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return bool(answer.status == 200)
+    except (CommandError, OSError):  # it is not there, does not answer, or lets nobody in
+        return False
 
 
 class CredentialsError(RuntimeError):

@@ -34,7 +34,7 @@ _GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
 
 @contextmanager
 def owned(name: str) -> Iterator[Path]:
-    """A folder of this session, `<name>-<random>`; at the end it goes, with all containers that belong to it."""
+    """A folder of this session, `<name>-<random>`; at the end it goes with all containers and volumes of its clones."""
     folder = HOME / f"{name}-{uuid.uuid4().hex[:6]}"
     folder.mkdir(parents=True)
     with (folder / "owner").open("w") as owner:
@@ -106,6 +106,8 @@ def _remove(engine: Engine, folder: Path) -> None:
             os.kill(process, signal.SIGKILL)
     if containers := _containers(engine, folder):
         engine.output("rm", "--force", "--volumes", *containers)
+    if volumes := _volumes(engine, folder):
+        engine.output("volume", "rm", *volumes)
     for line in Path("/proc/mounts").read_text().splitlines():
         place = line.split()[1].replace("\\040", " ")
         if Path(place).is_relative_to(folder):
@@ -120,6 +122,13 @@ def _containers(engine: Engine, folder: Path) -> list[str]:
         listed |= set(engine.output("ps", "--all", "--quiet", "--filter", f"label={label}").split())
     described = json.loads(engine.output("inspect", *sorted(listed))) if listed else []
     return [each["Id"] for each in described if _is_below(each, folder)]
+
+
+def _volumes(engine: Engine, folder: Path) -> list[str]:
+    """What the registries of the clones below `folder` hold."""
+    listed = engine.output("volume", "ls", "--quiet", "--filter", f"label={PROJECT_LABEL}").split()
+    described = json.loads(engine.output("volume", "inspect", *listed)) if listed else []
+    return [each["Name"] for each in described if Path(each["Labels"][PROJECT_LABEL]).is_relative_to(folder)]
 
 
 def _is_below(container: dict[str, Any], folder: Path) -> bool:

@@ -71,9 +71,7 @@ def registry(engine: Engine, program: Path, log: Path) -> str:
 REGISTRY_SETTINGS = """\
 version: 0.1
 log: {level: warn, accesslog: {disabled: true}}
-storage:
-  filesystem: {rootdirectory: /var/lib/registry}
-  delete: {enabled: true}
+storage: {filesystem: {rootdirectory: /var/lib/registry}}
 http: {addr: ":5000"}
 """
 

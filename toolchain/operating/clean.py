@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from toolchain.machine import engine
-from toolchain.operating import backend, recovery, setup, up, user_backend
+from toolchain.operating import backend, leftovers, recovery, setup, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import go_caches
@@ -24,6 +24,8 @@ def clean() -> None:
     for stack in standing:
         up.down(stack)
     with setup.project_lock():
+        if answering := engine.find():
+            leftovers.remove_registries(answering)
         if not engine.stop():
             raise SetupError(
                 "containers still run in the engine that we started",

@@ -8,6 +8,10 @@ from pathlib import Path
 from toolchain.machine.engine import Engine
 from toolchain.paths import CLUSTERS, ROOT
 
+PROJECT = f"label=trainstack.project={ROOT}"
+# Where release 0.1 kept what all clones' registries hold.
+SHARED_VOLUME = "trainstack-registry"
+
 
 def marker(cluster: str) -> Path:
     """The file that the program writes before it makes a cluster of that name, and removes with it."""
@@ -34,11 +38,23 @@ def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
 def remove(engine: Engine, cluster: str) -> None:
     """Remove nodes that mount our marker, and the registry labelled with this folder; no others."""
     ours = nodes(engine, cluster)
-    registry = ("--filter", f"label=trainstack.project={ROOT}", "--filter", f"name=^{cluster}-registry$")
+    registry = ("--filter", PROJECT, "--filter", f"name=^{cluster}-registry$")
     ours += engine.output("ps", "--all", "--quiet", *registry).split()
     if ours:
         engine.output("rm", "--force", "--volumes", *ours)
     marker(cluster).unlink(missing_ok=True)
+
+
+def remove_registries(engine: Engine) -> None:
+    """Remove this clone's registries with their volume; the shared one of release 0.1 where no container uses it."""
+    if registries := engine.output("ps", "--all", "--quiet", "--filter", PROJECT).split():
+        engine.output("rm", "--force", "--volumes", *registries)
+    volumes = engine.output("volume", "ls", "--quiet", "--filter", PROJECT).split()
+    shared = engine.output("volume", "ls", "--quiet", "--filter", f"name=^{SHARED_VOLUME}$").split()
+    if shared and not engine.output("ps", "--all", "--quiet", "--filter", f"volume={SHARED_VOLUME}"):
+        volumes += shared
+    if volumes:
+        engine.output("volume", "rm", *volumes)
 
 
 def _mounts(engine: Engine, container: str, file: Path) -> bool:

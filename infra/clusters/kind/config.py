@@ -86,7 +86,12 @@ def render(config: KindConfig, own_image: bool) -> dict[str, Any]:
     }
 
 
-def hosts_toml(registry: str) -> str:
-    """containerd's entry for a registry without TLS. `registry`: host:port."""
-    url = f"http://{registry}"
-    return f'server = "{url}"\n\n[host."{url}"]\n  capabilities = ["pull", "resolve"]\n'
+def hosts_toml(registry: str, authorization: str) -> str:
+    """containerd's entry for a registry without TLS that asks for a login.
+
+    Parameters:
+        registry: host:port.
+        authorization: the value of HTTP's header.
+    """
+    lines = [f'server = "http://{registry}"', 'capabilities = ["pull", "resolve"]', ""]
+    return "\n".join([*lines, "[header]", f'  Authorization = ["{authorization}"]', ""])

@@ -96,7 +96,10 @@ class KindCluster(Resource, module="trainstack", name="KindCluster"):
 
 
 class RegistryProvider(Provider):
-    """Properties: `name`, `image`. Replaced only when its container is gone, or another image was asked for."""
+    """Properties: `name`, `image`.
+
+    Replaced only when its container is gone or does not ask for this clone's login, or another image was asked for.
+    """
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(
@@ -104,7 +107,7 @@ class RegistryProvider(Provider):
         )
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
+        is_another = _olds["name"] != _news["name"] or not registry.asks_for_login(_olds["name"])
         wants_newer = replacement.is_allowed() and _olds["image"] != _news["image"]
         replaces = ["name"] if is_another else ["image"] if wants_newer else []
         changes = bool(replaces) or not registry.is_running(_olds["name"])

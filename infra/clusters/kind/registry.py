@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import tarfile
 from contextlib import suppress
 from typing import Any
 
 from infra import docker, paths
+from infra.clusters.kind import login
 from infra.clusters.kind.config import CERTS, hosts_toml
 from infra.clusters.registries import PORT, address_for_nodes
 from infra.process import CommandError, output
 
 NETWORK = "kind"
-# Shared by all clusters, so that a new one finds the layers that an older one was sent.
-VOLUME = "trainstack-registry"
 PROJECT = "trainstack.project"
+# The container's label that says which login it asks for; those of release 0.1 ask for none.
+LOGIN = "trainstack.login"
 RESTART = "unless-stopped"
+HTPASSWD = "htpasswd"
+SETTINGS = {
+    "REGISTRY_AUTH": "htpasswd",
+    "REGISTRY_AUTH_HTPASSWD_REALM": "trainstack",
+    "REGISTRY_AUTH_HTPASSWD_PATH": f"/{HTPASSWD}",
+    "REGISTRY_STORAGE_DELETE_ENABLED": "false",
+    "OTEL_TRACES_EXPORTER": "none",
+}
 
 
 class ForeignRegistryError(RuntimeError):
     """A container of our registry's name exists and is not ours."""
+
+
+def volume() -> str:
+    """Shared by the clusters of this clone, so that a new one finds the layers that an older one was sent."""
+    return f"trainstack-registry-{hashlib.sha256(str(paths.ROOT).encode()).hexdigest()[:12]}"
 
 
 def create(name: str, image: str) -> dict[str, Any]:
@@ -31,16 +48,31 @@ def create(name: str, image: str) -> dict[str, Any]:
             f"a container named {name} exists that this clone did not make; it is left alone.\n"
             f"  fix: choose another cluster name, or remove it yourself: docker rm -f {name}"
         )
+    project = f"{PROJECT}={paths.ROOT}"
+    output("docker", "volume", "create", "--label", project, volume())
+    settings = [part for setting in SETTINGS.items() for part in ("--env", "=".join(setting))]
     output(
-        *("docker", "run", "--detach", "--name", name, "--label", f"{PROJECT}={paths.ROOT}"),
-        *("--publish", f"127.0.0.1::{PORT}", "--volume", f"{VOLUME}:/var/lib/registry"),
-        *("--restart", RESTART, "--env", "OTEL_TRACES_EXPORTER=none"),
-        *("--env", "REGISTRY_STORAGE_DELETE_ENABLED=false", image),  # pods reach it, too
+        *("docker", "create", "--name", name),
+        *("--label", project, "--label", f"{LOGIN}={login.fingerprint()}"),
+        *("--publish", f"127.0.0.1::{PORT}", "--volume", f"{volume()}:/var/lib/registry"),
+        *("--restart", RESTART, *settings, image),
     )
+    output("docker", "cp", "-", f"{name}:/", stdin=_archive(HTPASSWD, login.htpasswd()))
+    output("docker", "start", name)
     found = read(name)
     if found is None or not is_running(name):
         raise CommandError(f"the registry {name} ended at once: docker logs {name}")
     return found
+
+
+def _archive(name: str, text: str) -> str:
+    """A tar archive with one file for root alone. It is ASCII, as its parts are."""
+    entry = tarfile.TarInfo(name)
+    entry.mode, entry.size = 0o600, len(text)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as file:
+        file.addfile(entry, io.BytesIO(text.encode("ascii")))
+    return archive.getvalue().decode("ascii")
 
 
 def read(name: str) -> dict[str, Any] | None:
@@ -53,6 +85,12 @@ def is_running(name: str) -> bool:
     """Whether the container `name` runs; false where there is none, and while it is paused."""
     found = docker.container(name)
     return found is not None and bool(found["State"]["Running"]) and not found["State"].get("Paused")
+
+
+def asks_for_login(name: str) -> bool:
+    """Whether our registry of that name is there, running or not, and asks for this clone's login."""
+    found = docker.container(name)
+    return found is not None and _ours(found) and found["Config"]["Labels"].get(LOGIN) == login.fingerprint()
 
 
 def start(name: str) -> bool:
@@ -84,13 +122,13 @@ def _ours(found: dict[str, Any]) -> bool:
 
 
 def connect(name: str, nodes: list[str]) -> None:
-    """Put the registry on the nodes' network, and tell their containerd to speak plain HTTP to it."""
+    """Put the registry on the nodes' network, and tell their containerd its login, and that it speaks plain HTTP."""
     networks = (docker.container(name) or {}).get("NetworkSettings", {}).get("Networks", {})
     if NETWORK not in networks:
         output("docker", "network", "connect", NETWORK, name)
-    folder = f"{CERTS}/{address_for_nodes(name)}"
+    address = address_for_nodes(name)
+    folder = f"{CERTS}/{address}"
+    entry = hosts_toml(address, login.authorization())
     for node in nodes:
-        docker.execute(node, "mkdir", "-p", folder)
-        docker.execute(
-            node, "cp", "/dev/stdin", f"{folder}/hosts.toml", stdin=hosts_toml(address_for_nodes(name))
-        )
+        docker.execute(node, "install", "--mode=700", "--directory", folder)
+        docker.execute(node, "install", "--mode=600", "/dev/stdin", f"{folder}/hosts.toml", stdin=entry)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra import paths
 from infra.clusters import registries
+from infra.clusters.kind import login
 from infra.config.image import ImageConfig, Target
 from infra.image import inputs, push
+from infra.image.docker_login import logged_in
 from infra.image.providers import RegistryImageProvider
 from infra.process import CommandError
 
@@ -53,16 +60,19 @@ HOST = "127.0.0.1:5000"
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, ...]]:
     """What docker is asked. Somebody else's image stands in the registry under our tag."""
     run: list[tuple[str, ...]] = []
 
-    def output(*command: str) -> str:
+    def output(*command: str, env: dict[str, str] | None = None) -> str:
         run.append(command[:2])
+        if command[1] == "push":
+            settings = json.loads((Path((env or {})["DOCKER_CONFIG"]) / "config.json").read_text())
+            assert settings["auths"] == {registries.address_for_host("c-registry"): {"auth": login.basic()}}
         return f"elsewhere/trainer@{THEIRS}\n{HOST}/trainer@{OURS}\n" if "inspect" in command else ""
 
+    monkeypatch.setattr(paths, "STATE", tmp_path)
     monkeypatch.setattr(push, "output", output)
-    monkeypatch.setattr(push, "digest", lambda *place: THEIRS)
     monkeypatch.setattr(registries, "address_for_host", lambda name: HOST)
     return run
 
@@ -71,7 +81,7 @@ PUSH = [("docker", "tag"), ("docker", "push"), ("docker", "image"), ("docker", "
 
 
 def test_the_digest_is_the_engines_whatever_a_tag_of_the_registry_stands_for(
-    commands: list[tuple[str, ...]],
+    commands: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     props = {
         "image": "trainer:1",
@@ -83,6 +93,7 @@ def test_the_digest_is_the_engines_whatever_a_tag_of_the_registry_stands_for(
     made = RegistryImageProvider().create(props).outs or {}
     assert made["reference"] == f"c-registry:5000/trainer@{OURS}"
     assert commands == PUSH, "it is pushed in any case, and named no longer by its port"
+    assert [path.name for path in tmp_path.iterdir()] == ["registry"], "the login was for that push alone"
 
 
 def test_a_push_without_a_digest_is_an_error(
@@ -94,15 +105,69 @@ def test_a_push_without_a_digest_is_an_error(
     assert commands == PUSH, "its name is taken back"
 
 
-def test_an_image_lost_from_the_registry_is_pushed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+class Registry(BaseHTTPRequestHandler):
+    """Has one image, and shows it to whoever knows the password."""
+
+    wanted = ""
+
+    def do_HEAD(self) -> None:
+        let_in = self.headers["Authorization"] == self.wanted
+        there = self.path == f"/v2/trainer/manifests/{OURS}"
+        self.send_response(401 if not let_in else 200 if there else 404)
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
+    monkeypatch.setattr(paths, "STATE", tmp_path)
+    monkeypatch.setattr(Registry, "wanted", login.authorization())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as listening:
+        address = f"127.0.0.1:{listening.server_port}"
+        monkeypatch.setattr(registries, "address_for_host", lambda name: address)
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield listening
+        listening.shutdown()
+
+
+def test_an_image_lost_from_the_registry_is_pushed_anew(
+    server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     props = {"registry": "c-registry", "repository": "trainer", "tag": "1", "digest": OURS}
-    there = {OURS}
-    monkeypatch.setattr(
-        push, "in_registry", lambda name, repository, asked: asked if asked in there else None
-    )
     assert RegistryImageProvider().read("x", props).id == "x", "whatever its tag stands for now"
-    there.clear()
+    assert RegistryImageProvider().read("x", props | {"digest": THEIRS}).id == ""
+    monkeypatch.setattr(login, "authorization", lambda: "Basic wrong")
     assert RegistryImageProvider().read("x", props).id == ""
+
+
+def test_a_registry_that_ends_while_it_is_asked_has_nothing(
+    server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Registry, "do_HEAD", lambda self: self.connection.close())
+    assert not push.in_registry("c-registry", "trainer", OURS)
+
+
+@pytest.mark.parametrize("kept", [None, "not JSON", "[]", '{"credsStore": "pass", "currentContext": "mine"}'])
+def test_docker_logs_in_to_our_registry_and_keeps_the_users_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: str | None
+) -> None:
+    monkeypatch.setattr(paths, "STATE", tmp_path / "state")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "user"))
+    (tmp_path / "user" / "contexts").mkdir(parents=True)
+    if kept is not None:
+        (tmp_path / "user" / "config.json").write_text(kept)
+    with logged_in(HOST, "secret") as variables:
+        folder = Path(variables["DOCKER_CONFIG"])
+        settings = json.loads((folder / "config.json").read_text())
+        assert settings.pop("auths") == {HOST: {"auth": "secret"}}
+        assert settings == ({"currentContext": "mine"} if kept and "mine" in kept else {})
+        assert (folder / "contexts").samefile(tmp_path / "user" / "contexts")
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
+    if kept is not None:
+        assert (tmp_path / "user" / "config.json").read_text() == kept
 
 
 def test_a_refused_push_says_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:

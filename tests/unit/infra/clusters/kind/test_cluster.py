@@ -12,9 +12,9 @@ import pulumi
 import pytest
 
 from infra import docker, paths
-from infra.clusters.kind import cluster, component, ownership, pod_network, registry
-from infra.clusters.kind.config import KindConfig, hosts_toml, render
-from infra.clusters.kind.providers import ClusterProvider, RegistryProvider
+from infra.clusters.kind import cluster, component, ownership, pod_network
+from infra.clusters.kind.config import KindConfig, render
+from infra.clusters.kind.providers import ClusterProvider
 from infra.dynamic import GONE
 from tests.unit.infra.clusters.kind.standin import Engine, node
 
@@ -61,10 +61,6 @@ def test_the_default_pod_network_goes_only_with_our_node_image(own: bool) -> Non
 def test_the_api_server_is_not_open_to_the_network() -> None:
     networking = render(config(api_server_port=6443), own_image=False)["networking"]
     assert networking == {"apiServerAddress": "127.0.0.1", "apiServerPort": 6443}
-
-
-def test_registries_are_reached_without_tls() -> None:
-    assert 'server = "http://c-registry:5000"' in hosts_toml("c-registry:5000")
 
 
 def test_the_state_names_no_folder_of_the_clone(engine: Engine, props: dict[str, Any]) -> None:
@@ -169,77 +165,3 @@ def test_each_node_has_a_route_to_the_pods_of_the_others() -> None:
         ("10.244.0.0/24", "172.18.0.0"),
         ("10.244.2.0/24", "172.18.0.2"),
     ]
-
-
-def test_a_registry_of_our_name_that_is_not_ours_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[str, ...]] = []
-    found = {
-        "Config": {"Labels": {registry.PROJECT: "/another/clone"}},
-        "State": {"Running": True},
-        "Id": "1",
-    }
-    monkeypatch.setattr(docker, "container", lambda name: found)
-    monkeypatch.setattr(registry, "output", lambda *command: calls.append(command))
-    with pytest.raises(registry.ForeignRegistryError, match="fix: "):
-        registry.create("c-registry", "registry:3")
-    assert not registry.start("c-registry")
-    assert calls == []
-
-
-class RegistryContainer:
-    """Stands for docker: one container with a state, and what was run."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, restart: str) -> None:
-        self.calls: list[str] = []
-        self.found: dict[str, Any] = {
-            "Config": {"Labels": {registry.PROJECT: str(paths.ROOT)}},
-            "State": {"Running": False, "Paused": False},
-            "HostConfig": {"RestartPolicy": {"Name": restart}},
-            "Id": "1",
-        }
-        monkeypatch.setattr(docker, "container", lambda name: self.found)
-        monkeypatch.setattr(registry, "output", self.run)
-
-    def run(self, *command: str) -> None:
-        self.calls.append(" ".join(command))
-        if command[1] in ("start", "unpause"):
-            self.found["State"] = {"Running": True, "Paused": False}
-
-
-@pytest.mark.parametrize("paused", [False, True])
-def test_a_registry_that_does_not_run_is_started_and_stays_the_same_container(
-    monkeypatch: pytest.MonkeyPatch, paused: bool
-) -> None:
-    container = RegistryContainer(monkeypatch, restart="no")
-    container.found["State"] = {"Running": paused, "Paused": paused}
-    props = {"name": "c-registry", "image": "registry:3"}
-    olds = props | {"container": "1"}
-
-    difference = RegistryProvider().diff("c-registry", olds, props)
-    assert (difference.changes, difference.replaces) == (True, [])
-    found = RegistryProvider().read("c-registry", olds)
-
-    assert (found.outs or {})["container"] == "1"
-    assert container.calls == [
-        "docker update --restart unless-stopped c-registry",
-        f"docker {'unpause' if paused else 'start'} c-registry",
-    ]
-    assert RegistryProvider().diff("c-registry", olds, props).changes is False
-
-
-def test_pods_cannot_have_the_registry_delete_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    container = RegistryContainer(monkeypatch, restart=registry.RESTART)
-    container.found["State"] = {"Running": True}
-    registry.create("c-registry", "registry:3")
-    (run,) = [call for call in container.calls if call.startswith("docker run")]
-    assert "--env REGISTRY_STORAGE_DELETE_ENABLED=false" in run
-
-
-def test_a_newer_registry_image_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    container = RegistryContainer(monkeypatch, restart=registry.RESTART)
-    container.found["State"]["Running"] = True
-    olds = {"name": "c-registry", "image": "registry:2", "project": "/work", "container": "1"}
-    news = {"name": "c-registry", "image": "registry:3"}
-    assert RegistryProvider().diff("c-registry", olds, news).changes is False
-    monkeypatch.setenv("TRAINSTACK_REPLACE_CLUSTER", "yes")
-    assert RegistryProvider().diff("c-registry", olds, news).replaces == ["image"]

@@ -1,0 +1,52 @@
+"""`make clean` on a machine whose engine is the user's: what of ours lies in it goes, what is others' stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.toolchain.conftest import Machine
+
+# A docker with one registry and volumes: this clone's, release 0.1's, which another clone may use, and a stranger's.
+DOCKER = """
+case "$*" in
+"version "*) echo 27.0 ;;
+"ps --all --quiet --filter label=trainstack.project=$ROOT") echo registry-1 ;;
+"ps --all --quiet --filter volume=trainstack-registry") echo "$USED_BY" ;;
+"volume ls --quiet --filter label=trainstack.project=$ROOT") echo trainstack-registry-0123 ;;
+"volume ls --quiet --filter name=^trainstack-registry\\$") echo trainstack-registry ;;
+esac
+"""
+LEFTOVERS = """
+from toolchain.machine import engine
+from toolchain.operating import leftovers
+leftovers.remove_registries(engine.find())
+"""
+
+
+@pytest.mark.parametrize(
+    ("used_by", "removed"),
+    [("", ["trainstack-registry-0123 trainstack-registry"]), ("another", ["trainstack-registry-0123"])],
+)
+def test_the_registrys_volume_goes_and_the_shared_one_only_where_nobody_uses_it(
+    machine: Machine, used_by: str, removed: list[str]
+) -> None:
+    machine.program("docker", DOCKER)
+    done = machine.python(LEFTOVERS, ROOT=str(machine.root), USED_BY=used_by)
+    assert done.returncode == 0, done.stderr
+    calls = machine.called("docker")
+    assert [call for call in calls if call.startswith("rm ")] == ["rm --force --volumes registry-1"]
+    assert [call.removeprefix("volume rm ") for call in calls if call.startswith("volume rm")] == removed
+
+
+def test_where_nothing_of_ours_is_left_nothing_is_removed(machine: Machine) -> None:
+    machine.program("docker", 'case "$*" in "version "*) echo 27.0 ;; esac')
+    done = machine.python(LEFTOVERS)
+    assert done.returncode == 0, done.stderr
+    assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
+
+
+def test_make_clean_takes_them_away(machine: Machine) -> None:
+    machine.program("docker", DOCKER)
+    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "volume rm trainstack-registry-0123 trainstack-registry" in machine.called("docker")
