@@ -46,7 +46,13 @@ def apply(project: Project, manifest: dict[str, Any]) -> subprocess.CompletedPro
 
 
 def pod(name: str, namespace: str, image: str, command: list[str], **more: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": image, "command": command, "securityContext": RESTRICTED}
+    container = {
+        "name": "main",
+        "image": image,
+        "imagePullPolicy": "Always",  # the node asks the registry, also for what it has
+        "command": command,
+        "securityContext": RESTRICTED,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -89,9 +89,13 @@ def render(config: KindConfig, own_image: bool) -> dict[str, Any]:
 def hosts_toml(registry: str, authorization: str) -> str:
     """containerd's entry for a registry without TLS that asks for a login.
 
+    It stands twice: containerd 1.6 reads no file without a section `host`, and asks `server` next where that one fails.
+
     Parameters:
         registry: host:port.
         authorization: the value of HTTP's header.
     """
-    lines = [f'server = "http://{registry}"', 'capabilities = ["pull", "resolve"]', ""]
-    return "\n".join([*lines, "[header]", f'  Authorization = ["{authorization}"]', ""])
+    url = f"http://{registry}"
+    capabilities, header = 'capabilities = ["pull", "resolve"]', f'Authorization = ["{authorization}"]'
+    own = [f'server = "{url}"', capabilities, "[header]", header]
+    return "\n".join([*own, f'[host."{url}"]', capabilities, f'[host."{url}".header]', header, ""])

@@ -107,9 +107,14 @@ class RegistryProvider(Provider):
         )
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        is_another = _olds["name"] != _news["name"] or not registry.asks_for_login(_olds["name"])
+        is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
         wants_newer = replacement.is_allowed() and _olds["image"] != _news["image"]
         replaces = ["name"] if is_another else ["image"] if wants_newer else []
+        if not replaces and not registry.asks_for_login(_olds["name"]):
+            show(
+                f"registry {_olds['name']} does not ask for this clone's login: made anew, the images pushed again"
+            )
+            replaces = ["name"]
         changes = bool(replaces) or not registry.is_running(_olds["name"])
         return DiffResult(changes=changes, replaces=replaces, delete_before_replace=True)
 

@@ -148,10 +148,13 @@ def test_the_nodes_containerd_logs_in_and_only_root_reads_how(container: Registr
     files = [f"exec {node} install --mode=600 /dev/stdin {folder}/hosts.toml" for node in nodes]
     assert list(container.told) == files
     for text in container.told.values():
-        entry = tomllib.loads(text)
-        assert entry["server"] == "http://c-registry:5000", "without TLS"
-        assert entry["header"] == {"Authorization": [login.authorization()]}
-        assert set(entry["capabilities"]) == {"pull", "resolve"}
+        server = tomllib.loads(text)
+        assert server["server"] == "http://c-registry:5000", "without TLS"
+        ((url, host),) = server["host"].items()
+        assert url == server["server"]
+        for entry in (server, host):
+            assert entry["header"] == {"Authorization": [login.authorization()]}
+            assert set(entry["capabilities"]) == {"pull", "resolve"}
 
 
 OLDER = {"without a login, as release 0.1 made it": {}, "with another login": {registry.LOGIN: "0" * 16}}
@@ -159,13 +162,14 @@ OLDER = {"without a login, as release 0.1 made it": {}, "with another login": {r
 
 @pytest.mark.parametrize("labels", OLDER.values(), ids=OLDER.keys())
 def test_a_registry_that_does_not_ask_for_our_login_is_replaced(
-    container: RegistryContainer, labels: dict[str, str]
+    container: RegistryContainer, labels: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     container.stands(**{registry.PROJECT: str(paths.ROOT), **labels})
     olds = {**PROPS, "container": "1"}
     difference = RegistryProvider().diff(NAME, olds, PROPS)
     assert (difference.changes, difference.replaces) == (True, ["name"])
     assert difference.delete_before_replace
+    assert "registry c-registry" in capsys.readouterr().out, "it says why"
     RegistryProvider().delete(NAME, olds)
     new = RegistryProvider().create(PROPS).outs or {}
     assert container.called("rm") == [f"docker rm --force {NAME}"]
