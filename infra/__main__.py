@@ -2,7 +2,7 @@
 
 import pulumi
 
-from infra import claim_users, folder_preparation, kept_claims, paths, program, volumes
+from infra import claim_users, folder_preparation, kept_claims, left_namespaces, paths, program, volumes
 from infra.clusters import namespaces, selection
 from infra.image.component import Image
 from infra.job.component import Job
@@ -25,6 +25,7 @@ def main() -> None:
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
         kept_claims.ensure_usable(stack, selection.address(stack), owned.held.objects)
+        left_namespaces.ensure_empty(stack, selection.address(stack), owned.held, planned.namespaces)
         only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, selection.address(stack))
         owner.mark_objects(stack.name)

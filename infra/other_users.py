@@ -45,6 +45,15 @@ def users(address: ApiAddress, own: Collection[str]) -> dict[str, Any]:
     }
 
 
+def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
+    """Titles of others' objects in it; a line that says so where the cluster does not tell.
+
+    Parameters:
+        own: titles of the stack's objects.
+    """
+    return _others(lambda: _objects(api_client(address), namespace), own)
+
+
 def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list[str]:
     try:
         return sorted(title(each) for each in ask() if title(each) not in own and not _goes_with_others(each))

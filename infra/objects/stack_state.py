@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -26,6 +26,7 @@ class StackState:
     Parameters:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
+        namespaces: name -> uid of those that it made.
         folders: those of its volumes on the nodes.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
@@ -34,6 +35,7 @@ class StackState:
 
     owner: str | None = None
     objects: frozenset[str] = frozenset()
+    namespaces: Mapping[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
@@ -59,11 +61,18 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
+        namespaces=dict(_namespaces(objects)),
         folders=frozenset(_folders(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
         kind_cluster=single(KIND_CLUSTER),
         microk8s=single(MICROK8S),
     )
+
+
+def _namespaces(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for each in objects:
+        if each.get("kind") == "Namespace":
+            yield each["metadata"]["name"], each["metadata"].get("uid", "")
 
 
 def _folders(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from infra.objects.api import ApiAddress
 from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
 from toolchain.operating import shared_objects
 
@@ -73,3 +73,17 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     assert not shared_objects.are_in(deployment(up)), "what was there is not the stack's any more"
     up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
     core.delete_namespace(NAMESPACE)
+
+
+def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: AppliedProject) -> None:
+    core: Any = up.core
+    core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
+    before = deployment(up)
+    with pytest.raises(UpError, match=rf"cluster.namespace = 'elsewhere'(?s:.*)ConfigMap/{NAMESPACE}/notes"):
+        up.up(**{"cluster.namespace": "elsewhere"})
+    assert core.read_namespace(NAMESPACE).metadata.deletion_timestamp is None
+    assert shared_objects.titles(deployment(up)) == shared_objects.titles(before), "nothing was touched"
+
+    core.delete_namespaced_config_map("notes", NAMESPACE)
+    up.up(**{"cluster.namespace": "elsewhere"})
+    assert f"Namespace/{NAMESPACE}" not in shared_objects.titles(deployment(up))

@@ -1,0 +1,59 @@
+"""Refuses a change that leaves a namespace of the stack's behind while others have objects in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra import other_users
+from infra.config import ConfigError, Stack
+from infra.config.errors import paragraph
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.stack_state import StackState
+
+TIMEOUT_S = 5
+SHOWN = 10
+
+
+def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: Collection[str]) -> None:
+    """Raises ConfigError where the update would delete a namespace that holds others' objects.
+
+    A cluster that is not there, or does not answer, has nothing to say; the update itself waits for it.
+
+    Parameters:
+        held: what the stack's state holds.
+        planned: names of the namespaces that the stack is to have.
+    """
+    left = {name: uid for name, uid in held.namespaces.items() if name not in planned}
+    if not left or not address.is_there:
+        return
+    for name, uid in left.items():
+        if not _is_there(address, name, uid):
+            continue
+        if others := other_users.in_namespace(address, name, held.objects):
+            raise ConfigError(_refusal(stack, name, others))
+
+
+def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
+    """Whether it is this very namespace: in another cluster one of the same name stays."""
+    try:
+        connection = api_client(address)
+        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        found = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
+    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
+        return False
+    return bool(found.metadata.uid == uid)
+
+
+def _refusal(stack: Stack, namespace: str, others: list[str]) -> str:
+    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    allowed = (
+        f"a change that keeps namespace {namespace}, which the stack made and would delete, as long as others have "
+        f"objects in it: {', '.join(others[:SHOWN])}{more}"
+    )
+    fix = "move or delete them, or take the change back"
+    return paragraph(stack.file, "trainstack:cluster.namespace", stack.cluster.namespace, allowed, fix)

@@ -1,0 +1,85 @@
+"""When a namespace of the stack's would be left behind, and whom that would hurt."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from infra import left_namespaces, other_users
+from infra.config import ConfigError
+from infra.objects.api import ApiAddress
+from infra.objects.stack_state import StackState
+from tests.unit.infra.samples import stack
+
+HELD = StackState(objects=frozenset({"Namespace/old"}), namespaces={"old": "uid-1"})
+NOTES = ["ConfigMap/old/notes"]
+
+
+class Server:
+    """Answers with `uid`, or the status of an error; `others` are in the namespace."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.uid: str | int = "uid-1"
+        self.others = NOTES
+        self.asked: list[str] = []
+        monkeypatch.setattr(left_namespaces, "api_client", lambda address: SimpleNamespace(rest_client=self))
+        monkeypatch.setattr(left_namespaces.client, "CoreV1Api", lambda connection: self)
+        monkeypatch.setattr(other_users, "in_namespace", self.in_namespace)
+        self.pool_manager = SimpleNamespace(connection_pool_kw={})
+
+    def read_namespace(self, name: str, **options: Any) -> Any:
+        self.asked.append(name)
+        if isinstance(self.uid, int):
+            raise ApiException(status=self.uid)
+        return SimpleNamespace(metadata=SimpleNamespace(uid=self.uid))
+
+    def in_namespace(self, address: ApiAddress, name: str, own: frozenset[str]) -> list[str]:
+        assert own == HELD.objects
+        return self.others
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(monkeypatch)
+
+
+def ensure(held: StackState, *planned: str, kubeconfig: str = "") -> None:
+    left_namespaces.ensure_empty(stack(), ApiAddress(kubeconfig), held, planned)
+
+
+def test_others_objects_are_named_with_the_way_out(server: Server) -> None:
+    with pytest.raises(
+        ConfigError, match=r"(?s)trainstack:cluster.namespace = .*ConfigMap/old/notes.*fix: move"
+    ):
+        ensure(HELD, "new")
+
+
+def test_many_are_counted(server: Server) -> None:
+    server.others = [f"ConfigMap/old/{number}" for number in range(12)]
+    with pytest.raises(ConfigError, match="and 2 more"):
+        ensure(HELD, "new")
+
+
+@pytest.mark.parametrize(
+    ("held", "planned", "asked"),
+    [(HELD, ["old", "new"], []), (StackState(), ["new"], []), (HELD, ["new"], ["old"])],
+    ids=["it stays", "nothing is held", "nobody is in it"],
+)
+def test_nobody_is_hurt(server: Server, held: StackState, planned: list[str], asked: list[str]) -> None:
+    server.others = []
+    ensure(held, *planned)
+    assert server.asked == asked
+
+
+@pytest.mark.parametrize("uid", ["uid-2", 404, 403, 503])
+def test_one_of_the_same_name_elsewhere_says_nothing(server: Server, uid: str | int) -> None:
+    server.uid = uid
+    ensure(HELD, "new")
+
+
+def test_a_cluster_that_is_not_there_says_nothing(server: Server) -> None:
+    ensure(HELD, "new", kubeconfig="/nowhere/kubeconfig")
+    assert server.asked == []
