@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import urllib3
 from kubernetes import client
@@ -43,7 +44,7 @@ def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
     try:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
-        found = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
+        found: Any = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
         return False
     return bool(found.metadata.uid == uid)

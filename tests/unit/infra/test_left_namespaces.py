@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from infra import left_namespaces, other_users
@@ -26,7 +27,7 @@ class Server:
         self.others = NOTES
         self.asked: list[str] = []
         monkeypatch.setattr(left_namespaces, "api_client", lambda address: SimpleNamespace(rest_client=self))
-        monkeypatch.setattr(left_namespaces.client, "CoreV1Api", lambda connection: self)
+        monkeypatch.setattr(client, "CoreV1Api", lambda connection: self)
         monkeypatch.setattr(other_users, "in_namespace", self.in_namespace)
         self.pool_manager = SimpleNamespace(connection_pool_kw={})
 
