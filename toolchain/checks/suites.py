@@ -64,8 +64,8 @@ TAKEN_UP = {"full"}
 
 
 def api_server() -> list[Path]:
-    """The folders with kube-apiserver, kubectl and etcd, which the plugin's tests run without any cluster."""
-    return [build.build(go_modules.load(name)) for name in ("kubernetes", "etcd")]
+    """The folders with kube-apiserver, kubectl, etcd and kubeconform, which tests without any cluster run."""
+    return [build.build(go_modules.load(name)) for name in ("kubernetes", "etcd", "kubeconform")]
 
 
 def test(name: str, extra: Sequence[str]) -> int:

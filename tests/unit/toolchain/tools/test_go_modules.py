@@ -13,6 +13,7 @@ PROGRAMS = {
     "etcd": {"etcd"},
     "coredns": {"coredns"},
     "registry": {"registry"},
+    "kubeconform": {"kubeconform"},
     "training-operator": {"training-operator.v1"},
     "kubernetes": {
         "kube-apiserver",

@@ -1,0 +1,105 @@
+"""Every committed rendering has the shape that the API server and the operator's CRD ask for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.review import folder
+from standins.tests.apiserver import ApiServer
+from tests.matrix import schemas
+
+SHARED = folder.STACKS / folder.SHARED
+JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
+CLAIM = "rendered/dev/02-persistentvolumeclaim-trainstack-dev-models.yaml"
+OBJECTS = ("rendered", "gitops")
+PATIENCE_S = 300
+
+
+@pytest.fixture(scope="session")
+def location(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where kubeconform finds the schemas of this API server and of the operator's CRD."""
+    own = [schemas.of_crd(yaml.safe_load(each.read_text())) for each in SHARED.glob("*.yaml")]
+    found = schemas.of_server(document(api_server)) | {
+        name: each for crd in own for name, each in crd.items()
+    }
+    return schemas.write(tmp_path_factory.mktemp("schemas"), found)
+
+
+def document(server: ApiServer) -> dict[str, Any]:
+    """The server's OpenAPI document, whole: the part that describes CRDs joins it some seconds after the start."""
+    asked = ["kubectl", "--kubeconfig", str(server.kubeconfig), "get", "--raw", "/openapi/v2"]
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        found = json.loads(subprocess.run(asked, check=True, capture_output=True).stdout)
+        if any(name.endswith(".CustomResourceDefinition") for name in found["definitions"]):
+            return dict(found)
+        assert time.monotonic() < end, sorted(found["definitions"])
+        time.sleep(1)
+
+
+def kubeconform(location: str, *files: Path) -> list[dict[str, Any]]:
+    """What kubeconform says of each object; it is given these schemas alone, and so asks no network."""
+    if shutil.which("kubeconform") is None:
+        pytest.fail("not on PATH: kubeconform", pytrace=False)
+    command = ["kubeconform", "-strict", "-verbose", "-output", "json", "-schema-location", location]
+    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    return list(json.loads(done.stdout)["resources"])
+
+
+def test_every_rendering_has_the_servers_shape(location: str) -> None:
+    files = [path for below in OBJECTS for path in (folder.STACKS / below).rglob("*.yaml")]
+    objects = [path for path in files if path.name != "kustomization.yaml"]
+    told = kubeconform(location, *objects)
+    assert len(told) == len(objects) > 0
+    assert [each["msg"] for each in told if each["status"] != "statusValid"] == []
+
+
+def misspell(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["pytorchReplicaSpec"] = manifest["spec"].pop("pytorchReplicaSpecs")
+
+
+def misspell_in_a_pod(manifest: dict[str, Any]) -> None:
+    pod = manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    pod["containers"][0]["imagePullPolice"] = "Always"
+
+
+def give_text_for_a_number(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["runPolicy"]["backoffLimit"] = "three"
+
+
+def give_a_list_for_a_mapping(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["resources"] = []
+
+
+def ask_for_an_unknown_kind(manifest: dict[str, Any]) -> None:
+    manifest["kind"] = "PersistentVolumeClam"
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "status"),
+    [
+        (JOB, misspell, "statusInvalid"),
+        (JOB, misspell_in_a_pod, "statusInvalid"),
+        (JOB, give_text_for_a_number, "statusInvalid"),
+        (CLAIM, give_a_list_for_a_mapping, "statusInvalid"),
+        (CLAIM, ask_for_an_unknown_kind, "statusError"),
+    ],
+)
+def test_another_shape_is_refused(
+    location: str, tmp_path: Path, name: str, edit: Callable[[dict[str, Any]], None], status: str
+) -> None:
+    manifest = yaml.safe_load((folder.STACKS / name).read_text())
+    edit(manifest)
+    (tmp_path / "object.yaml").write_text(yaml.safe_dump(manifest))
+    (told,) = kubeconform(location, tmp_path / "object.yaml")
+    assert told["status"] == status, told
