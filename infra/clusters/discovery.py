@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ IsOurs = Callable[[dict[str, Any]], bool]
 class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
 
-    `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes may not be listed. `nodes` are
+    `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes were not listed. `nodes` are
     those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together.
     """
 
@@ -42,25 +42,43 @@ class ClusterContents:
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def read_contents(address: ApiAddress, is_ours: IsOurs, namespaces: Collection[str] = ()) -> ClusterContents:
+@dataclass(frozen=True)
+class Question:
+    """What a stack needs to know of a cluster: users with rights in one namespace may ask for nothing else.
+
+    Parameters:
+        namespaces: those that the stack would make where they are missing.
+        operator: whether there is an operator. Else only whether the server serves PyTorchJobs; an operator of
+            somebody else's, with a gang scheduler, is taken to be there.
+        nodes: which nodes there are, and their GPUs.
+    """
+
+    namespaces: frozenset[str] = frozenset()
+    operator: bool = True
+    nodes: bool = True
+
+
+def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> ClusterContents:
     """Ask the cluster at `address` once, for at most a few seconds.
 
-    Whoever may not list a kind gets what can be asked instead: each of `namespaces` by its name, and whether the server
-    serves PyTorchJobs; where it does, somebody else's operator is taken to be there.
+    Whoever may not list a kind gets what can be asked instead: whether the server serves PyTorchJobs. Where it does,
+    somebody else's operator is taken to be there. A namespace that one may not ask for is taken to be there, too.
     """
     try:
         connection = api_client(address)
         connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
-        return _ask(connection, is_ours, namespaces)
+        return _ask(connection, is_ours, question)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         return ClusterContents(problem=_short(error))
     except ApiException as error:
         return ClusterContents(problem=f"{error.status} {error.reason}")
 
 
-def _ask(connection: client.ApiClient, is_ours: IsOurs, names: Collection[str]) -> ClusterContents:
-    def listed(ask: Callable[..., Any], **options: str) -> Objects | None:
-        """None where listing is forbidden."""
+def _ask(connection: client.ApiClient, is_ours: IsOurs, question: Question) -> ClusterContents:
+    def listed(is_asked: bool, ask: Callable[..., Any], **options: str) -> Objects | None:
+        """None where nobody asks, or listing is forbidden."""
+        if not is_asked:
+            return None
         try:
             items = ask(**options, _request_timeout=TIMEOUT_S).items
         except ApiException as error:
@@ -71,21 +89,21 @@ def _ask(connection: client.ApiClient, is_ours: IsOurs, names: Collection[str]) 
 
     core = client.CoreV1Api(connection)
     crds = listed(
+        question.operator,
         client.ApiextensionsV1Api(connection).list_custom_resource_definition,
         field_selector=f"metadata.name={CRD}",
     )
     operators = listed(
-        client.AppsV1Api(connection).list_deployment_for_all_namespaces, label_selector=OPERATOR_SELECTOR
+        question.operator,
+        client.AppsV1Api(connection).list_deployment_for_all_namespaces,
+        label_selector=OPERATOR_SELECTOR,
     )
-    namespaces = listed(core.list_namespace)
-    nodes = listed(core.list_node)
-    found = contents_of(
-        is_ours,
-        namespaces if namespaces is not None else _there(core, names),
-        crds or [],
-        operators or [],
-        nodes or [],
-    )
+    nodes = listed(question.nodes, core.list_node)
+    namespaces = [
+        connection.sanitize_for_serialization(each)  # type: ignore[no-untyped-call]
+        for each in _there(core, question.namespaces)
+    ]
+    found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
     serves = (crds is None or operators is None) and _serves_jobs(connection)
     return replace(
         found,
@@ -96,19 +114,16 @@ def _ask(connection: client.ApiClient, is_ours: IsOurs, names: Collection[str]) 
     )
 
 
-def _there(core: client.CoreV1Api, names: Collection[str]) -> Objects:
+def _there(core: client.CoreV1Api, names: Collection[str]) -> Iterator[Any]:
     """Those of `names` that are namespaces; one that may not be asked for is taken to be one."""
-    found = []
-    for name in names:
+    for name in sorted(names):
         try:
-            core.read_namespace(name, _request_timeout=TIMEOUT_S)
+            yield core.read_namespace(name, _request_timeout=TIMEOUT_S)
         except ApiException as error:
-            if error.status == NOT_FOUND:
-                continue
-            if error.status != FORBIDDEN:
+            if error.status == FORBIDDEN:
+                yield {"metadata": {"name": name}}
+            elif error.status != NOT_FOUND:
                 raise
-        found.append({"metadata": {"name": name}})
-    return found
 
 
 def _serves_jobs(connection: client.ApiClient) -> bool:

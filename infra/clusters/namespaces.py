@@ -23,7 +23,8 @@ def manifest(stack: Stack, name: str) -> Manifest:
 def provide(stack: Stack, cluster: Cluster, names: Iterable[str]) -> list[pulumi.Resource]:
     """Register the namespaces `names`. That of a claim whose files may go with it is never deleted by Pulumi."""
     opts = cluster.options(cluster.provider)
-    kept = pulumi.ResourceOptions(retain_on_delete=stack.storage.kind is StorageKind.CLASS)
+    others_files = stack.storage.kind in (StorageKind.CLASS, StorageKind.CLAIM)
+    kept = pulumi.ResourceOptions(retain_on_delete=others_files)
     of_claim = pulumi.ResourceOptions.merge(opts, kept)
     return [
         register(manifest(stack, name), of_claim if name == stack.cluster.namespace else opts)

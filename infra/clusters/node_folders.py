@@ -22,7 +22,7 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
         nodes: name -> taints of each node that takes new pods.
     """
     config, node = stack.storage, stack.storage.node
-    if config.kind is not StorageKind.HOST_PATH and config.data_path is None:
+    if not has_folder(stack):
         return
     if node and nodes and node not in nodes:
         fix = f"write `node: {next(iter(nodes))}`, or remove it"
@@ -32,6 +32,11 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
         allowed = f"the node that has the folder, as pods may come to several: {_listed(usable)}"
         fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
         raise _refused(stack, "(absent)", allowed, fix)
+
+
+def has_folder(stack: Stack) -> bool:
+    """Whether models or data are in a folder of the nodes."""
+    return stack.storage.kind is StorageKind.HOST_PATH or stack.storage.data_path is not None
 
 
 def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:

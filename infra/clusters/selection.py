@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pulumi
 
 from infra import paths
 from infra.clusters import replacement
 from infra.clusters.cluster import Cluster
-from infra.clusters.discovery import ClusterContents, IsOurs, read_contents
+from infra.clusters.discovery import ClusterContents, IsOurs, Question, read_contents
 from infra.clusters.existing.component import Existing
 from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
 from infra.clusters.kind import ownership
@@ -16,10 +18,12 @@ from infra.clusters.kind.config import KindConfig
 from infra.clusters.microk8s import installation
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
-from infra.clusters.node_folders import ensure_one_folder
+from infra.clusters.node_folders import ensure_one_folder, has_folder
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
+from infra.config.operator import Install
+from infra.config.storage_kinds import StorageKind
 from infra.objects.api import ApiAddress
 from infra.objects.pytorchjob import OPERATOR_NAMESPACE
 from infra.objects.stack_state import StackState
@@ -45,14 +49,37 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
         return ClusterContents()
     if stack.cluster.kind is ClusterKind.MICROK8S:
         installation.reach(stack.cluster_name, may_start=not pulumi.runtime.is_dry_run())
-    found = read_contents(address(stack), is_ours, (stack.cluster.namespace, OPERATOR_NAMESPACE))
+    found = read_contents(address(stack), is_ours, question(stack, is_ours))
     if found.problem:
         _ensure_may_go_on(stack, found.problem)
     elif wanted and found.gpus is not None:
         ensure_gpus(stack, found.gpus)
     if not own:
         ensure_one_folder(stack, found.nodes)
-    return ClusterContents(problem=found.problem) if own else found
+    if own:
+        return ClusterContents(problem=found.problem)
+    if _is_given(stack, is_ours):
+        return replace(found, namespaces=found.namespaces | {stack.cluster.namespace})
+    return found
+
+
+def question(stack: Stack, is_ours: IsOurs) -> Question:
+    """What has to be known of the stack's cluster: with a claim, an image and an operator given, nothing of others'."""
+    installs = stack.operator.install is not Install.NEVER
+    wants_gangs = any(job.run_policy.scheduling_policy for job in stack.jobs)
+    asked = {stack.cluster.namespace, *([OPERATOR_NAMESPACE] if installs else [])}
+    given = {stack.cluster.namespace} if _is_given(stack, is_ours) else set()
+    return Question(
+        namespaces=frozenset(asked - given),
+        operator=installs or wants_gangs,
+        nodes=has_folder(stack) or any(job.resources.gpu for job in stack.jobs),
+    )
+
+
+def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
+    """Whether the jobs' namespace is there: it has the claim of the models, and the stack did not make it."""
+    namespace = {"kind": "Namespace", "metadata": {"name": stack.cluster.namespace}}
+    return stack.storage.kind is StorageKind.CLAIM and not is_ours(namespace)
 
 
 def _ensure_may_go_on(stack: Stack, problem: str) -> None:

@@ -13,10 +13,18 @@ import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 REQUIRED = ("etcd", "kube-apiserver")
+# One line for each request of a ServiceAccount, when it is answered.
+AUDIT: dict[str, Any] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
@@ -51,6 +59,7 @@ class ApiServer:
         self.folder = folder
         self.token = secrets.token_hex(16)
         self.kubeconfig = folder / "kubeconfig.yaml"
+        self.audit = folder / "audit.jsonl"
         self._controllers = controllers
         self._processes: list[subprocess.Popen[bytes]] = []
         etcd, self._etcd_peer, self.port = free_ports(3)
@@ -102,6 +111,8 @@ class ApiServer:
     def start_server(self) -> None:
         """Start the API server; after `stop_server` it comes back with the same data, port and token."""
         key = self.folder / "service-account.key"
+        policy = self.folder / "audit-policy.yaml"
+        policy.write_text(yaml.safe_dump(AUDIT))
         self._server = self._run(
             "kube-apiserver",
             f"--etcd-servers={self._etcd}",
@@ -116,6 +127,8 @@ class ApiServer:
             f"--service-account-signing-key-file={key}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--disable-admission-plugins=ServiceAccount",
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.audit}",
             "--profiling=false",
             "--v=0",
         )

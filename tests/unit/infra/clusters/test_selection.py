@@ -10,8 +10,9 @@ import pytest
 
 from infra import paths
 from infra.clusters import foreign_objects, replacement
+from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.selection import ensure_old_cluster_may_go
+from infra.clusters.selection import ensure_old_cluster_may_go, question
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.objects.stack_state import StackState
@@ -117,3 +118,45 @@ def test_a_cluster_deleted_by_hand_holds_nothing(asked: list[str], engine: Engin
     engine.nodes = []
     ensure_old_cluster_may_go(with_kind(ClusterKind.MICROK8S), HELD[ClusterKind.KIND])
     assert asked == []
+
+
+CLAIM = {"kind": "claim", "claim": "theirs"}
+CLASS = {"kind": "class", "storageClass": "fast"}
+GANG = {"runPolicy": {"schedulingPolicy": {"queue": "first"}}}
+NEVER = {"install": "never"}
+BOTH = frozenset({"team", "kubeflow"})
+
+
+@pytest.mark.parametrize(
+    ("sections", "asked"),
+    [
+        ({}, Question(BOTH, operator=True, nodes=True)),
+        ({"operator": NEVER}, Question(frozenset({"team"}), operator=False, nodes=True)),
+        ({"operator": NEVER, "storage": CLASS}, Question(frozenset({"team"}), operator=False, nodes=False)),
+        ({"operator": NEVER, "storage": CLAIM}, Question(frozenset(), operator=False, nodes=False)),
+        ({"storage": CLAIM}, Question(frozenset({"kubeflow"}), operator=True, nodes=False)),
+        (
+            {"operator": NEVER, "storage": {**CLAIM, "dataPath": "/var/lib/trainstack/data"}},
+            Question(frozenset(), operator=False, nodes=True),
+        ),
+        (
+            {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", "resources": {"gpu": 1}}},
+            Question(frozenset(), operator=False, nodes=True),
+        ),
+        (
+            {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", **GANG}},
+            Question(frozenset(), operator=True, nodes=False),
+        ),
+    ],
+)
+def test_a_cluster_is_asked_only_what_has_to_be_known(sections: dict[str, Any], asked: Question) -> None:
+    known = stack(cluster={"kind": "existing", "namespace": "team"}, image=IMAGE, **sections)
+    assert question(known, lambda _: False) == asked
+
+
+def test_a_namespace_that_the_stack_made_is_not_taken_for_others() -> None:
+    """It would leave the state, and Pulumi would delete it with the claim."""
+    known = stack(
+        cluster={"kind": "existing", "namespace": "team"}, image=IMAGE, operator=NEVER, storage=CLAIM
+    )
+    assert question(known, lambda each: each["metadata"]["name"] == "team").namespaces == {"team"}

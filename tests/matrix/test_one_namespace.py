@@ -1,0 +1,167 @@
+"""A user with rights in one namespace trains, given a claim, an image and the operator: asked of a real API server.
+
+The server's audit log tells what was asked for. Nothing of the whole cluster is, and nothing that is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config
+
+from infra.config.load import from_file
+from infra.inspection import inspect
+from infra.objects.api import ApiAddress, api_client
+from infra.release_volumes import Releasing
+from standins.tests.apiserver import ApiServer
+from tests.matrix.played_operator import PlayedOperator
+from tests.matrix.project import AppliedProject
+
+NAMESPACE, USER, CLAIM = "one-namespace", "trainer", "given"
+ALL = ["get", "list", "watch", "create", "patch", "delete"]
+RULES: list[dict[str, Any]] = [
+    {
+        "apiGroups": ["kubeflow.org"],
+        "resources": ["pytorchjobs"],
+        "verbs": [*ALL, "update"],
+    },
+    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list"]},
+    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"], "verbs": ["get", "list"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ALL},
+]
+"""As docs/security.md lists them, without those of the pod that brings a model: no node can run it here."""
+TENANT: dict[str, Any] = {
+    "cluster.namespace": NAMESPACE,
+    "storage": {"kind": "claim", "claim": CLAIM},
+}
+
+
+@pytest.fixture(scope="module")
+def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[Any]:
+    """What the administrator gives: namespace, rights and a claim with a volume."""
+    connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
+    core: Any = client.CoreV1Api(connection)
+    rights: Any = client.RbacAuthorizationV1Api(connection)
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    core.create_namespaced_service_account(NAMESPACE, {"metadata": {"name": USER}})
+    rights.create_namespaced_role(NAMESPACE, {"metadata": {"name": USER}, "rules": RULES})
+    subject = {"kind": "ServiceAccount", "name": USER, "namespace": NAMESPACE}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER}
+    binding = {"metadata": {"name": USER}, "roleRef": reference, "subjects": [subject]}
+    rights.create_namespaced_role_binding(NAMESPACE, binding)
+    common = {"storageClassName": "given", "accessModes": ["ReadWriteMany"]}
+    volume = {
+        **common,
+        "capacity": {"storage": "1Gi"},
+        "claimRef": {"namespace": NAMESPACE, "name": CLAIM},
+        "nfs": {"server": "nfs.example", "path": "/"},
+    }
+    core.create_persistent_volume({"metadata": {"name": CLAIM}, "spec": volume})
+    claim = {**common, "resources": {"requests": {"storage": "1Gi"}}}
+    core.create_namespaced_persistent_volume_claim(NAMESPACE, {"metadata": {"name": CLAIM}, "spec": claim})
+    yield core
+    core.delete_namespace(NAMESPACE)
+    core.delete_persistent_volume(CLAIM)
+
+
+@pytest.fixture(scope="module")
+def tenant(admin: Any, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> ApiAddress:
+    asked = {"spec": {"expirationSeconds": 7200}}
+    token = admin.create_namespaced_service_account_token(USER, NAMESPACE, asked).status.token
+    known = yaml.safe_load(api_server.kubeconfig.read_text())
+    known["users"][0]["user"] = {"token": token}
+    file = tmp_path_factory.mktemp("tenant") / "kubeconfig.yaml"
+    file.write_text(yaml.safe_dump(known))
+    return ApiAddress(str(file))
+
+
+@pytest.fixture(scope="module")
+def project(
+    tenant: ApiAddress, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AppliedProject]:
+    made = AppliedProject(tmp_path_factory.mktemp("one-namespace"), Path(str(tenant.kubeconfig)))
+    made.look_at(api_server.kubeconfig)
+    yield made
+    made.destroy()
+
+
+def requests(api_server: ApiServer, since: int) -> list[dict[str, Any]]:
+    """What the tenant has asked for after the first `since` bytes of the audit log."""
+    lines = api_server.audit.read_bytes()[since:].decode().splitlines()
+    asked = [json.loads(line) for line in lines]
+    return [each for each in asked if each["user"]["username"].endswith(f":{NAMESPACE}:{USER}")]
+
+
+def written(request: dict[str, Any]) -> str:
+    target = request.get("objectRef") or {}
+    where = target.get("namespace") or "the whole cluster"
+    return f"{request['verb']} {target.get('resource', request['requestURI'])} in {where}"
+
+
+def of_the_cluster(asked: list[dict[str, Any]]) -> list[str]:
+    """The requests for objects that are not in the tenant's namespace."""
+    objects = [each for each in asked if "objectRef" in each]
+    return sorted({written(each) for each in objects if each["objectRef"].get("namespace") != NAMESPACE})
+
+
+def forbidden(asked: list[dict[str, Any]]) -> list[str]:
+    return sorted({written(each) for each in asked if each["responseStatus"]["code"] == 403})
+
+
+def test_nothing_is_asked_for_but_in_the_namespace(
+    project: AppliedProject, tenant: ApiAddress, api_server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = api_server.audit.stat().st_size
+    before: Any = project.core.read_namespace(NAMESPACE)
+    project.up(**TENANT)
+    outputs = project.outputs()
+    assert outputs["jobStatus"] == "Succeeded"
+    project.up("--expect-no-changes", **TENANT)
+    monkeypatch.setenv("KUBECONFIG", str(tenant.kubeconfig))
+    stack = from_file(Path(project.stack_file))
+    Releasing(stack, api_client(tenant), print).run()
+    assert inspect(stack, outputs) == []
+    project.configured(**TENANT)
+    project.plant("job.env.TOKEN", "planted")
+    project.apply()
+    project.destroy()
+    asked = requests(api_server, began)
+    assert len(asked) > 20, "the audit log has the tenant's requests"
+    assert of_the_cluster(asked) == []
+    assert forbidden(asked) == []
+    watched = {written(each) for each in asked if each["verb"] == "watch"}
+    assert watched <= {f"watch {kind} in {NAMESPACE}" for kind in ("pytorchjobs", "secrets")}
+    after: Any = project.core.read_namespace(NAMESPACE)
+    assert (after.metadata.uid, after.metadata.labels) == (before.metadata.uid, before.metadata.labels)
+    claim: Any = project.core.read_namespaced_persistent_volume_claim(CLAIM, NAMESPACE)
+    assert claim.metadata.deletion_timestamp is None
+
+
+def test_who_lets_the_stack_look_for_an_operator_is_refused_two_lists_and_goes_on(
+    project: AppliedProject, api_server: ApiServer
+) -> None:
+    began = api_server.audit.stat().st_size
+    project.up(**TENANT, **{"operator.install": "auto"})
+    assert project.outputs()["jobStatus"] == "Succeeded"
+    refused = forbidden(requests(api_server, began))
+    assert refused == [
+        "get namespaces in kubeflow",
+        "list customresourcedefinitions in the whole cluster",
+        "list deployments in the whole cluster",
+    ]
+
+
+def test_a_claim_that_is_not_there_is_refused_with_those_that_are(
+    project: AppliedProject, api_server: ApiServer
+) -> None:
+    began = api_server.audit.stat().st_size
+    project.configured(**{**TENANT, "storage": {"kind": "claim", "claim": "missing"}})
+    told = project.refused()
+    assert "trainstack:storage.claim = 'missing'" in told
+    assert f"allowed: a claim of namespace {NAMESPACE}: it has {CLAIM}\n" in told
+    assert forbidden(requests(api_server, began)) == []
