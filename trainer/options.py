@@ -61,6 +61,8 @@ class Config:
     checkpoint_s: float = 60.0  # seconds between checkpoints within an epoch
     patience: int | None = None  # epochs without a better accuracy, after which training stops
     profile: bool = False
+    keep_runs: int | None = None  # finished runs of the job that stay on the volume, this one among them
+    keep_days: float | None = None  # how old they may be
 
     def __post_init__(self) -> None:
         """Raises OptionError for what cannot be combined."""
@@ -234,6 +236,20 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
     )
     group.add_argument(
+        "--keep-runs",
+        type=positive,
+        default=environ.get("TRAINER_KEEP_RUNS") or None,
+        metavar="N",
+        help="when done, remove finished runs of this job but the last N",
+    )
+    group.add_argument(
+        "--keep-days",
+        type=not_negative,
+        default=environ.get("TRAINER_KEEP_DAYS") or None,
+        metavar="D",
+        help="when done, remove finished runs of this job that are D days older",
+    )
+    group.add_argument(
         "--timeout", type=positive, default=600, metavar="S", help="patience with other replicas, s"
     )
 
@@ -370,6 +386,8 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         checkpoint_s=given.checkpoint_seconds,
         patience=given.patience,
         profile=given.profile,
+        keep_runs=given.keep_runs,
+        keep_days=given.keep_days,
     )
 
 

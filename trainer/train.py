@@ -27,6 +27,7 @@ from trainer import (
     optimizers,
     precision,
     rendezvous,
+    retention,
     volume,
 )
 from trainer.checkpoint import CheckpointError, Progress
@@ -328,6 +329,17 @@ class Training:
         self.journal.end(self.described(), metrics)
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)
+            self.remove_old_runs(self.folder)
+
+    def remove_old_runs(self, folder: Path) -> None:
+        """Keep as many runs as asked. The run in `folder` has succeeded, whatever becomes of the others."""
+        try:
+            removed = retention.clean(folder, self.config.keep_runs, self.config.keep_days)
+        except volume.VolumeError as error:
+            self.journal.warn(f"old runs are not removed: {error}")
+            return
+        for name in removed:
+            self.journal.say(f"removed run {name}: --keep-runs and --keep-days let no more stay")
 
     def machine(self) -> dict[str, object]:
         """What the bits of the result depend on besides the configuration."""

@@ -40,6 +40,7 @@ _RULES: dict[Outcome, list[str]] = {
     ],
     Outcome.JOB_REPLACED: [
         *_keys("storage", "mountPath dataPath"),
+        *_keys("storage.keepRuns", "number days"),
         *_keys("image", "target preset repository reference"),
         *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass"),
         *_keys("job.envFrom", "secret configMap prefix"),
@@ -95,6 +96,8 @@ NOTES = {
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",
     "jobs": "A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
+    "storage.keepRuns.number": "Its run goes on under its id.",
+    "storage.keepRuns.days": "Its run goes on under its id.",
     "storage.reclaimPolicy": "Only Retain passes the policies: with Delete the files would go with the claim.",
 }
 """What a rule leaves out, one sentence each."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import field_validator, model_validator
 
+from infra.config.kept_runs import KeepRuns
 from infra.config.names import AbsolutePath, DnsName, Quantity, quantity
 from infra.config.section import Natural, Section, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
@@ -112,6 +113,12 @@ class StorageConfig(Section):
         default=("/var/lib/trainstack",),
         allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
+    )
+    keep_runs: KeepRuns | None = setting(
+        about="Which finished runs stay below runs/ on the volume; without it all of them.",
+        default=None,
+        allowed="a mapping with number, days or both",
+        examples=["{number: 10}"],
     )
     node: DnsName | None = setting(
         about="The only node that has the folder, where nodes share none; the pods are placed there.",

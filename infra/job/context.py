@@ -8,6 +8,7 @@ import pulumi
 
 from infra import paths, volumes
 from infra.config import Stack
+from infra.config.kept_runs import KeepRuns
 from infra.config.training import Dataset
 from infra.image import inputs
 from infra.objects.manifest import read_from
@@ -25,6 +26,7 @@ class JobContext:
         data_claim: the claim of the data folder; None where the stack has none.
         dataset: what the job trains on; None leaves the trainer's default.
         nodes: how many nodes run pods.
+        keep_runs: which finished runs stay on the volume; None for all.
     """
 
     image: pulumi.Input[str]
@@ -35,6 +37,7 @@ class JobContext:
     data_claim: str | None
     dataset: Dataset | None
     nodes: int = 1
+    keep_runs: KeepRuns | None = None
 
 
 def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
@@ -60,4 +63,5 @@ def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> 
         data_claim=folder.claim if folder else None,
         dataset=dataset,
         nodes=max(1, stack.cluster.workers),
+        keep_runs=stack.storage.keep_runs,
     )

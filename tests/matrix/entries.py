@@ -66,6 +66,8 @@ OBJECTS: dict[str, Entry] = {
     "storage.mountPath": Entry("/other"),
     "storage.dataPath": Entry("/var/lib/trainstack/data"),
     "storage.allowedRoots": Entry(["/var/lib/trainstack", "/srv"]),
+    "storage.keepRuns.number": Entry(2, {"storage.keepRuns": {"number": 1}}),
+    "storage.keepRuns.days": Entry(2, {"storage.keepRuns": {"days": 1}}),
     "storage.node": Entry("node"),
     "storage.shared": Entry(True),
     "storage.prepare": Entry(True),

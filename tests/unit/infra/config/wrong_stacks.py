@@ -166,6 +166,20 @@ CASES: dict[str, Case] = {
         "ReadWriteMany",
         "accessMode: ReadWrite",
     ),
+    "a limit of runs without a number": Case(
+        with_job(storage={"keepRuns": {}}),
+        "storage.keepRuns.number",
+        "(absent)",
+        "number, days or both",
+        "`number: 10`",
+    ),
+    "no run kept": Case(
+        with_job(storage={"keepRuns": {"number": 0}}),
+        "storage.keepRuns.number",
+        "0",
+        "at least 1",
+        "number: 10",
+    ),
     "models may be deleted": Case(
         with_job(storage={"reclaimPolicy": "Delete"}),
         "policy: PersistentVolume",

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from infra.config.training import Dataset
+from infra.job.context import context
 from infra.job.manifest import manifest, run_of
 from infra.job.pod import command_line
-from tests.unit.infra.samples import JOB, job_context, stack
+from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
+from trainer import options
 
 
 def built(given: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
@@ -78,6 +80,23 @@ def test_the_run_id_names_the_folder_and_a_label() -> None:
     assert pod(job)["metadata"]["labels"]["trainstack/run"] == run
     assert run.startswith("pytorch-simple-")
     assert len(run) == len("pytorch-simple-") + 8
+
+
+@pytest.mark.parametrize(
+    ("limits", "given"),
+    [
+        ({"number": 3}, {"TRAINER_KEEP_RUNS": "3"}),
+        ({"days": 0}, {"TRAINER_KEEP_DAYS": "0"}),
+        ({"number": 3, "days": 30}, {"TRAINER_KEEP_RUNS": "3", "TRAINER_KEEP_DAYS": "30"}),
+    ],
+)
+def test_the_trainer_is_told_which_runs_stay(limits: dict[str, int], given: dict[str, str]) -> None:
+    known = stack(job=JOB, storage={"keepRuns": limits})
+    job = manifest(known.jobs[0], context(known, IMAGE, None))
+    assert {name: value for name, value in environment(job).items() if "KEEP" in name} == given
+    taken = options.parse([], given)
+    assert (taken.keep_runs, taken.keep_days) == (limits.get("number"), limits.get("days"))
+    assert not [name for name in environment(built()) if "KEEP" in name], "without a limit nothing changes"
 
 
 def test_the_name_is_the_configured_one() -> None:

@@ -10,6 +10,7 @@ import pytest
 from infra import paths
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
+from infra.config.kept_runs import KeepRuns
 from infra.config.training import Dataset, TrainingConfig
 from infra.image import inputs
 from infra.job.context import JobContext
@@ -101,6 +102,7 @@ def test_the_data_set_counts() -> None:
         ("mount_path", "/other"),
         ("data_claim", None),
         ("nodes", 3),
+        ("keep_runs", KeepRuns(number=1)),
     ],
 )
 def test_where_it_runs_and_how_the_image_is_named_do_not(name: str, value: object) -> None:
