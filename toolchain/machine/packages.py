@@ -11,9 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolchain.machine import apt
+from toolchain.machine.apt import LOCK_WAIT, QUIET, available
 from toolchain.machine.locks import machine_wide
 from toolchain.paths import MACHINE
-from toolchain.steps import run
+from toolchain.steps import SetupError, run, say
+
+__all__ = ["available", "finish_interrupted", "install", "installed", "purge", "unpack"]
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# trainstack"
@@ -21,48 +25,39 @@ DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 RECORD = MACHINE / "packages"
 # The packages that were there before an installation that has not ended.
 BEFORE = MACHINE / "packages.before"
+# Those of RECORD that are marked automatically installed. Whoever asks for one of them later marks it as wanted.
+MARKED = MACHINE / "packages.marked"
+# There while they are removed.
+REMOVING = MACHINE / "packages.removing"
 LOG = MACHINE / "packages.log"
-QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
-# An apt of a killed run may still be at work.
-LOCK_WAIT = ("-o", "DPkg::Lock::Timeout=600")
 # Debian's packages enable these for the next boot, as links below UNITS; the engine that we start runs apart from them.
 SERVICES = ("docker.service", "docker.socket", "containerd.service")
 UNITS = Path("/etc/systemd/system")
 
 
-def available() -> bool:
-    """Whether this machine installs Debian packages."""
-    return Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
-
-
-def _names() -> set[str]:
-    listed = subprocess.run(
-        ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package}\n"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {line[3:] for line in listed.stdout.splitlines() if line.startswith("ii")}
-
-
 def installed(name: str) -> bool:
-    return name in _names()
+    return name in apt.names()
 
 
 def install(names: Sequence[str]) -> None:
     """Install `names` without recommended packages and without starting their services, now or at the next boot.
 
-    Raises SetupError with apt's last lines. What came new with them is added to RECORD. An installation that was
-    killed is finished first.
+    Raises SetupError with apt's last lines, and before anything is done where packages would have to go for it. What
+    came new is added to RECORD and marked automatically installed. An installation that was killed is finished first.
     """
     with machine_wide("packages"):
         _finish_interrupted()
         run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
-        BEFORE.write_text("\n".join(sorted(_names())))
-        apt = ["apt-get", "install", "-y", "-qq", *LOCK_WAIT, "--no-install-recommends", *names]
+        wanted = ("install", "--no-install-recommends", *names)
+        if lost := apt.would_remove(*wanted):
+            raise SetupError(
+                f"to install {' '.join(names)}, {' '.join(sorted(lost))} would have to be removed; nothing was changed",
+                "start the container engine that is here, or remove those packages yourself",
+            )
+        BEFORE.write_text("\n".join(sorted(apt.names())))
         try:
             with _services_forbidden():
-                run(apt, log=LOG, env=QUIET)
+                run(["apt-get", *wanted, "-y", "-qq", "--no-remove", *LOCK_WAIT], log=LOG, env=QUIET)
         finally:
             _record()
 
@@ -72,12 +67,15 @@ def finish_interrupted() -> None:
 
     While an apt of that installation still runs, its ban stays.
     """
-    if BEFORE.exists() or _policy_is_ours():
+    if BEFORE.exists() or REMOVING.exists() or _policy_is_ours():
         with machine_wide("packages"):
             _finish_interrupted()
 
 
 def _finish_interrupted() -> None:
+    if REMOVING.exists():
+        run(["dpkg", "--configure", "-a"], log=LOG, env=QUIET)
+        REMOVING.unlink()
     if BEFORE.exists():
         with _services_forbidden():
             run(["dpkg", "--configure", "-a"], log=LOG, env=QUIET)
@@ -87,12 +85,19 @@ def _finish_interrupted() -> None:
 
 
 def _record() -> None:
-    new = sorted(_names() - set(BEFORE.read_text().split()))
+    new = sorted(apt.names() - set(BEFORE.read_text().split()))
     if set(new) & {"docker.io", "containerd"}:
         _disable_services()
     with RECORD.open("a") as record:
         record.writelines(f"{name}\n" for name in new)
+    _mark(new)
     BEFORE.unlink()
+
+
+def _mark(names: Sequence[str]) -> None:
+    apt.mark_automatic(names)
+    with MARKED.open("a") as marked:
+        marked.writelines(f"{name}\n" for name in names)
 
 
 def _disable_services() -> None:
@@ -158,10 +163,34 @@ def unpack(name: str, into: Path) -> None:
 
 
 def purge() -> None:
-    """Remove the packages in RECORD, if any."""
+    """Remove the packages in RECORD that nobody needs or has asked for since; says which stay. Raises SetupError."""
     if not RECORD.exists():
         return
-    names = sorted(set(RECORD.read_text().split()) & _names())
-    if names and os.geteuid() == 0:
-        run(["apt-get", "purge", "-y", "-qq", *LOCK_WAIT, *names], log=LOG, env=QUIET)
-    RECORD.unlink()
+    if os.geteuid() != 0:
+        raise SetupError(f"only root can remove the packages that {RECORD} lists", "sudo make clean")
+    with machine_wide("packages"):
+        _finish_interrupted()
+        ours = set(RECORD.read_text().split()) & apt.names()
+        marked = set(MARKED.read_text().split()) if MARKED.exists() else set()
+        _mark(sorted(ours - marked))  # release 0.1 marked none
+        unneeded = _unneeded(ours)
+        if unneeded:
+            REMOVING.touch()
+            run(["apt-get", "purge", "-y", "-qq", *LOCK_WAIT, *sorted(unneeded)], log=LOG, env=QUIET)
+        if kept := sorted(ours - unneeded):
+            say(f"kept, as somebody needs or has asked for them since: {' '.join(kept)}")
+        for file in (REMOVING, MARKED, RECORD):
+            file.unlink(missing_ok=True)
+
+
+def _unneeded(ours: set[str]) -> set[str]:
+    """Those of `ours` that apt finds unneeded and that can go without anything else."""
+    if not ours:
+        return set()
+    found = ours & apt.automatic() & apt.would_remove("autoremove", "--purge")
+    while found and (others := apt.would_remove("purge", *sorted(found)) - found):
+        holding = {name for name in found if apt.would_remove("purge", name) & others}
+        if not holding:
+            raise SetupError(f"apt would remove {' '.join(sorted(others))}, too; nothing was removed")
+        found -= holding
+    return found

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import IO
 
 from toolchain.machine import packages
-from toolchain.machine.engine import daemon
+from toolchain.machine.engine import daemon, others
 from toolchain.machine.engine.client import Engine, find
 from toolchain.machine.locks import machine_wide
-from toolchain.steps import SetupError, step
+from toolchain.steps import SetupError, say, step
 
 NEEDED_PACKAGES = ("docker.io", "iptables")
 # Held, shared, by each process that works with our engine, until it ends.
@@ -50,6 +50,10 @@ def may_install() -> None:
     if asked and asked != daemon.HOST:
         raise SetupError(
             f"no container engine answers at DOCKER_HOST={asked}", "start that engine, or unset DOCKER_HOST"
+        )
+    if engine := others.installed():
+        raise SetupError(
+            f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
         )
     if os.geteuid() != 0:
         raise SetupError(
@@ -101,7 +105,13 @@ def _others_use_it() -> bool:
 
 
 def remove() -> None:
-    """Everything the engine left on this machine: its data, the packages that we installed for it."""
+    """Everything the engine left on this machine: its data, the packages that we installed for it.
+
+    Where root has made all that, root alone can remove it; this says so.
+    """
+    if os.geteuid() != 0 and daemon.HOME.exists() and not os.access(daemon.HOME, os.W_OK):
+        say(f"kept: {daemon.HOME} and the packages that it lists; only root can remove them: sudo make clean")
+        return
     daemon.stop()
     daemon.remove_data()
     packages.purge()

@@ -24,6 +24,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, place in (
         ("POLICY", "policy-rc.d"),
         ("RECORD", "packages"),
+        ("MARKED", "packages.marked"),
+        ("REMOVING", "packages.removing"),
         ("BEFORE", "packages.before"),
         ("LOG", "log"),
         ("DPKG_LOCK", "dpkg-lock"),
@@ -41,10 +43,13 @@ def apt(fake: Fake, tmp_path: Path) -> Path:
     fake("dpkg-query", f"cat {known}")
     fake("dpkg", f'echo "dpkg $* policy=$(test -e {packages.POLICY} && echo yes)" >> {tmp_path}/calls')
     fake("update-rc.d", f'echo "update-rc.d $*" >> {tmp_path}/calls')
+    fake("apt-mark", f'echo "apt-mark $*" >> {tmp_path}/calls')
     fake(
         "apt-get",
+        f'test "$1" = --simulate && exit\n'
         f'echo "$1 policy=$(test -e {packages.POLICY} && echo yes)" >> {tmp_path}/calls\n'
-        f'case $1 in install) for name; do :; done; echo "ii $name" >> {known} ;; esac',
+        f"case $1 in install) for name in docker.io mmdebstrap; do\n"
+        f'    case " $* " in *" $name "*) echo "ii $name" >> {known} ;; esac; done ;; esac',
     )
     return tmp_path / "calls"
 
@@ -59,6 +64,7 @@ def enable(folder: Path, *services: str) -> None:
 def test_services_are_forbidden_while_packages_are_installed(apt: Path) -> None:
     packages.install(["docker.io"])
     assert apt.read_text().splitlines()[:2] == ["update policy=", "install policy=yes"]
+    assert "apt-mark auto docker.io" in apt.read_text(), "nobody has asked for it by name"
     assert not packages.POLICY.exists()
     assert packages.RECORD.read_text() == "docker.io\n"
 
@@ -90,6 +96,7 @@ folder = pathlib.Path(sys.argv[1])
 for module in (packages, locks):
     module.MACHINE = folder
 packages.POLICY, packages.RECORD = folder / "policy-rc.d", folder / "packages"
+packages.MARKED = folder / "packages.marked"
 packages.BEFORE, packages.LOG, packages.UNITS = folder / "packages.before", folder / "log", folder / "units"
 packages.install(["docker.io"])
 """
@@ -98,7 +105,10 @@ packages.install(["docker.io"])
 @pytest.fixture
 def killed(apt: Path, fake: Fake, tmp_path: Path) -> None:
     """An installation whose process was killed with -9 after apt had unpacked its package."""
-    fake("apt-get", f'test "$1" = update || {{ echo "ii docker.io" >> {tmp_path}/known; kill -9 $PPID; }}')
+    fake(
+        "apt-get",
+        f'test "$1" = install && {{ echo "ii docker.io" >> {tmp_path}/known; kill -9 $PPID; }}; exit 0',
+    )
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True)
     assert done.returncode == -9, done.stderr
 

@@ -1,0 +1,102 @@
+"""Nothing is installed where somebody has installed a container engine, running or not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolchain.machine import apt, locks, packages, preflight
+from toolchain.machine.engine import daemon, service
+from toolchain.steps import SetupError
+
+# Programs and packages of an engine that does not run -> its name, and the command that starts it.
+ENGINES = {
+    "Docker CE": (
+        ["dockerd", "docker", "systemctl"],
+        ["docker-ce", "containerd.io"],
+        "Docker (",
+        "systemctl start docker",
+    ),
+    "a dockerd without systemd": (["dockerd"], [], "Docker (", "service docker start"),
+    "Docker CE's containerd": (
+        ["systemctl"],
+        ["containerd.io"],
+        "the containerd of Docker CE",
+        "apt-get install docker-ce && sudo systemctl start docker",
+    ),
+    "Podman": (["podman"], ["podman"], "Podman (", "systemctl start podman.socket"),
+}
+NONE = {
+    "nothing": ([], []),
+    "a lone docker client": (["docker"], ["docker-ce-cli"]),
+    "configuration that was left": ([], ["rc containerd.io"]),
+}
+
+Machine = Callable[[list[str], list[str]], Path]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A Debian with these programs and packages and no others; returns the file of what apt was asked to do."""
+    folder, done = tmp_path / "bin", tmp_path / "done"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(daemon, "DATA", tmp_path / "data")
+    monkeypatch.setattr(daemon, "SOCKET", tmp_path / "socket")
+    monkeypatch.setattr(daemon, "HOME", tmp_path / "home")
+    monkeypatch.setattr(apt, "available", lambda: True)
+    monkeypatch.setattr(packages, "available", lambda: True)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(locks, "MACHINE", tmp_path)
+    for name in ("POLICY", "BEFORE", "REMOVING"):
+        monkeypatch.setattr(packages, name, tmp_path / name.lower())
+    monkeypatch.setattr(packages, "install", lambda names: done.write_text(" ".join(names)))
+    monkeypatch.setattr(daemon, "start", lambda: done.open("a").write(" started"))
+
+    def program(name: str, script: str) -> None:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    def make(programs: list[str], installed: list[str]) -> Path:
+        for name in programs:
+            program(name, "exit 1")
+        lines = [line if " " in line else f"ii {line}" for line in [*installed, "base"]]
+        program("dpkg-query", "\n".join(f"echo '{line}'" for line in lines))
+        return done
+
+    return make
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "ask", [service.ensure, lambda: preflight.check(builds=False)], ids=["ensure", "preflight"]
+)
+def test_an_installed_engine_is_named_with_the_command_that_starts_it(
+    machine: Machine, engine: str, ask: Callable[[], object]
+) -> None:
+    programs, installed, name, command = ENGINES[engine]
+    done = machine(programs, installed)
+    with pytest.raises(SetupError) as refusal:
+        ask()
+    assert refusal.value.what.startswith(name)
+    assert "nothing is installed beside it" in refusal.value.what
+    assert command in refusal.value.fix
+    assert not done.exists(), "nothing was installed or started"
+
+
+@pytest.mark.parametrize("case", NONE)
+def test_without_one_debians_is_installed(machine: Machine, case: str) -> None:
+    done = machine(*NONE[case])
+    with pytest.raises(SetupError, match="does not answer"):  # it is not a real one
+        service.ensure()
+    assert done.read_text() == "docker.io iptables started"
+
+
+@pytest.mark.parametrize("state", ["ii", "iU", "iF", "iH"])
+def test_debians_own_is_none_of_others_also_half_configured(machine: Machine, state: str) -> None:
+    machine(["dockerd"], [f"{state} docker.io"])
+    service.may_install()

@@ -1,0 +1,182 @@
+"""`make clean` and packages: what somebody needs or wants stays, and nothing else goes along."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from toolchain.machine import locks, packages
+from toolchain.steps import SetupError
+
+Fake = Callable[[str, str], Path]
+
+# A small apt: `depends` has lines "package needed"; `auto` the packages that nobody has asked for by name.
+APT = """
+cd {folder}
+echo "$*" >> calls
+purge() {{  # the named ones with all that depend on them
+    gone=" $* "
+    for _ in 1 2 3; do
+        while read -r package needed; do
+            case "$gone" in *" $needed "*) case "$gone" in *" $package "*) ;; *) gone="$gone$package " ;; esac ;; esac
+        done < depends
+    done
+    for each in $gone; do grep -qx "ii $each" known && echo "$each"; done
+}}
+unneeded() {{  # automatic ones that nobody else needs, again and again
+    gone=" "
+    for _ in 1 2 3; do
+        for each in $(cat auto); do
+            used=
+            while read -r package needed; do
+                test "$needed" = "$each" && case "$gone" in *" $package "*) ;; *) used=yes ;; esac
+            done < depends
+            test -z "$used" && case "$gone" in *" $each "*) ;; *) gone="$gone$each " ;; esac
+        done
+    done
+    for each in $gone; do grep -qx "ii $each" known && echo "$each"; done
+}}
+words=
+for word; do case "$word" in -*|DPkg*) ;; *) words="$words $word" ;; esac; done
+set -- $(echo "$words") "$1"
+case "$1" in
+autoremove) for each in $(unneeded); do echo "Purg $each [1.0]"; done ;;
+purge) shift
+    names=
+    for word; do case "$word" in -*) ;; *) names="$names $word" ;; esac; done
+    for each in $(purge $names); do
+        echo "Purg $each [1.0]"
+        case " $* " in *" --simulate "*) ;; *) grep -vx "ii $each" known > k; mv k known ;; esac
+    done ;;
+install) cat install 2>/dev/null ;;
+esac
+exit 0
+"""
+
+
+@dataclass
+class Debian:
+    """Packages, what they depend on, and which of them were asked for by nobody."""
+
+    folder: Path
+    depends: list[str] = field(default_factory=list)
+
+    def install(self, *names: str, automatic: bool = False, depends: tuple[str, ...] = ()) -> None:
+        with (self.folder / "known").open("a") as known:
+            known.writelines(f"ii {name}\n" for name in names)
+        self.depends += depends
+        (self.folder / "depends").write_text("".join(f"{line}\n" for line in self.depends))
+        with (self.folder / "auto").open("a") as auto:
+            auto.writelines(f"{name}\n" for name in names if automatic)
+
+    def wants(self, name: str) -> None:
+        """Somebody asks for a package by name."""
+        kept = [line for line in (self.folder / "auto").read_text().split() if line != name]
+        (self.folder / "auto").write_text("".join(f"{line}\n" for line in kept))
+
+    @property
+    def packages(self) -> set[str]:
+        return {line[3:] for line in (self.folder / "known").read_text().splitlines()}
+
+
+@pytest.fixture
+def debian(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debian:
+    """A machine on which we have installed docker.io with iptables and runc."""
+    for module in (packages, locks):
+        monkeypatch.setattr(module, "MACHINE", tmp_path)
+    for name in ("POLICY", "RECORD", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS"):
+        monkeypatch.setattr(packages, name, tmp_path / name.lower())
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    made = Debian(tmp_path)
+    fake("dpkg-query", f"cat {tmp_path}/known")
+    fake("dpkg", f'echo "dpkg $*" >> {tmp_path}/calls')
+    fake(
+        "apt-mark",
+        f'case $1 in showauto) cat {tmp_path}/auto ;; auto) shift; printf "%s\\n" "$@" >> {tmp_path}/auto ;; esac',
+    )
+    fake("apt-get", APT.format(folder=tmp_path))
+    made.install("base")
+    made.install(
+        "docker.io", "iptables", "runc", automatic=True, depends=("docker.io iptables", "docker.io runc")
+    )
+    packages.RECORD.write_text("docker.io\niptables\nrunc\n")
+    packages.MARKED.write_text("docker.io\niptables\nrunc\n")
+    return made
+
+
+def test_what_nobody_else_needs_goes(debian: Debian) -> None:
+    packages.purge()
+    assert debian.packages == {"base"}
+    assert not packages.RECORD.exists()
+
+
+def test_what_came_later_and_needs_one_of_ours_stays_with_it(
+    debian: Debian, capsys: pytest.CaptureFixture[str]
+) -> None:
+    debian.install("ufw", depends=("ufw iptables",))
+    packages.purge()
+    assert debian.packages == {"base", "ufw", "iptables"}
+    assert "kept, as somebody needs or has asked for them since: iptables" in capsys.readouterr().err
+
+
+def test_what_somebody_has_asked_for_since_stays(debian: Debian) -> None:
+    debian.wants("docker.io")
+    packages.purge()
+    assert debian.packages == {"base", "docker.io", "iptables", "runc"}
+
+
+def test_not_even_what_nobody_needs_any_more_goes_along_when_it_is_not_ours(debian: Debian) -> None:
+    debian.install("old", automatic=True, depends=("old runc",))
+    packages.purge()
+    assert debian.packages == {"base", "old", "runc"}
+
+
+def test_what_an_older_release_has_installed_goes_too(debian: Debian) -> None:
+    for name in ("docker.io", "iptables"):
+        debian.wants(name)  # it marked nothing, and asked for these two by name
+    packages.MARKED.unlink()
+    packages.purge()
+    assert debian.packages == {"base"}
+
+
+def test_only_root_removes_them_and_the_record_stays(debian: Debian, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SetupError, match="only root"):
+        packages.purge()
+    assert packages.RECORD.exists()
+    assert "docker.io" in debian.packages
+
+
+def test_a_removal_that_was_killed_is_finished(debian: Debian, tmp_path: Path) -> None:
+    packages.REMOVING.touch()
+    packages.purge()
+    assert debian.packages == {"base"}
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls.index("dpkg --configure -a") == 0, "before apt, which would refuse to work"
+    assert not packages.REMOVING.exists()
+
+
+def test_nothing_is_removed_to_make_room_for_ours(debian: Debian, tmp_path: Path) -> None:
+    (tmp_path / "install").write_text(
+        "Remv containerd.io [1.7]\nRemv docker-ce-cli [27]\nInst docker.io (20.10)\n"
+    )
+    before = debian.packages
+    with pytest.raises(
+        SetupError, match=r"containerd\.io docker-ce-cli would have to be removed; nothing was changed"
+    ):
+        packages.install(["docker.io"])
+    assert debian.packages == before
+    done = (tmp_path / "calls").read_text().splitlines()
+    assert not [call for call in done if call.startswith("install")]
+
+
+def test_apt_itself_is_told_to_remove_nothing(debian: Debian, tmp_path: Path) -> None:
+    packages.install(["docker.io"])
+    (install,) = [
+        call for call in (tmp_path / "calls").read_text().splitlines() if call.startswith("install")
+    ]
+    assert "--no-remove" in install.split()
