@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from toolchain import interruption
+from toolchain import failure, interruption
 from toolchain.checks import review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.steps import SetupError, kill_children, say
@@ -85,6 +85,9 @@ def main(arguments: list[str] | None = None) -> int:
         interruption.ignore()
         say("interrupted; the same command takes up where this one stopped")
         return 130
+    except Exception as error:
+        say(f"error: {failure.sentence(error)}")
+        return 1
 
 
 if __name__ == "__main__":

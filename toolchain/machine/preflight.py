@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from toolchain import failure
 from toolchain.machine import engine
 from toolchain.machine.engine import daemon
 from toolchain.paths import ROOT, cache
@@ -31,6 +32,21 @@ def check(*, builds: bool) -> None:
     if engine.find() is None:
         engine.may_install()
     check_space(needs(builds=builds))
+
+
+def check_access(folders: Iterable[Path]) -> None:
+    """Raise SetupError for the first file of somebody else's, two levels deep, that this user may not write."""
+    for folder in folders:
+        for place in (folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))):
+            if _is_somebody_elses(place) and not os.access(place, os.W_OK):
+                raise failure.others_file(place, f"{place} cannot be written")
+
+
+def _is_somebody_elses(place: Path) -> bool:
+    try:
+        return place.lstat().st_uid != os.geteuid()
+    except OSError:
+        return False  # it is not there, or its folder, which comes before it, is not ours to read
 
 
 def needs(*, builds: bool) -> list[tuple[Path, int]]:

@@ -12,14 +12,18 @@ from toolchain.images import cluster_images
 from toolchain.machine import engine, preflight
 from toolchain.operating import environment
 from toolchain.parallel import Jobs
-from toolchain.paths import LOCAL
+from toolchain.paths import LOCAL, VENV, cache
 from toolchain.steps import step
 from toolchain.tools import build, choice, plugins, venv
 
 
 @contextmanager
 def project_lock() -> Iterator[None]:
-    """Hold the lock of this project folder: two runs at once would undo each other's work."""
+    """Hold the lock of this project folder: two runs at once would undo each other's work.
+
+    Raises SetupError where another user's run has left what this one may not write.
+    """
+    preflight.check_access([LOCAL, VENV, cache()])
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "lock").open("a+") as handle:
         try:

@@ -1,0 +1,86 @@
+"""What went wrong, as a sentence: a file of somebody else's, a full disk, a command that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import shlex
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolchain.paths import ROOT
+from toolchain.steps import SetupError
+
+REFUSED = {errno.EACCES, errno.EPERM}
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def sentence(error: Exception) -> SetupError:
+    """The error for the user's eyes. What nobody has foreseen is kept whole in a file that the sentence names."""
+    if isinstance(error, OSError):
+        return _of_machine(error)
+    if isinstance(error, subprocess.CalledProcessError):
+        return SetupError(f"`{_shown(error.cmd)}` failed ({error.returncode}){_said(error)}")
+    with tempfile.NamedTemporaryFile("w", prefix="trainstack-", suffix=".log", delete=False) as kept:
+        kept.writelines(traceback.format_exception(error))
+    text = str(error).strip() or "no more is said"
+    return SetupError(
+        f"this was not foreseen: {type(error).__name__}: {text}",
+        f"report it, with {kept.name}; then try again",
+    )
+
+
+def _of_machine(error: OSError) -> SetupError:
+    file = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    what = f"{file}: {error.strerror}" if file else str(error)
+    if error.errno in REFUSED and file:
+        return others_file(file, what)
+    if error.errno in FULL:
+        return SetupError(what, "free some space there")
+    return SetupError(what)
+
+
+def others_file(file: Path, what: str) -> SetupError:
+    """Says whom a file belongs to that this user may not use, and how to take it over.
+
+    Parameters:
+        file: the file, or one that may not be made.
+        what: the beginning of the sentence.
+    """
+    me = f"{os.geteuid()}:{os.getegid()}"
+    place = ROOT if file.is_relative_to(ROOT) else file
+    return SetupError(f"{what}{_owned_by(file)}", f"sudo chown -R {me} {shlex.quote(str(place))}")
+
+
+def _owned_by(file: Path) -> str:
+    owner = _owner((file, *file.parents))
+    if owner is None or owner == os.geteuid():
+        return ""
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        name = f"user {owner}"
+    return f"; it belongs to {name}, whose earlier run may have left it"
+
+
+def _owner(places: Iterable[Path]) -> int | None:
+    for place in places:
+        try:
+            return place.stat().st_uid
+        except OSError:
+            continue
+    return None
+
+
+def _shown(command: object) -> str:
+    return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+
+
+def _said(error: subprocess.CalledProcessError) -> str:
+    said = error.stderr or error.stdout or ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return f": {text.strip()}" if text.strip() else ""
