@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import failure, interruption
-from toolchain.checks import review, suites
+from toolchain.checks import protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.steps import SetupError, kill_children, say
 
@@ -52,6 +52,7 @@ def show_environment(stack: str) -> None:
 def dispatch(asked: argparse.Namespace) -> int:
     match asked.verb:
         case "up":
+            protected.ensure_reviewed(asked.stack)
             consents.hand_on(asked.adopt, asked.replace_cluster)
             up.up(asked.stack, Path(asked.data_dir) if asked.data_dir else None)
         case "down":

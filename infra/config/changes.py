@@ -30,6 +30,7 @@ _RULES: dict[Outcome, list[str]] = {
     Outcome.NOTHING: [
         *_keys("storage", "allowedRoots shared"),
         *_keys("image", "unpinned"),
+        "protected",
     ],
     Outcome.IN_PLACE: [
         *_keys("cluster", "podSecurity channel addons"),

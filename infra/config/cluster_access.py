@@ -1,4 +1,4 @@
-"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, and how it is reached.
+"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, how it is reached, what may be applied.
 
 For `toolchain/`, which has no YAML parser of its own. Only what is asked for is validated: a stack whose job is wrong
 can still be taken down.
@@ -18,7 +18,7 @@ from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, read, stack_name
 
-ASKED_FOR = ("cluster", "operator")
+ASKED_FOR = ("cluster", "operator", "protected")
 
 
 def access(file: Path) -> dict[str, str | bool | None]:
@@ -26,7 +26,8 @@ def access(file: Path) -> dict[str, str | bool | None]:
 
     `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
     reaches it, None for the file that kubectl finds by itself. `installsOperator`: whether the stack brings the
-    training-operator, as far as that is known without asking a cluster.
+    training-operator, as far as that is known without asking a cluster. `protected`: whether only what was reviewed is
+    applied.
     """
     found = read(file)
     try:
@@ -34,11 +35,11 @@ def access(file: Path) -> dict[str, str | bool | None]:
     except ValidationError as error:
         raise explain(error, Sections, os.path.relpath(file)) from None
     cluster = sections.cluster
-    installs = sections.operator.installs(cluster)
+    known = {"installsOperator": sections.operator.installs(cluster), "protected": sections.protected}
     if cluster.kind is ClusterKind.EXISTING:
-        return {"cluster": None, "kubeconfig": cluster.kubeconfig, "installsOperator": installs}
+        return {"cluster": None, "kubeconfig": cluster.kubeconfig, **known}
     name = cluster.name_for(stack_name(file))
-    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), "installsOperator": installs}
+    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **known}
 
 
 def main(arguments: list[str]) -> int:

@@ -51,6 +51,12 @@ class Sections(Section):
         allowed="a list of jobs",
         examples=["[{name: mnist}]"],
     )
+    protected: bool = setting(
+        about="Let `make up` apply the stack only from a clean Git tree whose renderings are fresh.",
+        default=False,
+        allowed="true or false",
+        examples=["true"],
+    )
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ OBJECTS: dict[str, Entry] = {
     "storage.kind": Entry("nfs", along=NFS),
     "storage.nfsServer": Entry("second.example", {"storage.kind": "nfs", **NFS}),
     "storage.nfsPath": Entry("/second", {"storage.kind": "nfs", **NFS}),
+    "protected": Entry(True),
     "storage.volume": Entry("other-volume"),
     "storage.claim": Entry("other-claim"),
     "storage.labels": Entry({"team": "a"}),

@@ -13,15 +13,19 @@ from toolchain.paths import ROOT, VENV
 from toolchain.tools import build, go_modules, venv
 
 
-def review(stack: str) -> int:
-    """Render what `stack` would apply below stacks/; needs no cluster. Returns the exit status."""
+def review(stack: str, *options: str) -> int:
+    """Render what `stack` would apply below stacks/; needs no cluster. Returns the exit status.
+
+    Parameters:
+        options: of `python -m infra.review`, for example --check.
+    """
     backend.check_stack(stack)
     with setup.project_lock():
         venv.ensure()
         variables = {"PATH": environment.path(), **(environment.load() or {})}
         if environment.installs_operator(stack):
             variables = with_operator(variables)
-    command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack]
+    command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack, *options]
     return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 
 

@@ -84,6 +84,11 @@ def installs_operator(stack: str) -> bool:
     return bool(_cluster_access(stack).get("installsOperator"))
 
 
+def is_protected(stack: str) -> bool:
+    """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
+    return bool(_cluster_access(stack).get("protected"))
+
+
 def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     """What the program's own models read in the stack file; nothing before they are installed."""
     file = STACKS / f"Pulumi.{stack}.yaml"

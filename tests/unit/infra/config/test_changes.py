@@ -13,7 +13,7 @@ KEYS = {
     f"{path}.{field.alias}".lstrip(".")
     for path, model in reference.models(Sections)
     for field in reference.fields(model)
-    if (path and model_in(field.annotation) is None) or field.alias == "jobs"
+    if model_in(field.annotation) is None or field.alias == "jobs"
 }
 
 

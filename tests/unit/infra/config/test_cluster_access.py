@@ -32,6 +32,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "cluster": stack.cluster_name if own else None,
         "kubeconfig": str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
         "installsOperator": rendering.rendered_plan(stack).operator,
+        "protected": False,
     }
 
 
@@ -56,6 +57,11 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
 )
 def test_the_name_however_it_is_written(tmp_path: Path, text: str, name: str | None) -> None:
     assert access(stack_file(tmp_path, text))["cluster"] == name
+
+
+@pytest.mark.parametrize(("text", "said"), [("true", True), ("false", False), ("'true'", True)])
+def test_tells_whether_a_stack_is_protected(tmp_path: Path, text: str, said: bool) -> None:
+    assert access(stack_file(tmp_path, f"config:\n  trainstack:protected: {text}\n"))["protected"] is said
 
 
 def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
