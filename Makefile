@@ -6,8 +6,11 @@ ADOPT ?=
 REPLACE_CLUSTER ?=
 PYTHON ?= python3
 ARGS ?=
+# For `make compare`: two runs that `make runs` lists.
+A ?=
+B ?=
 
-.PHONY: up down status test test-unit test-full reliability review bench env clean
+.PHONY: up down status runs compare test test-unit test-full reliability review bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -17,6 +20,12 @@ down:
 
 status:
 	@$(PYTHON) -m toolchain status --stack "$(STACK)"
+
+runs:
+	@$(PYTHON) -m toolchain runs $(ARGS)
+
+compare:
+	@$(PYTHON) -m toolchain compare -- "$(A)" "$(B)"
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from toolchain import failure, interruption
 from toolchain.checks import protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
+from toolchain.runs import comparison, listing
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -24,6 +25,8 @@ def parser() -> argparse.ArgumentParser:
         ("review", "write what would be applied to stacks/rendered/<stack> and stacks/gitops/<stack>"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
+        ("runs", "list the runs on this machine, the latest last"),
+        ("compare", "say in what two runs differ: configuration, then outcome"),
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
@@ -35,6 +38,16 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument("--replace-cluster", choices=["", "no", "yes"], default="")
         if name in ("test", "bench"):
             verb.add_argument("pytest", nargs="*", help="arguments for pytest")
+        if name == "runs":
+            verb.add_argument("--stack", default=None, help="only those of this stack")
+            verb.add_argument("--sort", choices=sorted(listing.ORDERS), default="ended")
+            verb.add_argument(
+                "--json", action="store_true", help="for programs, with each run's configuration"
+            )
+        if name == "compare":
+            verb.add_argument(
+                "runs", nargs=2, metavar="RUN", help="<run> or <stack>/<run>, as `runs` lists them"
+            )
         if name == "test":
             verb.add_argument("--suite", choices=sorted(suites.SUITES), default="ci")
     return top
@@ -67,6 +80,10 @@ def dispatch(asked: argparse.Namespace) -> int:
             return suites.test(asked.suite, asked.pytest)
         case "bench":
             return suites.test("bench", asked.pytest)
+        case "runs":
+            listing.show(asked.stack, asked.sort, asked.json)
+        case "compare":
+            comparison.compare(*asked.runs)
         case "clean":
             clean.clean()
     return 0

@@ -1,0 +1,182 @@
+"""Runs as their folders tell of them: finished, on their way, torn, and empty."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain import __main__ as command
+from toolchain.runs import comparison, listing, records
+from toolchain.steps import SetupError
+
+CONFIG = {"dataset": "mnist", "network": "lenet", "epochs": 2, "world_size": 2, "lr": 0.01}
+
+
+def epoch(number: int, accuracy: float) -> dict[str, Any]:
+    return {"epoch": number, "accuracy": accuracy, "test_loss": 1 - accuracy, "training_s": 10.0 * number}
+
+
+class Models:
+    """The folder models/; each run is a minute later than the one before."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.minutes = 0
+
+    def run(
+        self, name: str, *epochs: dict[str, Any], stack: str = "dev", weights: str = "", **config: Any
+    ) -> Path:
+        made = self.folder / stack / "runs" / name
+        made.mkdir(parents=True)
+        (made / "config.json").write_text(json.dumps({**CONFIG, **config}))
+        lines = [{"step": 0, "loss": 2.3}, *epochs]
+        (made / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        for weight in ("checkpoint.pt", "mnist_cnn.best.pt", *(["mnist_cnn.pt"] if weights else [])):
+            (made / weight).write_text(weights or "not finished")
+        self.minutes += 1
+        for file in made.iterdir():
+            os.utime(file, (60 * self.minutes, 60 * self.minutes))
+        return made
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
+    made = Models(tmp_path / "models")
+    monkeypatch.setattr(records, "MODELS", made.folder)
+    return made
+
+
+@pytest.fixture
+def three(models: Models) -> Models:
+    models.run("mnist-1", epoch(1, 0.9), epoch(2, 0.97), weights="first", lr=0.02)
+    models.run("mnist-2", epoch(1, 0.95), epoch(2, 0.99), weights="second")
+    models.run("mnist-3", epoch(1, 0.5), stack="gpu")
+    (models.folder / "dev" / "mnist_cnn.pt").write_text("first")
+    return models
+
+
+def test_a_finished_run_and_one_on_its_way(three: Models) -> None:
+    first, second, third = records.all_runs()
+    assert (first.stack, first.name, first.epochs, first.accuracy, first.seconds) == (
+        "dev",
+        "mnist-1",
+        2,
+        0.97,
+        20.0,
+    )
+    assert first.model == first.folder / "mnist_cnn.pt"
+    assert (third.model, third.epochs, third.accuracy) == (None, 1, 0.5)
+    assert [run.is_current for run in (first, second, third)] == [True, False, False]
+
+
+def test_a_model_that_is_a_link_to_its_runs_is_current(models: Models) -> None:
+    run = models.run("mnist-1", epoch(2, 0.97), weights="first")
+    os.link(run / "mnist_cnn.pt", models.folder / "dev" / "mnist_cnn.pt")
+    assert records.read(run).is_current
+
+
+@pytest.mark.parametrize("damage", ["config.json", "metrics.jsonl"])
+@pytest.mark.parametrize("left", [None, "", '{"half": ', "[]\n"])
+def test_what_is_missing_or_torn_tells_nothing(
+    models: Models, capsys: pytest.CaptureFixture[str], damage: str, left: str | None
+) -> None:
+    file = models.run("mnist-1", epoch(2, 0.97), weights="first") / damage
+    file.unlink() if left is None else file.write_text(left)
+    listing.show(None, "ended", as_json=False)
+    assert "mnist-1" in capsys.readouterr().out
+
+
+def test_an_empty_folder_is_a_run_that_has_told_nothing_yet(models: Models) -> None:
+    (models.folder / "dev" / "runs" / "mnist-1").mkdir(parents=True)
+    (run,) = records.all_runs()
+    assert (run.config, run.epochs, run.accuracy, run.model) == ({}, 0, None, None)
+
+
+def test_the_table(three: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    listing.show(None, "ended", as_json=False)
+    head, first, second, third, legend = capsys.readouterr().out.splitlines()
+    assert head.split() == list(listing.HEAD[1:])
+    assert first.split()[0] == "*"
+    assert [second.split()[index] for index in (2, 3, 4, 5, 6, 7, 8)] == [
+        *("dev", "mnist-2", "mnist", "lenet", "2", "2", "0.9900"),
+    ]
+    assert "1 of 2" in third
+    assert legend.startswith("* ")
+    assert second.index("dev") == third.index("gpu") == head.index("stack")
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("ended", ["mnist-1", "mnist-2", "mnist-3"]),
+        ("accuracy", ["mnist-3", "mnist-1", "mnist-2"]),
+        ("loss", ["mnist-2", "mnist-1", "mnist-3"]),
+        ("seconds", ["mnist-3", "mnist-1", "mnist-2"]),
+        ("stack", ["mnist-1", "mnist-2", "mnist-3"]),
+    ],
+)
+def test_the_order(
+    three: Models, capsys: pytest.CaptureFixture[str], order: str, expected: list[str]
+) -> None:
+    listing.show(None, order, as_json=True)
+    assert [run["run"] for run in json.loads(capsys.readouterr().out)] == expected
+
+
+def test_every_order_takes_a_run_that_has_told_nothing(models: Models) -> None:
+    models.run("mnist-1", epoch(2, 0.97), weights="first")
+    (models.folder / "dev" / "runs" / "mnist-2").mkdir()
+    for order in listing.ORDERS:
+        listing.show(None, order, as_json=False)
+
+
+def test_one_stacks_runs(three: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    listing.show("gpu", "ended", as_json=True)
+    (run,) = json.loads(capsys.readouterr().out)
+    assert (run["stack"], run["finished"], run["current"], run["config"]["lr"]) == ("gpu", False, False, 0.01)
+    listing.show("nccl", "ended", as_json=False)
+    assert capsys.readouterr().out == "stack nccl has no runs yet\n"
+
+
+def test_a_run_is_found_by_as_much_of_its_name_as_tells_it_apart(three: Models) -> None:
+    assert records.find("mnist-2").name == "mnist-2"
+    assert records.find("gpu").name == "mnist-3"
+    with pytest.raises(
+        SetupError, match=r"(?s)several runs are called mnist: .*dev/mnist-1.*fix: .*dev/<run>"
+    ):
+        records.find("mnist")
+    with pytest.raises(SetupError, match=r"(?s)no run is called other.*`make runs`.*dev/mnist-1"):
+        records.find("other")
+
+
+def test_a_run_of_one_name_in_two_stacks(models: Models) -> None:
+    models.run("mnist-1", epoch(2, 0.97), weights="first")
+    models.run("mnist-1", epoch(2, 0.98), stack="gpu", weights="second")
+    models.run("mnist-10", epoch(2, 0.98), stack="gpu", weights="second")
+    assert records.find("gpu/mnist-1").accuracy == 0.98
+    with pytest.raises(SetupError, match="several"):
+        records.find("mnist-1")
+
+
+def test_the_comparison_shows_what_differs_and_nothing_else(three: Models) -> None:
+    lines = comparison.lines(records.find("mnist-1"), records.find("mnist-2"))
+    assert [line.split() for line in lines] == [
+        ["dev/mnist-1", "dev/mnist-2"],
+        ["lr", "0.02", "0.01"],
+        ["accuracy", "0.97", "0.99"],
+        ["loss", "0.03", "0.01"],
+    ]
+    run = records.find("mnist-1")
+    assert comparison.lines(run, run) == ["dev/mnist-1 and dev/mnist-1 do not differ"]
+
+
+def test_the_commands(three: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["runs", "--sort", "accuracy"]) == 0
+    assert "mnist-2" in capsys.readouterr().out
+    assert command.main(["compare", "--", "mnist-1", "gpu"]) == 0
+    assert "epochs done" in capsys.readouterr().out
+    assert command.main(["compare", "--", "mnist-1", ""]) == 1
+    assert "make compare A=<run> B=<run>" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+"""`make compare A=… B=…`: what two runs were given, and what came of it, where they differ."""
+
+from __future__ import annotations
+
+from toolchain.runs import listing, records
+from toolchain.runs.records import Run
+from toolchain.steps import SetupError
+
+OUTCOME = ("epochs done", "accuracy", "loss", "seconds")
+
+
+def compare(one: str, other: str) -> None:
+    """Print where the two runs differ. Raises SetupError for a name that is missing, or that no single run has."""
+    if not (one and other):
+        raise SetupError("two runs are needed", "make compare A=<run> B=<run>, as `make runs` lists them")
+    print("\n".join(lines(records.find(one), records.find(other))))
+
+
+def lines(one: Run, other: Run) -> list[str]:
+    """A table of configuration, then outcome; a sentence where there is no difference."""
+    first, second = {**one.config, **_outcome(one)}, {**other.config, **_outcome(other)}
+    differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
+    if not differing:
+        return [f"{one.stack}/{one.name} and {other.stack}/{other.name} do not differ"]
+    cells = [(key, _text(first.get(key)), _text(second.get(key))) for key in differing]
+    return listing.table([("", f"{one.stack}/{one.name}", f"{other.stack}/{other.name}"), *cells])
+
+
+def _outcome(run: Run) -> dict[str, object]:
+    return dict(zip(OUTCOME, (run.epochs, run.accuracy, run.loss, run.seconds), strict=True))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
