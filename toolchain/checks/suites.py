@@ -103,7 +103,5 @@ def _prepare(stage: Stage) -> dict[str, str]:
         venv.ensure()
         return {"PATH": environment.path()}
     variables = environment.for_stack(setup.prepare(), "dev")
-    # The stand-ins' tests install them into a new environment, from the packages that the project's own was made from.
-    uv = venv.find_uv()
-    path = os.pathsep.join([variables["PATH"], *map(str, api_server()), str(uv.parent)])
-    return {**variables, **venv.uv_cache(uv), "PATH": path}
+    # uv is on it, too: the stand-ins' tests install them into a new environment.
+    return {**variables, "PATH": os.pathsep.join([variables["PATH"], *map(str, api_server())])}

@@ -15,6 +15,7 @@ from toolchain.parallel import Jobs
 from toolchain.paths import LOCAL, VENV, cache
 from toolchain.steps import step
 from toolchain.tools import build, choice, plugins, venv
+from toolchain.tools.installed import which
 
 
 @contextmanager
@@ -62,6 +63,10 @@ def prepare() -> dict[str, str]:
         standins = [(path.name, path) for path in plugins.result()]
         found = {**_home(choices["pulumi"]), **running.result().env, **images.result()}
         packages.result()
+        # The program resolves a project's packages with the uv that made the virtual environment.
+        uv = venv.find_uv()
+        built += [] if uv == which("uv") else [("uv", uv)]
+        found |= venv.uv_cache(uv)
     environment.link([*built, *standins])
     environment.save(found)
     return found
