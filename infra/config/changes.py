@@ -42,7 +42,7 @@ _RULES: dict[Outcome, list[str]] = {
     Outcome.JOB_REPLACED: [
         *_keys("storage", "mountPath dataPath"),
         *_keys("storage.keepRuns", "number days"),
-        *_keys("image", "target preset repository reference"),
+        *_keys("image", "target preset context dockerfile repository reference"),
         *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass"),
         *_keys("job.envFrom", "secret configMap prefix"),
         *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread rerun datasetsPath"),

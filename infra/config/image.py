@@ -1,4 +1,4 @@
-"""Section `image`: the trainer image, built here or ready-made."""
+"""Section `image`: the trainer image, built here, with a project of the user's or without, or ready-made."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import model_validator
 
+from infra.config import build_context
 from infra.config.names import Reference
 from infra.config.section import Section, refusal, setting
 
@@ -27,12 +28,26 @@ class Preset(StrEnum):
 
 
 class ImageConfig(Section):
-    """Either `reference`, or what is built: `target`, `preset` and where it is pushed to."""
+    """Either `reference`, or what is built, from which sources, and where it is pushed to."""
 
     target: Target = setting(about="Target of Dockerfile_training that is built.", default=Target.CPU)
     preset: Preset | None = setting(
         about="Published system whose recipe and defaults the image's trainer has; without it pytorch-simple.",
         default=None,
+    )
+    context: str | None = setting(
+        about="Folder of your own project; it is built onto our image, with the packages that it requires.",
+        default=None,
+        min_length=1,
+        allowed="a folder's path, absolute or relative to the clone",
+        examples=["../my-project"],
+    )
+    dockerfile: str | None = setting(
+        about="Dockerfile of your own, built with context, or with its own folder, instead of our image.",
+        default=None,
+        min_length=1,
+        allowed="a Dockerfile's path, absolute or relative to the clone",
+        examples=["../my-project/Dockerfile"],
     )
     repository: Reference | None = setting(
         about="Where the built image is pushed to, with the Docker configuration's credentials; kind needs none.",
@@ -55,9 +70,10 @@ class ImageConfig(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> ImageConfig:
-        if self.reference and (self.repository or self.preset or "target" in self.model_fields_set):
+        built = (self.repository, self.preset, self.context, self.dockerfile)
+        if self.reference and (any(built) or "target" in self.model_fields_set):
             raise refusal(
-                "either reference (ready-made), or target, preset and repository (built here)",
+                "either reference (ready-made), or target, preset, context, dockerfile and repository (built here)",
                 "remove reference to build the image, or the others to use a ready-made one",
                 "reference",
                 self.reference,
@@ -69,4 +85,22 @@ class ImageConfig(Section):
                 "repository",
                 self.repository,
             )
+        build_context.ensure_usable(self.context, self.dockerfile)
+        self._ensure_ours_counts()
         return self
+
+    def _ensure_ours_counts(self) -> None:
+        """Raises the refusal of a choice among our images where the user's Dockerfile builds on none of them."""
+        if not self.dockerfile or build_context.TRAINER_IMAGE in build_context.declared(
+            build_context.resolved(self.dockerfile)
+        ):
+            return
+        for key in ("target", "preset"):
+            if key in self.model_fields_set and getattr(self, key) is not None:
+                raise refusal(
+                    "nothing beside a Dockerfile that does not build on our image",
+                    f"remove it, or begin the Dockerfile with `ARG {build_context.TRAINER_IMAGE}` and "
+                    f"`FROM ${{{build_context.TRAINER_IMAGE}}}`",
+                    key,
+                    getattr(self, key).value,
+                )

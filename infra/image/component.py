@@ -14,6 +14,7 @@ from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.config.cluster import Addon, ClusterKind
 from infra.image import inputs
+from infra.image.project_image import ProjectImage
 from infra.image.providers import BuiltImage, ImportedImage, PulledImages, RegistryImage, RepositoryImage
 
 
@@ -22,8 +23,7 @@ def rendered_reference(stack: Stack) -> str:
     config = stack.image
     if config.reference:
         return config.reference
-    tag = inputs.build(config, paths.ROOT, {}).tag
-    return f"{config.repository or _local_repository(stack)}:{tag}"
+    return f"{config.repository or _local_repository(stack)}:{inputs.tag(config, paths.ROOT, {})}"
 
 
 def _local_repository(stack: Stack) -> str:
@@ -57,11 +57,8 @@ class Image(pulumi.ComponentResource):
         self.register_outputs({"reference": self.reference})
 
     def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:
-        build = inputs.build(stack.image, paths.ROOT, environment)
-        source = {"target": build.target.value, "arguments": dict(build.arguments)}
         child = pulumi.ResourceOptions(parent=self)
-        built = BuiltImage(stack.name, {**source, "tag": build.tag}, child)
-        props: dict[str, Any] = {"image": built.image, "tag": build.tag}
+        props = self._engine_image(stack, environment)
         in_cluster = f"{cluster.image_registry}/{inputs.REPOSITORY}" if cluster.image_registry else None
         repository = stack.image.repository or in_cluster
         if repository:
@@ -69,10 +66,25 @@ class Image(pulumi.ComponentResource):
             return RepositoryImage(stack.name, {**props, "repository": repository}, opts).reference
         if cluster.image_import:
             imported = {
-                "image": built.image,
+                "image": props["image"],
                 "instance": cluster.cluster_uid,
                 "command": list(cluster.image_import),
             }
             return ImportedImage(stack.name, imported, child).reference
         place = {"registry": cluster.registry, "container": cluster.registry_container}
         return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference
+
+    def _engine_image(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
+        """`image` in the container engine and its `tag`: our image, or what the user's project makes of it."""
+        child = pulumi.ResourceOptions(parent=self)
+        own = inputs.project_build(stack.image, paths.ROOT, environment)
+        trainer: pulumi.Output[str] | None = None
+        if own is None or own.trainer:
+            build = inputs.build(stack.image, paths.ROOT, environment)
+            source = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
+            trainer = BuiltImage(stack.name, source, child).image
+            if own is None:
+                return {"image": trainer, "tag": build.tag}
+        named = {"context": stack.image.context, "dockerfile": stack.image.dockerfile}
+        props = {**named, "arguments": dict(own.arguments), "trainer": trainer, "tag": own.tag}
+        return {"image": ProjectImage(stack.name, props, child).image, "tag": own.tag}

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.config import build_context
 from infra.config.image import ImageConfig, Target
+from infra.image import ignored, project
 
 DOCKERFILE = "Dockerfile_training"
 SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
@@ -17,7 +19,6 @@ REPOSITORY = "trainstack/trainer"
 BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", "GPU_BASE": "TRAINSTACK_GPU_BASE"}
 # Debian's own base, made by toolchain/ where no registry can be reached, stands for the one that the Dockerfile names.
 STAND_IN = "trainstack/"
-IGNORED = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,13 @@ def arguments(config: ImageConfig, environment: Mapping[str, str] = os.environ) 
     The gpu target takes the digits' table from a stage on the CPU base, so it gets both.
     """
     wanted = ["CPU_BASE", *(["GPU_BASE"] if config.target is Target.GPU else [])]
-    found = {base: environment[BASES[base]] for base in wanted if environment.get(BASES[base])}
+    found = {name: value for name, value in bases(environment).items() if name in wanted}
     return found | ({"PRESET": config.preset} if config.preset else {})
+
+
+def bases(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Build argument -> the base that `environment` names for it."""
+    return {name: environment[key] for name, key in BASES.items() if environment.get(key)}
 
 
 def files(root: Path) -> list[Path]:
@@ -45,7 +51,7 @@ def files(root: Path) -> list[Path]:
     for name in SOURCES:
         path = root / name
         below = path.rglob("*") if path.is_dir() else [path]
-        found += [each for each in below if each.is_file() and not IGNORED.intersection(each.parts)]
+        found += [each for each in below if each.is_file() and not ignored.CACHES.intersection(each.parts)]
     return sorted(found)
 
 
@@ -65,6 +71,32 @@ def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.e
     return Build(config.target, chosen, content_hash(root, config.target, chosen))
 
 
+def project_build(
+    config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ
+) -> project.ProjectBuild | None:
+    """The build of the user's project that `config` asks for, on top of `build`'s image; None without one."""
+    return _project(config, build(config, root, environment).tag, bases(environment))
+
+
+def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> project.ProjectBuild | None:
+    """`trainer`: the tag of our image. `known`: build arguments that a Dockerfile of the user's may declare."""
+    folder = build_context.folder(config.context, config.dockerfile)
+    if folder is None:
+        return None
+    if config.dockerfile is None:
+        return project.build(folder, None, {}, trainer)
+    file = build_context.resolved(config.dockerfile)
+    declared = build_context.declared(file)
+    chosen = {name: value for name, value in known.items() if name in declared}
+    return project.build(folder, file, chosen, trainer if build_context.TRAINER_IMAGE in declared else None)
+
+
+def tag(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """The tag of the image that the jobs get, as `build` and `project_build` give it."""
+    own = project_build(config, root, environment)
+    return own.tag if own else build(config, root, environment).tag
+
+
 def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """What a run depends on of its image: the same on every machine, however the image is named.
 
@@ -74,13 +106,17 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
         environment: may name other bases for this machine's builds.
 
     Returns the digest of a ready-made image (its whole reference where that has none), else the hash of the build's
-    inputs.
+    inputs, the files of the user's own project among them.
     """
     if config.reference:
         return digest_of(config.reference) or config.reference
-    chosen = arguments(config, environment)
-    other = {name: value for name, value in chosen.items() if not value.startswith(STAND_IN)}
-    return content_hash(root, config.target, other)
+    trainer = content_hash(root, config.target, _published(arguments(config, environment)))
+    own = _project(config, trainer, _published(bases(environment)))
+    return own.tag if own else trainer
+
+
+def _published(chosen: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in chosen.items() if not value.startswith(STAND_IN)}
 
 
 def digest_of(reference: str) -> str:

@@ -37,19 +37,15 @@ def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> 
     if docker.has_image(image):
         return
     docker.ensure_answers()
-    options = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
-    command = [
-        "docker",
-        "build",
-        "--file",
-        str(root / DOCKERFILE),
-        "--target",
-        target,
-        *options,
-        "--tag",
-        image,
-    ]
-    output(*command, str(root))
+    docker_build(root, root / DOCKERFILE, arguments, image, "--target", target)
+
+
+def docker_build(
+    folder: Path, dockerfile: Path, arguments: Mapping[str, str], image: str, *options: str
+) -> None:
+    """`docker build` of `folder` as `image`. Raises CommandError where it fails. `arguments`: as in `build`."""
+    given = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
+    output("docker", "build", "--file", str(dockerfile), *options, *given, "--tag", image, str(folder))
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:

@@ -151,11 +151,13 @@ ON_KIND: dict[str, Entry] = {
     "operator.install": Entry("always"),
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
+    "image.context": Entry("examples/own-network"),
     "job.spread": Entry(False, {"cluster.workers": 2}),
     "job.model": Entry(None),
 }
 # Not tried in these two, and why or where.
 ELSEWHERE: dict[str, str] = {
+    "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",
     "cluster.channel": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",

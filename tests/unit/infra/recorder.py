@@ -17,6 +17,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     },
     "pulumi-python:dynamic/trainstack:Registry": {"container": "c0ffee"},
     "pulumi-python:dynamic/trainstack:BuiltImage": {"image": "trainstack/trainer:0"},
+    "pulumi-python:dynamic/trainstack:ProjectImage": {"image": "trainstack/trainer:1"},
     "pulumi-python:dynamic/trainstack:RegistryImage": {
         "digest": "sha256:" + "a" * 64,
         "reference": REFERENCE,

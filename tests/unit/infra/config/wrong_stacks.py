@@ -257,6 +257,54 @@ CASES: dict[str, Case] = {
         "either reference",
         "remove reference",
     ),
+    "reference and context": Case(
+        with_job(image={"reference": REFERENCE, "context": "examples/own-network"}),
+        "image.reference",
+        "ghcr.io",
+        "either reference",
+        "remove reference",
+    ),
+    "reference and dockerfile": Case(
+        with_job(image={"reference": REFERENCE, "dockerfile": "Dockerfile_training"}),
+        "image.reference",
+        "ghcr.io",
+        "either reference",
+        "remove reference",
+    ),
+    "no such project": Case(
+        with_job(image={"context": "examples/nowhere"}),
+        "image.context",
+        "'examples/nowhere'",
+        "a folder's path",
+        "there is no folder",
+    ),
+    "a file for a project": Case(
+        with_job(image={"context": "Makefile"}), "image.context", "'Makefile'", "a folder", "no folder"
+    ),
+    "no such dockerfile": Case(
+        with_job(image={"dockerfile": "examples/Dockerfile"}),
+        "image.dockerfile",
+        "'examples/Dockerfile'",
+        "a Dockerfile's path",
+        "there is no file",
+    ),
+    "the clone as a project": Case(
+        with_job(image={"context": "."}), "image.context", "'.'", "not hold the clone", "folder of its own"
+    ),
+    "the clone as a Dockerfile's folder": Case(
+        with_job(image={"dockerfile": "Dockerfile_training"}),
+        "image.dockerfile",
+        "'Dockerfile_training'",
+        "not hold the clone",
+        "folder of its own",
+    ),
+    "a preset of no image of ours": Case(
+        with_job(image={"dockerfile": "examples/own-script/Dockerfile", "preset": "convnet"}),
+        "image.preset",
+        "'convnet'",
+        "nothing beside a Dockerfile",
+        "ARG TRAINER_IMAGE",
+    ),
     "unknown install": Case(
         with_job(operator={"install": "maybe"}),
         "operator.install",

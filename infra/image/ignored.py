@@ -1,0 +1,70 @@
+"""Which files of a folder go into an image: all but those that its .dockerignore names.
+
+The rules are Docker's: https://docs.docker.com/build/concepts/context/#dockerignore-files
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+FILE = ".dockerignore"
+CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+ALWAYS = CACHES | {".git", ".venv"}
+"""Folders that change without the project; they never go into an image."""
+_PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[\^?[^]]+\]|\\.|.")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line of a .dockerignore; `keeps` is one that begins with an exclamation mark."""
+
+    pattern: re.Pattern[str]
+    keeps: bool
+
+    def concerns(self, path: PurePosixPath) -> bool:
+        """Whether the line names `path`, or a folder that it lies in."""
+        return any(self.pattern.fullmatch(str(each)) for each in (path, *path.parents))
+
+
+def rules(text: str) -> list[Rule]:
+    """The rules of a .dockerignore in the order of its lines."""
+    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    return [_rule(line) for line in lines if line.strip("! ")]
+
+
+def _rule(line: str) -> Rule:
+    pattern = os.path.normpath(line.removeprefix("!").strip()).lstrip("/")
+    return Rule(re.compile("".join(map(_expression, _PARTS.findall(pattern)))), line.startswith("!"))
+
+
+def _expression(part: str) -> str:
+    wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if part.startswith("[") and len(part) > 1:
+        return part
+    return wildcards.get(part) or re.escape(part[-1])
+
+
+def is_ignored(path: PurePosixPath, given: list[Rule]) -> bool:
+    """Whether the last rule that concerns `path` leaves it out. `path`: relative to the folder."""
+    concerned = [rule for rule in given if rule.concerns(path)]
+    return bool(concerned) and not concerned[-1].keeps
+
+
+def files(folder: Path) -> list[Path]:
+    """The files and symbolic links of `folder` that go into an image, relative to it, in a stable order."""
+    ignoring = folder / FILE
+    given = rules(ignoring.read_text()) if ignoring.is_file() else []
+    return sorted(path for path in _below(folder) if not is_ignored(PurePosixPath(path), given))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ALWAYS]
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        for path in (Path(place) / name for name in [*names, *links]):
+            if path.is_symlink() or path.is_file():
+                yield path.relative_to(folder)

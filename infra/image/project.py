@@ -1,0 +1,73 @@
+"""A project of the user's as an image: the tag that names its build, and the files that go in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.config.build_context import TRAINER_IMAGE
+from infra.image import ignored
+
+DOCKERFILE = f"""\
+ARG {TRAINER_IMAGE}
+FROM ${{{TRAINER_IMAGE}}}
+COPY packages /opt/packages
+COPY project /opt/project
+ENV PYTHONPATH=/opt/project:/opt/packages:/opt/trainstack
+WORKDIR /opt/project
+USER 1000:0
+"""
+"""How a project is put onto our image; it needs no BuildKit."""
+
+
+@dataclass(frozen=True)
+class ProjectBuild:
+    """A build of a user's folder.
+
+    Parameters:
+        arguments: build arguments of the user's Dockerfile, without the trainer image.
+        trainer: the tag of the trainer image that it builds on; None for one of the user's own from the ground up.
+        tag: hashes the trainer's tag, the arguments, the Dockerfile and every file that goes in.
+    """
+
+    arguments: Mapping[str, str]
+    trainer: str | None
+    tag: str
+
+
+def build(
+    folder: Path, dockerfile: Path | None, arguments: Mapping[str, str], trainer: str | None
+) -> ProjectBuild:
+    """The build of `folder`, whose path counts as little as the `dockerfile`'s: both are hashed by content."""
+    own = dockerfile.read_text() if dockerfile else DOCKERFILE
+    total = hashlib.sha256(json.dumps([trainer, own, dict(arguments)], sort_keys=True).encode())
+    for path in ignored.files(folder):
+        total.update(f"\0{path}\0".encode())
+        total.update(_content(folder / path))
+    return ProjectBuild(arguments, trainer, total.hexdigest()[:12])
+
+
+def _content(path: Path) -> bytes:
+    if path.is_symlink():
+        return f"link\0{path.readlink()}".encode()
+    return f"{is_executable(path)}\0".encode() + path.read_bytes()
+
+
+def is_executable(path: Path) -> bool:
+    """Whether its owner may execute a file."""
+    return bool(path.stat().st_mode & 0o100)
+
+
+def copy(folder: Path, target: Path) -> None:
+    """Copy what goes into the image, so that every user may read it, whatever the modes in `folder` are."""
+    target.mkdir(mode=0o755, parents=True)
+    for path in ignored.files(folder):
+        source, made = folder / path, target / path
+        made.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        shutil.copyfile(source, made, follow_symlinks=False)
+        if not source.is_symlink():
+            made.chmod(0o755 if is_executable(source) else 0o644)

@@ -1,0 +1,133 @@
+"""The packages that a user's project requires, resolved on this machine: a container may reach no package index.
+
+What the image has already is not installed again. uv is told of it by empty wheels of the same version, marked as the
+image's: a requirement that the image's version does not meet is then a conflict, which uv explains.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.process import CommandError, output
+
+PYPROJECT = "pyproject.toml"
+REQUIREMENTS = "requirements.txt"
+_MARK = "+image"
+_VERSION = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?")
+_ASK = """
+import importlib.metadata, json, platform
+found = {each.name: each.version for each in importlib.metadata.distributions() if each.name}
+version = ".".join(platform.python_version_tuple()[:2])
+print(json.dumps({"python": version, "machine": platform.machine(), "packages": found}))
+"""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What an image has: its Python (`3.13`), its machine (`x86_64`), and package -> version."""
+
+    python: str
+    machine: str
+    packages: dict[str, str]
+
+
+def contents(image: str) -> Contents:
+    """Ask an image of the engine for its Python and its packages. Raises CommandError."""
+    command = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "python3", image, "-c", _ASK]
+    return Contents(**json.loads(output(*command).splitlines()[-1]))
+
+
+def sources(folder: Path) -> list[str]:
+    """The words of `uv pip install` for what `folder` declares; empty for a plain folder.
+
+    A folder that can be built (setup.py, or a `build-system` in its pyproject.toml) is itself one of the packages.
+    """
+    file = folder / PYPROJECT
+    declared = tomllib.loads(file.read_text()) if file.is_file() else {}
+    found: list[str] = []
+    if "build-system" in declared or (folder / "setup.py").is_file():
+        found.append(str(folder))
+    elif "project" in declared:
+        found += ["--requirement", str(file)]
+    if (folder / REQUIREMENTS).is_file():
+        found += ["--requirement", str(folder / REQUIREMENTS)]
+    return found
+
+
+def install(folder: Path, target: Path, image: str) -> None:
+    """Put what the project in `folder` requires beyond `image` into the new folder `target`.
+
+    Raises CommandError: uv is missing, a package is not to be had for the image's Python, or a requirement does not
+    fit a package that the image has.
+
+    Parameters:
+        folder: a copy of the project; a build may write into it.
+    """
+    target.mkdir(mode=0o755)
+    wanted = sources(folder)
+    if not wanted:
+        return
+    known = contents(image)
+    with tempfile.TemporaryDirectory(prefix="trainstack-packages-") as place:
+        wheels, held = Path(place), Path(place) / "held.txt"
+        held.write_text("".join(f"{_held(wheels, *each)}\n" for each in _plain(known.packages)))
+        if wanted[0] == str(folder):
+            wanted[0] = _built(folder, wheels / "built")
+        _uv_install(wanted, target, known, held)
+    for made in target.glob(f"*{_MARK}.dist-info"):
+        shutil.rmtree(made)
+    for private in (
+        target / "bin",
+        target / ".lock",
+    ):  # scripts that begin with this machine's Python, and uv's lock
+        shutil.rmtree(private) if private.is_dir() else private.unlink(missing_ok=True)
+
+
+def _plain(packages: dict[str, str]) -> list[tuple[str, str]]:
+    """Names as wheels spell them, with versions as an index orders them; others cannot be compared."""
+    public = {
+        re.sub(r"[-_.]+", "_", name).lower(): version.partition("+")[0] for name, version in packages.items()
+    }
+    return sorted((name, version) for name, version in public.items() if _VERSION.fullmatch(version))
+
+
+def _held(wheels: Path, name: str, version: str) -> str:
+    """Write an empty wheel that stands for a package of the image; returns the requirement of just this one."""
+    whole = f"{version}{_MARK}"
+    info = f"{name}-{whole}.dist-info"
+    with zipfile.ZipFile(wheels / f"{name}-{whole}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {whole}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return f"{name}=={whole}"
+
+
+def _built(folder: Path, into: Path) -> str:
+    """The wheel of the project itself."""
+    output(
+        "uv", "build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", str(into), str(folder)
+    )
+    return str(next(into.glob("*.whl")))
+
+
+def _uv_install(wanted: list[str], target: Path, known: Contents, held: Path) -> None:
+    system = ["--python", sys.executable, "--python-version", known.python]
+    system += ["--python-platform", f"{known.machine}-unknown-linux-gnu", "--only-binary", ":all:"]
+    from_image = ["--constraint", str(held), "--find-links", str(held.parent)]
+    try:
+        output("uv", "pip", "install", "--quiet", "--target", str(target), *system, *from_image, *wanted)
+    except CommandError as error:
+        if _MARK not in str(error):
+            raise
+        raise CommandError(
+            f"{error}\n  {_MARK} marks what the image has, and keeps\n"
+            "  fix: loosen the requirement, or bring an image of your own by image.dockerfile"
+        ) from None

@@ -1,0 +1,245 @@
+"""A user's project as an image: which files go in, and what its tag and the run's identity follow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from infra import docker
+from infra.config.image import ImageConfig
+from infra.image import ignored, inputs, project, push, requirements
+from infra.image.project_image import ProjectImageProvider
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The folder of our Dockerfile."""
+    made = tmp_path / "clone"
+    (made / "trainer").mkdir(parents=True)
+    (made / "Dockerfile_training").write_text("FROM x AS cpu\n")
+    (made / "trainer" / "train.py").write_text("pass\n")
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's project."""
+    made = tmp_path / "project"
+    (made / "net").mkdir(parents=True)
+    (made / "net" / "model.py").write_text("pass\n")
+    (made / "requirements.txt").write_text("einops==0.8.2\n")
+    (made / "Dockerfile").write_text("FROM x\n")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lines", "left_out", "kept"),
+    [
+        ("data", {"data", "data/a.bin", "data/b/c.bin"}, {"src/data", "data.py"}),
+        ("/data/", {"data/a.bin"}, {"src/data"}),
+        ("*.bin", {"a.bin"}, {"src/a.bin"}),
+        ("**/*.bin", {"a.bin", "src/a.bin", "src/b/a.bin"}, {"a.bin.py"}),
+        ("src/**", {"src/a.py", "src/b/c.py"}, {"srcs/a.py"}),
+        ("src/**/c.py", {"src/c.py", "src/a/b/c.py"}, {"c.py"}),
+        ("a?.p[yx]", {"ab.py", "ab.px"}, {"a.py", "a/.py", "ab.pz"}),
+        ("*\n!src", {"a.py", "docs/a.md"}, {"src/a.py"}),
+        ("*\n!src\nsrc/big", {"src/big/a"}, {"src/a.py"}),
+        ("# data\n\n  tmp  \n", {"tmp/a"}, {"data", "# data"}),
+        ("a+b.(c)", {"a+b.(c)"}, {"aab.c"}),
+        (r"\*", {"*"}, {"a"}),
+        ("./a/../b", {"b"}, {"a"}),
+    ],
+)
+def test_docker_ignores_so(lines: str, left_out: set[str], kept: set[str]) -> None:
+    given = ignored.rules(lines)
+    assert {path for path in left_out | kept if ignored.is_ignored(PurePosixPath(path), given)} == left_out
+
+
+def test_links_go_in_as_links_and_caches_never(folder: Path) -> None:
+    for name in sorted(ignored.ALWAYS):
+        (folder / "net" / name).mkdir()
+        (folder / "net" / name / "file").write_text("")
+    (folder / "linked").symlink_to("net")
+    names = {str(path) for path in ignored.files(folder)}
+    assert names == {"net/model.py", "requirements.txt", "Dockerfile", "linked"}
+
+
+def test_the_copy_is_what_is_hashed_and_may_be_read_by_everybody(folder: Path, tmp_path: Path) -> None:
+    (folder / ".dockerignore").write_text("requirements.txt\n")
+    (folder / "net" / "model.py").chmod(0o600)
+    (folder / "run.sh").write_text("")
+    (folder / "run.sh").chmod(0o700)
+    (folder / "linked").symlink_to("net")
+    copied = tmp_path / "copied"
+    project.copy(folder, copied)
+    assert ignored.files(copied) == ignored.files(folder)
+    assert not (copied / "requirements.txt").exists()
+    assert (copied / "net").stat().st_mode & 0o777 == 0o755
+    assert (copied / "net" / "model.py").stat().st_mode & 0o777 == 0o644
+    assert (copied / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert os.readlink(copied / "linked") == "net"
+    assert tag_of(copied) == tag_of(folder)
+
+
+def tag_of(folder: Path) -> str:
+    return project.build(folder, None, {}, "trainer").tag
+
+
+def tags(root: Path, **config: Any) -> dict[str, str]:
+    """The image's tag and the run's identity."""
+    given = ImageConfig.model_validate(config)
+    return {"tag": inputs.tag(given, root, {}), "identity": inputs.identity(given, root, {})}
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a file": lambda folder: (folder / "net" / "model.py").write_text("pass  # changed\n"),
+    "the requirements": lambda folder: (folder / "requirements.txt").write_text("einops==0.8.1\n"),
+    "a new file": lambda folder: (folder / "new.py").write_text(""),
+    "another name": lambda folder: (folder / "net").rename(folder / "nets"),
+    "an executable": lambda folder: (folder / "net" / "model.py").chmod(0o755),
+    "a link": lambda folder: (folder / "linked").symlink_to("net"),
+    "what is ignored": lambda folder: (folder / ".dockerignore").write_text("net\n"),
+    "the Dockerfile": lambda folder: (folder / "Dockerfile").write_text("FROM y\n"),
+}
+
+
+@pytest.mark.parametrize("key", ["context", "dockerfile"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_tag_and_identity_follow_what_goes_in(root: Path, folder: Path, change: str, key: str) -> None:
+    config = {"context": str(folder)} if key == "context" else {"dockerfile": str(folder / "Dockerfile")}
+    before = tags(root, **config)
+    assert tags(root, **config) == before
+    CHANGES[change](folder)
+    after = tags(root, **config)
+    assert [name for name in before if before[name] == after[name]] == []
+
+
+def test_what_is_ignored_makes_no_other_image(root: Path, folder: Path) -> None:
+    (folder / ".dockerignore").write_text("data\n")
+    before = tags(root, context=str(folder))
+    (folder / "data").mkdir()
+    (folder / "data" / "a.bin").write_text("")
+    assert tags(root, context=str(folder)) == before
+
+
+def test_the_same_project_elsewhere_is_the_same_image(root: Path, folder: Path) -> None:
+    before = tags(root, context=str(folder))
+    moved = folder.rename(folder.with_name("moved"))
+    assert tags(root, context=str(moved)) == before
+
+
+def test_our_own_files_count_where_the_project_builds_on_our_image(root: Path, folder: Path) -> None:
+    onto_ours = folder / "onto-ours"
+    onto_ours.write_text("ARG TRAINER_IMAGE\nFROM ${TRAINER_IMAGE}\n")
+    kinds = {
+        "context": {"context": str(folder)},
+        "own": {"dockerfile": str(folder / "Dockerfile")},
+        "onto ours": {"dockerfile": str(onto_ours)},
+    }
+    before = {kind: tags(root, **config) for kind, config in kinds.items()}
+    (root / "trainer" / "train.py").write_text("pass  # changed\n")
+    after = {kind: tags(root, **config) for kind, config in kinds.items()}
+    assert [kind for kind in kinds if before[kind] == after[kind]] == ["own"]
+    preset = {**kinds["onto ours"], "preset": "convnet"}
+    assert tags(root, **preset) != after["onto ours"]
+
+
+def test_our_dockerfile_for_projects_counts(
+    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tags(root, context=str(folder))
+    monkeypatch.setattr(project, "DOCKERFILE", project.DOCKERFILE + "USER 1001:0\n")
+    assert tags(root, context=str(folder))["tag"] != before["tag"]
+
+
+def test_a_base_counts_where_the_dockerfile_declares_it(root: Path, folder: Path) -> None:
+    config = ImageConfig(dockerfile=str(folder / "Dockerfile"))
+    mine, stand_in = {"TRAINSTACK_CPU_BASE": "mine"}, {"TRAINSTACK_CPU_BASE": "trainstack/debian"}
+    assert inputs.tag(config, root, mine) == inputs.tag(config, root, {})
+    (folder / "Dockerfile").write_text("ARG CPU_BASE=debian\nFROM ${CPU_BASE}\n")
+    assert inputs.tag(config, root, mine) != inputs.tag(config, root, {})
+    assert inputs.identity(config, root, mine) != inputs.identity(config, root, {})
+    assert inputs.identity(config, root, stand_in) == inputs.identity(config, root, {})
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What `docker build` was asked for, and the files that it saw."""
+    seen: dict[str, Any] = {}
+
+    def docker_build(folder: Path, dockerfile: Path, arguments: dict[str, str], image: str) -> None:
+        seen.update(arguments=arguments, image=image, dockerfile=dockerfile.read_text())
+        seen["files"] = {str(path) for path in ignored.files(folder)}
+
+    monkeypatch.setattr(push, "docker_build", docker_build)
+    monkeypatch.setattr(docker, "has_image", lambda image: image == "trainstack/trainer:there")
+    monkeypatch.setattr(docker, "ensure_answers", lambda: None)
+    monkeypatch.setattr(
+        requirements,
+        "install",
+        lambda folder, target, image: (target / "einops").mkdir(parents=True),
+    )
+    return seen
+
+
+def test_a_project_is_put_onto_our_image(folder: Path, built: dict[str, Any]) -> None:
+    props: dict[str, Any] = {
+        "context": str(folder),
+        "dockerfile": None,
+        "arguments": {},
+        "trainer": "ours:1",
+        "tag": "2",
+    }
+    made = ProjectImageProvider().create(props).outs or {}
+    assert made["image"] == built["image"] == "trainstack/trainer:2"
+    assert built["arguments"] == {"TRAINER_IMAGE": "ours:1"}
+    assert {"project/net/model.py", "project/requirements.txt"} < built["files"]
+    assert not [name for name in built["files"] if name.startswith("source")], (
+        "a build may have written there"
+    )
+    assert built["dockerfile"] == project.DOCKERFILE
+
+
+def test_a_dockerfile_gets_its_folder_or_the_context(folder: Path, built: dict[str, Any]) -> None:
+    props: dict[str, Any] = {
+        "dockerfile": str(folder / "Dockerfile"),
+        "arguments": {"CPU_BASE": "x"},
+        "trainer": None,
+        "tag": "2",
+    }
+    ProjectImageProvider().create({**props, "context": None})
+    assert built["files"] == {"Dockerfile", "net/model.py", "requirements.txt"}
+    assert built["arguments"] == {"CPU_BASE": "x"}
+    ProjectImageProvider().create({**props, "context": str(folder / "net")})
+    assert built["files"] == {"model.py"}
+    assert built["dockerfile"] == "FROM x\n"
+
+
+def test_what_the_engine_has_is_not_built_again(built: dict[str, Any]) -> None:
+    props: dict[str, Any] = {
+        "context": "gone",
+        "dockerfile": None,
+        "arguments": {},
+        "trainer": "ours:1",
+        "tag": "there",
+    }
+    assert ProjectImageProvider().create(props).outs
+    assert built == {}
+    assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:there"}).id == "x"
+    assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:lost"}).id == ""
+
+
+def test_another_tag_alone_builds_anew() -> None:
+    known: dict[str, Any] = {
+        "context": "a",
+        "dockerfile": None,
+        "arguments": {},
+        "trainer": "ours:1",
+        "tag": "1",
+    }
+    assert not ProjectImageProvider().diff("x", known, {**known, "context": "moved"}).changes
+    assert ProjectImageProvider().diff("x", known, {**known, "tag": "2"}).changes
