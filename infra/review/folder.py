@@ -105,7 +105,7 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
     for name in sorted({*there, *contents}):
         if name not in skip and not name.startswith(tuple(f"{folder}/" for folder in skip)):
             old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
-            lines += difflib.unified_diff(old, new, f"committed/{name}", f"rendered/{name}", lineterm="")
+            lines += difflib.unified_diff(old, new, f"committed/{name}", f"fresh/{name}", lineterm="")
     return "\n".join(lines)
 
 

@@ -110,9 +110,25 @@ def test_a_dump_goes_on_where_a_command_cannot_run(tmp_path: Path, monkeypatch: 
         return subprocess.CompletedProcess([program, *words], 0, f"said by {words[0]}\n", "")
 
     monkeypatch.setattr(Project, "run", run)
+    monkeypatch.setattr(Project, "has_cluster", True)
     dumped = Project(tmp_path, "test-1").dump()
     assert "timed out after 120 seconds" in dumped
     assert [f"said by {word}" in dumped for word in ("get", "describe", "logs", "ps")] == [True] * 4
+
+
+def test_a_dump_before_there_is_a_cluster_asks_the_engine_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def run(_: Project, *words: str, **_options: object) -> subprocess.CompletedProcess[str]:
+        asked.append(words[0])
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    monkeypatch.setattr(Project, "run", run)
+    monkeypatch.setattr(Project, "environment", lambda self: {"KUBECONFIG": str(tmp_path / "none")})
+    Project(tmp_path, "test-1").dump()
+    assert asked == ["docker"]
 
 
 def test_tests_of_a_group_are_handed_out_together() -> None:
