@@ -20,6 +20,7 @@ from infra import paths, volumes
 from infra.clusters import selection
 from infra.config import Stack
 from infra.config.load import from_file
+from infra.config.storage_kinds import StorageKind
 from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
 from infra.objects.patience import Patience
@@ -80,10 +81,17 @@ def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
         if each["metadata"].get("deletionTimestamp"):
             held = ", ".join(each["metadata"].get("finalizers") or []) or "nothing"
             yield f"{title} is Terminating; its finalizers: {held}"
-        elif each["kind"].startswith("Persistent") and phase != "Bound":
+        elif each["kind"].startswith("Persistent") and phase != "Bound" and not _waits(stack, each):
             yield f"{title} is {phase or 'in no phase yet'}: see {RUNBOOK}"
         elif each["kind"] == "Pod" and phase == "Pending":
             yield f"{title} is Pending"
+
+
+def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
+    """Whether a claim of a class may be Pending: many classes wait for the first pod, and a suspended job has none."""
+    is_ours = each["kind"] == "PersistentVolumeClaim" and each["metadata"]["name"] == stack.claim
+    has_pods = stack.storage.prepares or not all(job.run_policy.suspend for job in stack.jobs)
+    return is_ours and stack.storage.kind is StorageKind.CLASS and not has_pods
 
 
 def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:

@@ -179,6 +179,21 @@ def test_the_last_look_asks_for_what_is_ours_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize(("suspend", "prepare"), [(True, False), (True, True), (False, False)])
+def test_a_claim_of_a_class_may_wait_for_a_suspended_jobs_pod(suspend: bool, prepare: bool) -> None:
+    job = {"name": "mnist", "runPolicy": {"suspend": suspend}}
+    storage = {"kind": "class", "storageClass": "fast", "prepare": prepare}
+    known = stack("x", job=job, storage=storage, cluster={"kind": "existing"}, image=IMAGE)
+    pending = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": known.claim},
+        "status": {"phase": "Pending"},
+    }
+    there = {"kind": "PyTorchJob", "metadata": {"name": "mnist"}}
+    waits = suspend and not prepare
+    assert bool(list(inspection.cluster_findings(known, [pending, there]))) is not waits
+
+
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> None:
     nowhere = ApiAddress("/nowhere/kubeconfig")

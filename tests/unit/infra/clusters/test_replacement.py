@@ -132,6 +132,8 @@ def test_a_lost_worker_is_a_reason(
 
 STACK = "dev"
 OURS = {"trainstack/stack": "dev"}
+PROVISIONED = {"pv.kubernetes.io/provisioned-by": "rancher.io/local-path"}
+"""On the volume of a claim that may be ours: its files would go with the cluster."""
 
 
 @pytest.mark.parametrize(
@@ -140,6 +142,7 @@ OURS = {"trainstack/stack": "dev"}
         ("configmaps", {"name": "notes", "namespace": "default"}, True),
         ("namespaces", {"name": "team"}, True),
         ("persistentvolumes", {"name": "disk"}, True),
+        ("persistentvolumes", {"name": "pvc-1", "annotations": PROVISIONED}, True),
         ("clusterroles", {"name": "team"}, True),
         ("configmaps", {"name": "notes", "namespace": "team", "labels": {"trainstack/stack": "other"}}, True),
         ("configmaps", {"name": "notes", "namespace": "kubeflow", "labels": OURS}, False),
