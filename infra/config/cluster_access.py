@@ -25,9 +25,9 @@ def access(file: Path) -> dict[str, str | bool | None]:
     """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError.
 
     `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
-    reaches it, None for the file that kubectl finds by itself. `installsOperator`: whether the stack brings the
-    training-operator, as far as that is known without asking a cluster. `protected`: whether only what was reviewed is
-    applied.
+    reaches it, None for the file that kubectl finds by itself. `namespace`: that of the jobs. `installsOperator`:
+    whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
+    whether only what was reviewed is applied.
     """
     found = read(file)
     try:
@@ -35,11 +35,15 @@ def access(file: Path) -> dict[str, str | bool | None]:
     except ValidationError as error:
         raise explain(error, Sections, os.path.relpath(file)) from None
     cluster = sections.cluster
-    known = {"installsOperator": sections.operator.installs(cluster), "protected": sections.protected}
+    common: dict[str, str | bool | None] = {
+        "namespace": cluster.namespace,
+        "installsOperator": sections.operator.installs(cluster),
+        "protected": sections.protected,
+    }
     if cluster.kind is ClusterKind.EXISTING:
-        return {"cluster": None, "kubeconfig": cluster.kubeconfig, **known}
+        return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
     name = cluster.name_for(stack_name(file))
-    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **known}
+    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}
 
 
 def main(arguments: list[str]) -> int:

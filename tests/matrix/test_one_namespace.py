@@ -6,6 +6,7 @@ The server's audit log tells what was asked for. Nothing of the whole cluster is
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from infra.release_volumes import Releasing
 from standins.tests.apiserver import ApiServer
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
+from toolchain.operating import status
+from toolchain.operating.state import Access
 
 NAMESPACE, USER, CLAIM = "one-namespace", "trainer", "given"
 ALL = ["get", "list", "watch", "create", "patch", "delete"]
@@ -154,6 +157,14 @@ def test_who_lets_the_stack_look_for_an_operator_is_refused_two_lists_and_goes_o
         "list customresourcedefinitions in the whole cluster",
         "list deployments in the whole cluster",
     ]
+
+
+def test_make_status_shows_what_is_in_the_namespace(project: AppliedProject, tenant: ApiAddress) -> None:
+    project.up(**TENANT)
+    access = Access(str(tenant.kubeconfig))
+    found = status._objects({"PATH": os.environ["PATH"]}, access, project.stack, NAMESPACE)
+    assert [each["kind"] for each in found] == ["PyTorchJob"]
+    assert status.overall(status.inspect_objects(found)) is status.Health.HEALTHY
 
 
 def test_a_claim_that_is_not_there_is_refused_with_those_that_are(

@@ -79,6 +79,12 @@ def cluster(stack: str) -> str | None:
     return str(name) if name else None
 
 
+def namespace(stack: str) -> str | None:
+    """Namespace of the jobs of `stack`; None when nothing is set up yet. Raises SetupError as `cluster` does."""
+    name = _cluster_access(stack).get("namespace")
+    return str(name) if name else None
+
+
 def installs_operator(stack: str) -> bool:
     """Whether a review of `stack` shows the training-operator. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("installsOperator"))

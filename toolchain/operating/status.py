@@ -15,6 +15,8 @@ from toolchain.steps import SetupError
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
 JOBS = "pytorchjobs.kubeflow.org"
+# What of them a user with rights in one namespace may list there.
+OF_A_TENANT = "persistentvolumeclaims"
 STACK_LABEL = "trainstack/stack"
 OPERATOR = "training-operator"
 
@@ -71,7 +73,7 @@ def inspect_stack(stack: str) -> list[Finding]:
         return [*findings, Finding("API server", Health.UNKNOWN, problem)]
     findings.append(Finding("API server", Health.HEALTHY, "answers"))
     try:
-        objects = _objects(variables, access, stack)
+        objects = _objects(variables, access, stack, environment.namespace(stack))
     except SetupError as error:
         return [*findings, Finding("objects", Health.UNKNOWN, str(error))]
     return [*findings, *inspect_objects(objects)]
@@ -97,12 +99,20 @@ def _nodes(cluster: str) -> Finding:
     return Finding("cluster", Health.HEALTHY if running else Health.NOT, said)
 
 
-def _objects(variables: Mapping[str, str], access: state.Access, stack: str) -> list[dict[str, Any]]:
-    """The objects with this stack's name in their mark. Raises SetupError."""
+def _objects(
+    variables: Mapping[str, str], access: state.Access, stack: str, namespace: str | None
+) -> list[dict[str, Any]]:
+    """The objects with this stack's name in their mark; in `namespace`, where this user may not ask for more.
+
+    Raises SetupError.
+    """
     found: list[dict[str, Any]] = []
-    for kinds in (KINDS, JOBS):
-        options = ("--all-namespaces", "--selector", f"{STACK_LABEL}={stack}", "--output", "json")
-        done = live_objects.kubectl(variables, access, "get", kinds, *options)
+    options = ("--selector", f"{STACK_LABEL}={stack}", "--output", "json")
+    for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS)):
+        done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
+        if namespace and api_server.FORBIDDEN in done.stderr:
+            place = ("--namespace", namespace)
+            done = live_objects.kubectl(variables, access, "get", of_a_tenant, *place, *options)
         if done.returncode and "the server doesn't have a resource type" not in done.stderr:
             raise SetupError(done.stderr.strip())
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []

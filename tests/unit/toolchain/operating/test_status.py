@@ -98,7 +98,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Engine, "output", lambda self, *words: answers["state"])
     monkeypatch.setattr(leftovers, "nodes", lambda engine, cluster: answers["nodes"])
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
-    monkeypatch.setattr(status, "_objects", lambda variables, access, stack: _or_raise(answers["objects"]))
+    monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
+    monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
     return answers
 
 
