@@ -10,7 +10,7 @@ ARGS ?=
 A ?=
 B ?=
 
-.PHONY: up down status runs compare test test-unit test-full reliability review bench env clean
+.PHONY: up down status runs compare test test-unit test-full reliability review audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -41,6 +41,9 @@ reliability:
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)"
+
+audit:
+	@$(PYTHON) -m toolchain audit
 
 bench:
 	@$(PYTHON) -m toolchain bench -- $(ARGS)

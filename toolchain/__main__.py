@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import failure, interruption
-from toolchain.checks import protected, review, suites
+from toolchain.checks import audit, protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.runs import comparison, listing
 from toolchain.steps import SetupError, kill_children, say
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied to stacks/rendered/<stack> and stacks/gitops/<stack>"),
+        ("audit", "list what is trusted of others, and write a bill of materials"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
         ("runs", "list the runs on this machine, the latest last"),
@@ -76,6 +77,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             show_environment(asked.stack)
         case "review":
             return review.review(asked.stack)
+        case "audit":
+            return audit.audit()
         case "test":
             return suites.test(asked.suite, asked.pytest)
         case "bench":

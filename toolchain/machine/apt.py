@@ -47,7 +47,7 @@ def automatic() -> set[str]:
 def mark_automatic(wanted: Iterable[str]) -> None:
     """Have apt know that nobody has asked for these packages."""
     if chosen := sorted(wanted):
-        _output("apt-mark", "auto", *chosen)
+        _output("apt-mark", "auto", *chosen, *LOCK_WAIT)
 
 
 def would_remove(*arguments: str) -> set[str]:

@@ -1,0 +1,1 @@
+"""What a stack trusts of others: Python packages, Go modules, Debian packages, images."""

@@ -1,0 +1,60 @@
+"""The Debian packages that we installed on this machine, and those in images."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from infra import docker
+from infra.audit.trusted import Kind, Trusted, Unknown
+from infra.process import CommandError, output
+
+LISTED = "${db:Status-Abbrev}\t${Package}\t${Version}\n"
+# What a package's file `copyright` names, where it follows Debian's format.
+LICENCES = "cd /usr/share/doc && grep -H '^License: ' */copyright"
+MACHINE = "TRAINSTACK_MACHINE"
+
+
+def on_host(environment: Mapping[str, str] = os.environ) -> Iterator[Trusted]:
+    """The packages that our record names and that are installed."""
+    record = Path(environment.get(MACHINE) or "/var/lib/trainstack") / "packages"
+    try:
+        ours = set(record.read_text().split())
+        listed = output("dpkg-query", "--show", f"--showformat={LISTED}") if ours else ""
+    except (OSError, CommandError):
+        return
+    said = _or_nothing("sh", "-c", LICENCES)
+    yield from (each for each in _packages(listed, said, "this machine") if each.name in ours)
+
+
+def in_image(image: str) -> Iterator[Trusted | Unknown]:
+    """The packages of an image of the engine; nothing for an image without dpkg."""
+    if not docker.has_image(image):
+        yield Unknown(image, "it is not on this machine, so that its packages are not known")
+        return
+    run = ("docker", "run", "--rm", "--network", "none", "--entrypoint")
+    if not _or_nothing(*run, "dpkg-query", image, "--version"):
+        return
+    listed = output(*run, "dpkg-query", image, "--show", f"--showformat={LISTED}")
+    yield from _packages(listed, _or_nothing(*run, "sh", image, "-c", LICENCES), image)
+
+
+def _or_nothing(*command: str) -> str:
+    try:
+        return output(*command)
+    except CommandError:
+        return ""
+
+
+def _packages(listed: str, licences: str, place: str) -> Iterator[Trusted]:
+    """From dpkg's list. It knows no checksum: apt has compared it before the package was unpacked."""
+    named: dict[str, set[str]] = {}
+    for package, name in re.findall(r"^([^/]+)/copyright:License: (.+)$", licences, re.MULTILINE):
+        named.setdefault(package, set()).add(name.strip())
+    for line in listed.splitlines():
+        state, name, version = line.split("\t")
+        if state.strip() == "ii":
+            licence = ", ".join(sorted(named.get(name, ())))
+            yield Trusted(kind=Kind.DEBIAN, name=name, version=version, licence=licence, place=place)

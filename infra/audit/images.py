@@ -1,0 +1,63 @@
+"""The images that are pulled where a registry can be reached, or built here in their place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from infra import docker
+from infra.audit.trusted import Kind, Trusted
+from infra.clusters.kind.component import REGISTRY_IMAGE
+from infra.image.inputs import DOCKERFILE
+from infra.process import output
+from infra.training_operator.patches import INIT_IMAGE
+
+# Variables that name an image of this machine's engine.
+BUILT = (
+    "TRAINSTACK_NODE_IMAGE",
+    "TRAINSTACK_REGISTRY_IMAGE",
+    "TRAINSTACK_OPERATOR_IMAGE",
+    "TRAINSTACK_INIT_IMAGE",
+    "TRAINSTACK_CPU_BASE",
+    "TRAINSTACK_GPU_BASE",
+)
+_BASE = re.compile(r"^ARG [A-Z]+_BASE=(\S+)$", re.MULTILINE)
+
+
+def published(root: Path, *others: str) -> Iterator[Trusted]:
+    """What the program names where nothing else is set.
+
+    Parameters:
+        root: the clone's folder.
+        others: references that whoever calls knows of.
+    """
+    bases = [(base, DOCKERFILE) for base in _BASE.findall((root / DOCKERFILE).read_text())]
+    fixed = [(REGISTRY_IMAGE, "infra/clusters/kind"), (INIT_IMAGE, "infra/training_operator")]
+    for reference, place in [*bases, *fixed, *((other, "named by the caller") for other in others)]:
+        yield image(reference, place)
+
+
+def image(reference: str, place: str) -> Trusted:
+    """An image by its reference; without a digest its checksum is a gap."""
+    tagged, _, digest = reference.partition("@")
+    name, colon, tag = tagged.rpartition(":")
+    if not colon or "/" in tag:  # a port's colon
+        name, tag = tagged, ""
+    return Trusted(
+        kind=Kind.IMAGE, name=name, version=tag, checksums=(digest,) if digest else (), place=place
+    )
+
+
+def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
+    """Reference -> what this machine's engine has in the place of a published one; its checksum is the image's id."""
+    found: dict[str, Trusted] = {}
+    for variable in BUILT:
+        reference = environment.get(variable, "")
+        if reference and docker.has_image(reference):
+            identity = output("docker", "image", "inspect", "--format", "{{.Id}}", reference).strip()
+            name, _, tag = reference.partition("@")[0].rpartition(":")
+            found[reference] = Trusted(
+                kind=Kind.IMAGE, name=name, version=tag, checksums=(identity,), place=variable
+            )
+    return found
