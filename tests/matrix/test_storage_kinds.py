@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 from kubernetes import client
 
 from infra.config.load import from_file
+from infra.objects.owner import ADOPT
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import job_specs, uid, uids
 from tests.matrix.project import AppliedProject
+from tests.matrix.test_secrets import edit_state
+from tests.matrix.test_shared_cluster import deployment
+from toolchain.operating import pulumi_cli, state, update
+from toolchain.operating.retained_claims import RETAINED
 
 NAMESPACE = "kubeflow"
 HOST_PATH = "trainstack-matrix-models"
@@ -240,6 +247,40 @@ def test_an_nfs_export_is_a_volume_of_ours(project: AppliedProject) -> None:
     assert volume.spec.persistent_volume_reclaim_policy == "Retain"
     assert volume.status.phase == "Bound"
     assert mounted(project) == {HOST_PATH}
+
+
+@SLOW
+def test_who_comes_back_goes_on_with_the_claim(
+    project: AppliedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the owner's id that `make down` has shown."""
+    project.up(**CLASS)
+    provision(project, FAST)
+    kept, held = uid(claims(project)[FAST]), deployment(project)
+    project.destroy()
+    monkeypatch.setattr(project, "environment", dict(project.environment))
+
+    def pulumi(variables: Mapping[str, str], *words: str) -> CompletedProcess[str]:
+        project.environment |= variables
+        return project.pulumi(*words, "--stack", project.stack)
+
+    def pulumi_up(variables: Mapping[str, str], *options: str) -> int:
+        return pulumi(variables, "up", "--yes", "--skip-preview", *options).returncode
+
+    def preview(variables: Mapping[str, str], _stack: str) -> list[dict[str, Any]]:
+        told = pulumi(variables, "preview", "--json").stdout
+        del project.environment[update.ADOPTING]
+        return list(json.loads(told[told.index("{\n") :])["steps"])
+
+    monkeypatch.setattr(pulumi_cli, "preview", preview)
+    monkeypatch.setattr(pulumi_cli, "edit_state", lambda _, __, edit: edit_state(project, edit))
+    update.update({ADOPT: str(state.owner(held))}, project.stack, pulumi_up, lambda: False)
+    assert uid(claims(project)[FAST]) == kept
+    found = deployment(project)
+    assert state.owner(found) == state.owner(held)
+    retained = {each["outputs"]["metadata"]["name"] for each in state.objects(found) if each.get(RETAINED)}
+    assert retained == {NAMESPACE, FAST}
+    project.up("--expect-no-changes", **CLASS)
 
 
 def test_destroying_the_stack_leaves_a_claim_with_files_and_its_namespace(project: AppliedProject) -> None:

@@ -18,6 +18,8 @@ Lookup = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
 def lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[str]:
     """What becomes of each such claim of `stack` and of its files; to be asked for before the stack is destroyed."""
+    kept = [each["outputs"] for each in state.objects(deployment) if each.get(RETAINED)]
+    namespaces = {each["metadata"]["name"] for each in kept if each["kind"] == "Namespace"}
     told = []
     for each in state.objects(deployment):
         if each["type"] != CLAIM or not each.get(RETAINED):
@@ -27,9 +29,10 @@ def lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[str]:
             told.append(f"{name} and its files go with cluster {cluster}; kept: what is in {MODELS / stack}")
             continue
         namespace, claim = name.split("/")[1:]
+        stays = f"{name}, with Namespace/{namespace}" if namespace in namespaces else name
         delete = f"kubectl --namespace {namespace} delete persistentvolumeclaim {claim}"
         told += [
-            f"left in the cluster: {name}; {_fate(each['outputs'], live)}",
+            f"left in the cluster: {stays}; {_fate(each['outputs'], live)}",
             f"  to delete it: {delete}",
             f"  to go on with it: make up STACK={stack} ADOPT={state.owner(deployment)}",
         ]

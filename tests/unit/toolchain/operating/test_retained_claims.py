@@ -56,6 +56,17 @@ def test_the_claim_stays_and_its_reclaim_policy_is_said(live: retained_claims.Lo
     ]
 
 
+def test_its_namespace_stays_with_it() -> None:
+    outputs = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "team"}}
+    made = {"type": "kubernetes:core/v1:Namespace", "outputs": outputs, "retainOnDelete": True}
+    first = kept_lines(deployment(made))[0]
+    assert first.startswith("left in the cluster: PersistentVolumeClaim/team/models, with Namespace/team; ")
+
+
+def kept_lines(held: dict[str, Any]) -> list[str]:
+    return retained_claims.lines(held, "x", cluster("Delete"))
+
+
 def test_with_a_kind_cluster_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     (said,) = retained_claims.lines(deployment(CLUSTER), "x", lambda _: None)
     assert "PersistentVolumeClaim/team/models and its files go with cluster trainstack-x" in said
