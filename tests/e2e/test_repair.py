@@ -27,6 +27,15 @@ def model(project: Project) -> str:
     return hashlib.sha256((project.models / "mnist_cnn.pt").read_bytes()).hexdigest()
 
 
+def pulls(project: Project) -> bool:
+    """Whether the node's containerd fetches the trainer image from the cluster's registry."""
+    job = project.get("pytorchjob", "pytorch-simple")
+    pod = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    pull = ("ctr", "--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d")
+    node = f"{project.cluster}-control-plane"
+    return project.run("docker", "exec", node, *pull, pod["containers"][0]["image"]).returncode == 0
+
+
 @pytest.fixture(scope="module")
 def by_hand(project: Project, up: dict[str, str]) -> Iterator[str]:
     """A ConfigMap that somebody put into the cluster."""
@@ -54,6 +63,7 @@ def test_a_stopped_cluster_is_started_with_all_that_it_held(
     assert " unchanged" in again["output"]
     assert "replaced" not in again["output"]
     assert by_hand in project.run("kubectl", "get", by_hand, "--output", "name").stdout
+    assert pulls(project), "the restarted node still logs in to the restarted registry"
     for line in (f"node {project.cluster}-control-plane was exited: started", "was missing: written again"):
         assert line in again["output"], "it says what it did"
 

@@ -124,6 +124,14 @@ def test_the_volume_is_the_clones_own(
     assert registry.volume() != ours
 
 
+def test_the_clusters_of_a_clone_share_volume_and_login(container: RegistryContainer) -> None:
+    for name in ("a-registry", "b-registry"):
+        container.found = None
+        RegistryProvider().create({"name": name, "image": "registry:3"})
+    first, second = container.called("create")
+    assert first.replace("a-registry", "b-registry") == second
+
+
 def test_the_password_is_made_once_and_read_by_its_owner_alone(container: RegistryContainer) -> None:
     first = login.password()
     assert len(first) == 64
