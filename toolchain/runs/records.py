@@ -57,10 +57,9 @@ class Run:
 
 
 def all_runs() -> list[Run]:
-    """The runs of all stacks, the latest last."""
-    return sorted(
-        (read(folder) for folder in MODELS.glob("*/runs/*") if folder.is_dir()), key=lambda run: run.ended
-    )
+    """The runs of all stacks, the latest last; one that is being removed has a hidden name."""
+    folders = (each for each in MODELS.glob("*/runs/*") if each.is_dir() and not each.name.startswith("."))
+    return sorted((read(folder) for folder in folders), key=lambda run: run.ended)
 
 
 def find(name: str) -> Run:

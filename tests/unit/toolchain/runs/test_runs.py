@@ -59,6 +59,11 @@ def three(models: Models) -> Models:
     return models
 
 
+def test_a_run_that_is_being_removed_is_none(three: Models) -> None:
+    three.run(".removed-mnist-0", epoch(1, 0.9), weights="old")
+    assert [run.name for run in records.all_runs()] == ["mnist-1", "mnist-2", "mnist-3"]
+
+
 def test_a_finished_run_and_one_on_its_way(three: Models) -> None:
     first, second, third = records.all_runs()
     assert (first.stack, first.name, first.epochs, first.accuracy, first.seconds) == (
