@@ -43,8 +43,21 @@ class Object(pulumi.CustomResource):
         plugin = pulumi.ResourceOptions(version=version("pulumi-kubernetes"))
         merged = pulumi.ResourceOptions.merge(plugin, opts)
         super().__init__(token, name, {"apiVersion": api_version, "kind": kind, **props}, merged)
-        # A preview without a cluster has no uid to tell.
-        self.uid = self.metadata.apply(lambda metadata: str(metadata.get("uid", "")))
+        self.uid = self.metadata.apply(_uid)
+
+
+def _uid(metadata: dict[str, Any]) -> pulumi.Input[str]:
+    """The uid of an object that is there. A preview has none to tell of one that an update will make."""
+    if found := metadata.get("uid"):
+        return str(found)
+    return _unknown() if pulumi.runtime.is_dry_run() else ""
+
+
+def _unknown() -> pulumi.Output[str]:
+    async def answer(value: T) -> T:
+        return value
+
+    return pulumi.Output(set(), answer(""), answer(False))
 
 
 def read_from(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:

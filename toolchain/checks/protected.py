@@ -10,17 +10,16 @@ from toolchain.paths import ROOT, STACKS
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
-KEY = "protected"
 SHOWN = 5
 
 
 def ensure_reviewed(stack: str) -> None:
     """Raises SetupError where `stack` is protected, and what it would apply is not what was committed for review."""
     backend.check_stack(stack)
-    if KEY not in (STACKS / f"Pulumi.{stack}.yaml").read_text():
+    if "protected" not in (STACKS / f"Pulumi.{stack}.yaml").read_text():
         return
     with setup.project_lock():
-        venv.ensure()  # the program's models say whether it is the key that the word stands for
+        venv.ensure()  # the program's models say whether the word is the key
     if not environment.is_protected(stack):
         return
     if found := changes():

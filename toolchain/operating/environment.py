@@ -92,6 +92,8 @@ def installs_operator(stack: str) -> bool:
 
 def is_protected(stack: str) -> bool:
     """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
+    if "protected" not in (STACKS / f"Pulumi.{stack}.yaml").read_text():
+        return False  # without the second that the program's models take
     return bool(_cluster_access(stack).get("protected"))
 
 

@@ -19,6 +19,7 @@ from toolchain.operating import (
     leftovers,
     live_objects,
     orphans,
+    plans,
     pulumi_cli,
     recovery,
     retained_claims,
@@ -58,7 +59,11 @@ def up(stack: str, data_dir: Path | None) -> None:
 def _update(variables: dict[str, str], stack: str) -> None:
     """`pulumi up`, and what the program asks for between its rounds."""
 
+    is_protected = environment.is_protected(stack)
+
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
+        if is_protected:
+            return plans.update(changed, stack, options, _QUIET)
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 

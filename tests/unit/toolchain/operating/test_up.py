@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from toolchain.operating import api_server, state, up
+from toolchain.operating import api_server, environment, plans, pulumi_cli, state, up, update
 from toolchain.operating.state import Access
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
@@ -73,3 +75,39 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
     assert up._came_back({}, "dev") is is_back
     assert waited == ([access] if waits else [])
+
+
+@pytest.mark.parametrize(("protected", "verbs"), [(False, ["up"]), (True, ["preview", "up"])])
+def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
+    monkeypatch: pytest.MonkeyPatch, protected: bool, verbs: list[str]
+) -> None:
+    ran: list[tuple[str, ...]] = []
+
+    def stream(_: Mapping[str, str], *arguments: str) -> int:
+        ran.append(arguments)
+        return 0
+
+    def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
+        assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
+
+    monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
+    monkeypatch.setattr(pulumi_cli, "stream", stream)
+    monkeypatch.setattr(update, "update", twice)
+    up._update({}, "gpu")
+    assert [arguments[0] for arguments in ran] == verbs * 2
+    assert ["--refresh" in arguments for arguments in ran] == [True] * len(verbs) + [False] * len(verbs)
+    files = [word for arguments in ran for word in arguments if word.endswith("plan.json")]
+    assert files[::2] == files[1::2]
+    assert len(set(files)) == (2 if protected else 0), "each round has a plan of its own"
+
+
+def test_a_plan_that_cannot_be_made_is_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def stream(_: Mapping[str, str], verb: str, *arguments: str) -> int:
+        ran.append(verb)
+        return 255
+
+    monkeypatch.setattr(pulumi_cli, "stream", stream)
+    assert plans.update({}, "gpu", (), ()) == 255
+    assert ran == ["preview"]

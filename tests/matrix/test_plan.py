@@ -1,0 +1,67 @@
+"""A protected stack is updated by a plan that is shown first: real plans, on an API server without nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.matrix.judging import job_specs
+from tests.matrix.project import AppliedProject
+from toolchain.operating import plans, pulumi_cli, up
+
+THREE = {"job.training": {"epochs": 3}}
+FOUR = {"job.training": {"epochs": 4}}
+Printed = list[str]
+
+
+@pytest.fixture
+def printed(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Printed:
+    """What Pulumi has printed, one text for each run of it."""
+    return watched(project, monkeypatch, lambda: None)
+
+
+def watched(
+    project: AppliedProject, monkeypatch: pytest.MonkeyPatch, after_preview: Callable[[], None]
+) -> Printed:
+    found: Printed = []
+
+    def stream(_: Mapping[str, str], *arguments: str) -> int:
+        done = project.pulumi(*arguments)
+        found.append(done.stdout)
+        if arguments[0] == "preview":
+            after_preview()
+        return done.returncode
+
+    monkeypatch.setattr(pulumi_cli, "stream", stream)
+    return found
+
+
+def update(project: AppliedProject) -> int:
+    return plans.update({}, project.stack, ("--refresh",), up._QUIET)
+
+
+def test_what_is_shown_is_done(project: AppliedProject, printed: Printed) -> None:
+    project.configured(**THREE)
+    assert update(project) == 0, printed
+    shown, _ = printed
+    assert '+     [1]: "3"' in shown
+    assert job_specs(project.settled()) == project.job_specs(**THREE)
+    assert update(project) == 0, "a plan of nothing is kept, too"
+
+
+def test_a_stack_is_made_from_nothing_by_a_plan(project: AppliedProject, printed: Printed) -> None:
+    project.destroy()
+    project.configured()
+    assert update(project) == 0, printed
+    assert job_specs(project.settled()) == project.job_specs()
+
+
+def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.stand()
+    before = project.settled()
+    project.configured(**THREE)
+    printed = watched(project, monkeypatch, lambda: project.configured(**FOUR))
+    assert update(project) != 0
+    assert "violates plan" in printed[-1]
+    assert job_specs(project.settled()) == job_specs(before)
