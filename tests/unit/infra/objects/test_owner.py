@@ -75,7 +75,7 @@ def test_what_the_state_holds_is_ours_whatever_its_mark() -> None:
 
 
 def test_the_state_tells_id_objects_and_cluster() -> None:
-    outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
+    outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow", "uid": "first"}}
     held = stack_state.from_outputs(
         {
             "urn:1": {"type": stack_state.OWNER, "outputs": {"owner": MINE}},
@@ -86,7 +86,11 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
         }
     )
     assert held == StackState(
-        MINE, frozenset({"Namespace/kubeflow"}), cluster=True, kind_cluster={"config": "{}"}
+        MINE,
+        frozenset({"Namespace/kubeflow"}),
+        namespaces={"kubeflow": "first"},
+        cluster=True,
+        kind_cluster={"config": "{}"},
     )
     assert stack_state.from_outputs({}) == StackState()
 
