@@ -46,15 +46,15 @@ def build(
     own = dockerfile.read_text() if dockerfile else DOCKERFILE
     total = hashlib.sha256(json.dumps([trainer, own, dict(arguments)], sort_keys=True).encode())
     for path in ignored.files(folder):
-        total.update(f"\0{path}\0".encode())
-        total.update(_content(folder / path))
+        total.update(f"\0{path}\0{_content(folder / path)}".encode())
     return ProjectBuild(arguments, trainer, total.hexdigest()[:12])
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path) -> str:
     if path.is_symlink():
-        return f"link\0{path.readlink()}".encode()
-    return f"{is_executable(path)}\0".encode() + path.read_bytes()
+        return f"link to {path.readlink()}"
+    with path.open("rb") as file:  # it may be larger than the memory
+        return f"{is_executable(path)} {hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def is_executable(path: Path) -> bool:
