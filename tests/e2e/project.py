@@ -33,6 +33,8 @@ class Project:
     stack: str = "dev"
     data: tuple[str, ...] = ()
     """`DATA_DIR=…` for `make up` where a real data set is at hand."""
+    logs: Path | None = None
+    """Where `making` writes what it says; below .trainstack by default."""
     _environment: dict[str, str] = field(default_factory=dict)
     _closing: dict[str, str] = field(default_factory=dict)
     _standing: Any = None

@@ -127,11 +127,15 @@ def link(programs: Iterable[tuple[str, Path]]) -> None:
 
 
 def write_whole(target: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file that is never seen half written."""
+    """Write a file that is never seen half written; nothing is left where that fails."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).chmod(mode)
-    Path(name).replace(target)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(target)
+    except OSError:
+        Path(name).unlink()
+        raise

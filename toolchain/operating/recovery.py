@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.operating import state_copies
 from toolchain.operating.pulumi_cli import PARENT
 from toolchain.paths import STATE
 from toolchain.steps import SetupError, step
 
-PROJECT = "trainstack"
 WAIT_S = 120.0
 ORPHAN_S = 5.0
-_LOCKS = STATE / ".pulumi" / "locks" / "organization" / PROJECT
-_STACKS = STATE / ".pulumi" / "stacks" / PROJECT
+_LOCKS = STATE / ".pulumi" / "locks" / "organization" / state_copies.PROJECT
 
 
 @dataclass(frozen=True)
@@ -126,10 +125,10 @@ def has_resources(deployment: Mapping[str, Any]) -> bool:
 
 
 def deployment(stack: str) -> dict[str, Any]:
-    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up."""
-    try:
-        state = json.loads((_STACKS / f"{stack}.json").read_text())
-    except (OSError, ValueError):
-        return {}
+    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up.
+
+    Raises SetupError where the state is torn and no copy is whole.
+    """
+    state = json.loads(state_copies.read(stack) or "{}")
     latest: dict[str, Any] = (state.get("checkpoint") or {}).get("latest") or {}
     return latest

@@ -26,6 +26,7 @@ from toolchain.operating import (
     setup,
     shared_objects,
     state,
+    state_copies,
     update,
     user_backend,
 )
@@ -165,6 +166,8 @@ def _set_up(stack: str) -> dict[str, str]:
     variables = environment.for_stack(setup.prepare(), stack)
     if user_backend.backend() is None:
         recovery.release(stack)
+        state_copies.heal(stack)
+        state_copies.keep(stack)
     orphans.end()
     backend.prepare(stack, variables)
     return variables

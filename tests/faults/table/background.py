@@ -89,6 +89,6 @@ def make(project: Project, *arguments: str, name: str = "") -> Iterator[Backgrou
     Parameters:
         name: of its log, where two run at once.
     """
-    log = project.root / ".trainstack" / f"background-{name or arguments[0]}.log"
+    log = (project.logs or project.root / ".trainstack") / f"background-{name or arguments[0]}.log"
     with project.making(*arguments, log=log) as process:
         yield Background(process, log)

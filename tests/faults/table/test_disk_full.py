@@ -28,6 +28,7 @@ def small(engine: Engine) -> Iterator[Project]:
         options = ["-t", "tmpfs", "-o", f"size={SIZE_GIB}g", "disk", str(folder / "disk")]
         subprocess.run(["mount", *options], check=True)
         clone = clones.clone(folder / "disk" / "trainstack", cluster=folder.name)
+        clone.logs = folder  # on another disk, else nothing of what it says could be read
         clones.STANDING.append(clone)
         try:
             clone.up()

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.operating import recovery
+from toolchain.operating import recovery, state_copies
 from toolchain.steps import SetupError
 
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recovery, "_LOCKS", tmp_path / "locks")
-    monkeypatch.setattr(recovery, "_STACKS", tmp_path)
+    monkeypatch.setattr(state_copies, "STACKS", tmp_path)
     (tmp_path / "locks" / "dev").mkdir(parents=True)
     return tmp_path
 

@@ -1,0 +1,127 @@
+"""A state that a full disk has torn is healed from the latest whole copy, and nothing else replaces a state."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain.operating import environment, recovery, state_copies
+from toolchain.steps import SetupError
+
+
+def state(*urns: str) -> str:
+    resources = [{"urn": urn} for urn in urns]
+    return json.dumps({"version": 3, "checkpoint": {"latest": {"resources": resources}}})
+
+
+WHOLE = state("now")
+TORN = ["", WHOLE[:1], WHOLE[: len(WHOLE) // 2], WHOLE[:-1], "\0" * len(WHOLE)]
+
+
+@pytest.fixture(autouse=True)
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "stacks"
+    folder.mkdir()
+    monkeypatch.setattr(state_copies, "STACKS", folder)
+    monkeypatch.setattr(state_copies, "COPIES", tmp_path / "copies")
+    return folder
+
+
+def put(path: Path, text: str, second: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (second, second))
+    return path
+
+
+def urns() -> list[str]:
+    return [each["urn"] for each in recovery.deployment("dev").get("resources", [])]
+
+
+@pytest.mark.parametrize("torn", TORN, ids=["empty", "a byte", "half", "all but a byte", "never written"])
+@pytest.mark.parametrize(
+    ("backup", "copy", "taken"),
+    [
+        ((state("backup"), 2), (state("copy"), 1), "backup"),
+        ((state("backup"), 1), (state("copy"), 2), "copy"),
+        ((WHOLE[:9], 2), (state("copy"), 1), "copy"),
+        ((state("backup"), 2), (WHOLE[:9], 1), "backup"),
+        (None, (state("copy"), 1), "copy"),
+    ],
+)
+def test_the_latest_whole_copy_is_taken(
+    stacks: Path,
+    capsys: pytest.CaptureFixture[str],
+    torn: str,
+    backup: tuple[str, int] | None,
+    copy: tuple[str, int],
+    taken: str,
+) -> None:
+    file = put(stacks / "dev.json", torn, 3)
+    if backup:
+        put(stacks / "dev.json.bak", *backup)
+    put(state_copies.COPIES / "dev.json", *copy)
+    assert urns() == [taken], "also before anything is healed"
+    assert file.read_text() == torn, "reading changes nothing"
+
+    state_copies.heal("dev")
+
+    assert file.read_text() == state(taken)
+    assert "state of stack dev was torn" in capsys.readouterr().err
+
+
+def test_a_whole_state_is_left_as_it_is(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = put(stacks / "dev.json", WHOLE, 1)
+    put(stacks / "dev.json.bak", state("later"), 2)
+    state_copies.heal("dev")
+    assert (file.read_text(), urns(), capsys.readouterr().err) == (WHOLE, ["now"], "")
+
+
+def test_a_stack_that_never_was_up_has_nothing_to_heal_or_keep(stacks: Path) -> None:
+    put(state_copies.COPIES / "dev.json", state("of a stack that was removed"), 1)
+    state_copies.heal("dev")
+    state_copies.keep("dev")
+    assert urns() == []
+    assert list(stacks.iterdir()) == []
+
+
+def test_a_state_without_a_whole_copy_is_an_error_and_not_an_empty_one(stacks: Path) -> None:
+    file = put(stacks / "dev.json", TORN[2], 2)
+    put(stacks / "dev.json.bak", "", 1)
+    for ask in (urns, lambda: state_copies.heal("dev"), lambda: state_copies.keep("dev")):
+        with pytest.raises(SetupError, match=rf"(?s){file}.*lost-state"):
+            ask()
+
+
+def test_what_is_kept_is_what_pulumi_is_about_to_change(stacks: Path) -> None:
+    file = put(stacks / "dev.json", WHOLE, 1)
+    state_copies.keep("dev")
+    file.write_text("")
+    state_copies.heal("dev")
+    assert file.read_text() == WHOLE
+    assert [path.stat().st_mode & 0o777 for path in (file, state_copies.COPIES / "dev.json")] == [
+        0o600,
+        0o600,
+    ]
+
+
+def test_without_room_for_the_copy_pulumi_is_not_called(
+    stacks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = put(stacks / "dev.json", WHOLE, 1)
+    state_copies.keep("dev")
+
+    def full(descriptor: int) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(environment.os, "fsync", full)  # type: ignore[attr-defined]
+    file.write_text(state("now", "and more"))
+    with pytest.raises(SetupError, match=r"(?s)No space left on device.*disk-full.md.*nothing was changed"):
+        state_copies.keep("dev")
+    assert [path.name for path in state_copies.COPIES.iterdir()] == ["dev.json"]
+    assert (state_copies.COPIES / "dev.json").read_text() == WHOLE, "the earlier copy stays whole"
