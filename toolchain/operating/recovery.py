@@ -65,9 +65,12 @@ def _is_toolchain(pid: str) -> bool:
 
 
 def locks(stack: str) -> list[Lock]:
-    """The locks on `stack` now. A file that a crash left unreadable belongs to nobody: process 0."""
+    """The locks on `stack` now. A file that a crash or a full disk left unreadable belongs to nobody: process 0.
+
+    Pulumi reads every file in the folder, also one that was not renamed to its own name any more.
+    """
     found = []
-    for file in sorted((_LOCKS / stack).glob("*.json")):
+    for file in sorted((_LOCKS / stack).glob("*")):
         try:
             told = json.loads(file.read_text())
             found.append(Lock(file, int(told["pid"]), str(told["hostname"])))

@@ -48,9 +48,11 @@ def test_a_process_number_that_something_else_has_now_counts_as_dead(state: Path
     assert not file.exists()
 
 
-def test_a_lock_that_a_crash_left_half_written_is_removed(state: Path) -> None:
-    file = state / "locks" / "dev" / "half.json"
-    file.write_text('{"pid": 1')
+@pytest.mark.parametrize("name", ["half.json", "half.json.18ea57588220ceab.tmp"])
+@pytest.mark.parametrize("text", ["", '{"pid": 1', "[]"])
+def test_a_lock_that_was_left_half_written_is_removed(state: Path, name: str, text: str) -> None:
+    file = state / "locks" / "dev" / name
+    file.write_text(text)
     recovery.release("dev")
     assert not file.exists()
 
