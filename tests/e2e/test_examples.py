@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +14,8 @@ import pytest
 
 from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.e2e.waiting import HANG_S, wait_until
+from tests.faults.table import cluster
 from tests.matrix.kind_project import UNCHANGED
 from toolchain.machine.engine import Engine
 
@@ -23,16 +28,29 @@ def clone(engine: Engine) -> Iterator[Project]:
         yield made
 
 
-@contextmanager
-def standing(clone: Project, stack: str) -> Iterator[tuple[Project, dict[str, str]]]:
-    """An example's stack in a cluster of the test's, and the closing lines of its `make up`; down at the end."""
+def configured(clone: Project, stack: str) -> Project:
+    """An example's stack in the clone's cluster."""
     example = Project(clone.root, clone.cluster, stack)
     example.configure({"trainstack:cluster": {"name": clone.cluster}})
+    return example
+
+
+@contextmanager
+def taken_down(example: Project) -> Iterator[None]:
+    """The stack may be up inside the block, and is down after it."""
     try:
-        yield example, example.up()
+        yield
     finally:
         down = example.make("down")
     assert down.returncode == 0, down.stdout
+
+
+@contextmanager
+def standing(clone: Project, stack: str) -> Iterator[tuple[Project, dict[str, str]]]:
+    """An example's stack in a cluster of the test's, and the closing lines of its `make up`; down at the end."""
+    example = configured(clone, stack)
+    with taken_down(example):
+        yield example, example.up()
 
 
 def master(example: Project) -> dict[str, Any]:
@@ -68,6 +86,32 @@ def test_a_script_and_an_image_of_the_users_need_nothing_of_ours(clone: Project)
         assert looked.stdout.strip() == "[python3 /srv/train.py]"
         ours = ("run", "--rm", "--entrypoint", "python3", built(example), "-c", "import trainer")
         assert "No module named 'trainer'" in example.run("docker", *ours, check=False).stderr
+
+
+def test_a_small_gpt_goes_on_after_both_replicas_were_killed(clone: Project, tmp_path: Path) -> None:
+    example = configured(clone, "small-gpt")
+    with taken_down(example):
+        with example.making("up", log=tmp_path / "up.log") as making:
+            wait_until(
+                "there is a checkpoint",
+                lambda: any(example.models.glob("runs/*/checkpoint.pt")) or making.poll() is not None,
+            )
+            killed = trainers(example)
+            assert killed, (tmp_path / "up.log").read_text()
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+            assert making.wait(HANG_S) == 0, (tmp_path / "up.log").read_text()
+        log = example.run("kubectl", "logs", "small-gpt-master-0", "--namespace", "kubeflow").stdout
+        assert re.search(r"^resumed at epoch \d+, image \d+$", log, re.MULTILINE), log
+        assert "sample:\n      You" in log, "what the network writes, at the end of the log"
+        assert float(example.outputs()["accuracy"]) >= 0.35, "one of some 70 characters by chance"
+        assert (example.models / "mnist_cnn.pt").is_file()
+
+
+def trainers(example: Project) -> list[int]:
+    """Ids, on this machine, of the processes of the cluster that train the GPT."""
+    found = cluster.processes_of(example, "python3")
+    return [pid for pid in found if b"--network=gpt:GPT" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def built(example: Project) -> str:
