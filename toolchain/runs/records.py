@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -53,13 +55,21 @@ class Run:
         if self.model is None:
             return False
         top = self.folder.parents[1] / self.model.name
-        return top.is_file() and top.stat().st_size == self.model.stat().st_size and _same(top, self.model)
+        try:
+            same_size = top.is_file() and top.stat().st_size == self.model.stat().st_size
+            return same_size and _same(top, self.model)
+        except FileNotFoundError:  # a run that is removed meanwhile
+            return False
 
 
 def all_runs() -> list[Run]:
-    """The runs of all stacks, the latest last; one that is being removed has a hidden name."""
-    folders = (each for each in MODELS.glob("*/runs/*") if each.is_dir() and not each.name.startswith("."))
-    return sorted((read(folder) for folder in folders), key=lambda run: run.ended)
+    """The runs of all stacks, the latest last; one that is being removed has a hidden name, and then none."""
+    found = []
+    for folder in MODELS.glob("*/runs/*"):
+        if folder.is_dir() and not folder.name.startswith("."):
+            with suppress(FileNotFoundError):
+                found.append(read(folder))
+    return sorted(found, key=lambda run: run.ended)
 
 
 def find(name: str) -> Run:
@@ -83,24 +93,41 @@ def find(name: str) -> Run:
 
 
 def read(folder: Path) -> Run:
-    """What `folder` tells. A file that is missing or torn tells nothing."""
+    """What `folder` tells. A file that is missing or torn tells nothing. Raises FileNotFoundError if it has gone."""
     epochs = [line for line in _lines(folder / METRICS) if "accuracy" in line]
     last = epochs[-1] if epochs else {}
-    files = [path for path in folder.iterdir() if path.is_file()]
+    written = _written(folder)
     return Run(
         stack=folder.parents[1].name,
         name=folder.name,
         folder=folder,
         config=_config(folder / CONFIG),
-        epochs=int(last.get("epoch", 0)),
-        accuracy=last.get("accuracy"),
-        loss=last.get("test_loss"),
-        seconds=last.get("training_s"),
-        ended=datetime.fromtimestamp(
-            max((path.stat().st_mtime for path in files), default=folder.stat().st_mtime)
-        ),
-        model=next((path for path in sorted(files) if _is_model(path)), None),
+        epochs=int(_number(last.get("epoch")) or 0),
+        accuracy=_number(last.get("accuracy")),
+        loss=_number(last.get("test_loss")),
+        seconds=_number(last.get("training_s")),
+        ended=datetime.fromtimestamp(max(written.values(), default=folder.stat().st_mtime)),
+        model=next((path for path in sorted(written) if _is_model(path)), None),
     )
+
+
+def _written(folder: Path) -> dict[Path, float]:
+    """When each file was last written to; one that goes meanwhile is none."""
+    found = {}
+    for path in folder.iterdir():
+        if path.is_file():
+            with suppress(FileNotFoundError):
+                found[path] = path.stat().st_mtime
+    return found
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:  # a whole number that no float holds
+        return None
 
 
 def _is_model(path: Path) -> bool:
@@ -109,7 +136,7 @@ def _is_model(path: Path) -> bool:
 
 def _config(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text())
+        found = json.loads(file.read_text(errors="replace"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -117,14 +144,16 @@ def _config(file: Path) -> dict[str, Any]:
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     try:
-        text = file.read_text()
+        text = file.read_text(errors="replace")
     except OSError:
         return
     for line in text.splitlines():
         try:
-            yield json.loads(line)
+            found = json.loads(line)
         except ValueError:  # the end that a kill tore off
             continue
+        if isinstance(found, dict):
+            yield found
 
 
 def _same(one: Path, other: Path) -> bool:

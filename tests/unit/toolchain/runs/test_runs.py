@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,79 @@ def test_what_is_missing_or_torn_tells_nothing(
     file.unlink() if left is None else file.write_text(left)
     listing.show(None, "ended", as_json=False)
     assert "mnist-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "line", [b"5", b'"accuracy"', b"null", b'["accuracy"]', b"\xff\xfe accuracy", b'{"\xff": 1}']
+)
+def test_a_line_that_is_no_record_is_left_out(models: Models, line: bytes) -> None:
+    run = models.run("mnist-1", epoch(2, 0.97), weights="first")
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(line + b"\n")
+    (found,) = records.all_runs()
+    assert (found.epochs, found.accuracy) == (2, 0.97)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["high", [1], {}, True, None, float("nan"), float("inf"), 10**400],
+    ids=["text", "list", "mapping", "bool", "null", "nan", "infinity", "huge"],
+)
+@pytest.mark.parametrize("key", ["epoch", "accuracy", "test_loss", "training_s"])
+def test_what_is_no_number_tells_nothing(
+    models: Models, capsys: pytest.CaptureFixture[str], key: str, value: object
+) -> None:
+    models.run("mnist-1", epoch(1, 0.9), weights="first")
+    models.run("mnist-2", {**epoch(2, 0.97), key: value}, weights="second")
+    found = records.find("mnist-2")
+    number = {
+        "epoch": found.epochs,
+        "accuracy": found.accuracy,
+        "test_loss": found.loss,
+        "training_s": found.seconds,
+    }
+    assert number[key] == (0 if key == "epoch" else None)
+    for order in listing.ORDERS:
+        listing.show(None, order, as_json=False)
+        assert "mnist-2" in capsys.readouterr().out
+    assert comparison.lines(records.find("mnist-1"), found)
+
+
+@pytest.mark.parametrize("asked", ["is_dir", "iterdir", "read_text", "stat"])
+def test_a_run_that_goes_while_it_is_read_is_left_out(
+    three: Models, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    there = getattr(Path, asked)
+
+    def gone(path: Path, *arguments: Any, **options: Any) -> Any:
+        run = three.folder / "dev" / "runs" / "mnist-2"
+        if run in (path, path.parent):
+            shutil.rmtree(run, ignore_errors=True)
+        return there(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, asked, gone)
+    assert [run.name for run in records.all_runs()] == ["mnist-1", "mnist-3"]
+
+
+def test_a_file_that_goes_while_its_run_is_read_takes_nothing_with_it(
+    three: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Path.is_file
+
+    def gone(path: Path) -> bool:
+        was = there(path)
+        if path.name == "checkpoint.pt":
+            path.unlink(missing_ok=True)
+        return was
+
+    monkeypatch.setattr(Path, "is_file", gone)
+    assert [run.name for run in records.all_runs()] == ["mnist-1", "mnist-2", "mnist-3"]
+
+
+def test_a_model_that_goes_while_it_is_compared_is_not_current(three: Models) -> None:
+    first = records.find("mnist-1")
+    (first.folder / "mnist_cnn.pt").unlink()
+    assert not first.is_current
 
 
 def test_an_empty_folder_is_a_run_that_has_told_nothing_yet(models: Models) -> None:
