@@ -30,7 +30,7 @@ def refuse_another(cluster: str, marker: Path) -> None:
     if not recorded.get("id"):
         return
     present = docker.identity()
-    if not present["id"] or any(present[key] == recorded[key] for key in ("id", "host")):
+    if any(present[key] == recorded[key] for key in ("id", "host")):
         return
     raise AnotherEngineError(
         f"cluster {cluster} was made in the container engine at {recorded['host']}, and the one at {present['host']} "
