@@ -23,6 +23,7 @@ from toolchain.steps import SetupError, step
 
 WAIT_S = 120.0
 ORPHAN_S = 5.0
+WRITTEN_S = 2.0
 _LOCKS = STATE / ".pulumi" / "locks" / "organization" / state_copies.PROJECT
 
 
@@ -69,16 +70,23 @@ def locks(stack: str) -> list[Lock]:
 
     Pulumi reads every file in the folder, also one that was not renamed to its own name any more.
     """
-    found = []
-    for file in sorted((_LOCKS / stack).glob("*")):
+    found = (_lock(file) for file in sorted((_LOCKS / stack).glob("*")))
+    return [each for each in found if each]
+
+
+def _lock(file: Path) -> Lock | None:
+    """What the file says; None where it is gone. One that somebody may be writing just now gets WRITTEN_S for that."""
+    while True:
         try:
             told = json.loads(file.read_text())
-            found.append(Lock(file, int(told["pid"]), str(told["hostname"])))
-        except FileNotFoundError:
-            continue
+            return Lock(file, int(told["pid"]), str(told["hostname"]))
         except (ValueError, KeyError, TypeError):
-            found.append(Lock(file, 0, socket.gethostname()))
-    return found
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > WRITTEN_S:
+                    return Lock(file, 0, socket.gethostname())
+            time.sleep(0.1)
+        except FileNotFoundError:
+            return None
 
 
 def release(stack: str) -> None:

@@ -53,8 +53,25 @@ def test_a_process_number_that_something_else_has_now_counts_as_dead(state: Path
 def test_a_lock_that_was_left_half_written_is_removed(state: Path, name: str, text: str) -> None:
     file = state / "locks" / "dev" / name
     file.write_text(text)
+    os.utime(file, (0, 0))
     recovery.release("dev")
     assert not file.exists()
+
+
+def test_a_lock_that_is_being_written_is_waited_for(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = state / "locks" / "dev" / "one.json.18ea57588220ceab.tmp"
+    half.write_text("")
+    pauses = []
+
+    def renamed(seconds: float) -> None:
+        pauses.append(seconds)
+        half.unlink()
+        lock(state, os.getpid(), host="elsewhere")
+
+    monkeypatch.setattr(recovery.time, "sleep", renamed)  # type: ignore[attr-defined]
+    assert recovery.locks("dev") == [], "the half has gone; it is never removed by us"
+    assert len(pauses) == 1
+    assert [each.host for each in recovery.locks("dev")] == ["elsewhere"]
 
 
 def living_pulumi(folder: Path, **variables: str) -> subprocess.Popen[bytes]:
