@@ -8,7 +8,9 @@ from typing import NoReturn
 import pulumi
 
 from infra import dataset, paths
+from infra.clusters.kind.engine_record import AnotherEngineError
 from infra.clusters.kind.old_objects import OldObjectsError
+from infra.clusters.kind.ownership import ForeignClusterError
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import address, job_key
@@ -35,6 +37,8 @@ REFUSALS = (
     ReplacementRefusedError,
     MicroK8sError,
     CommandError,
+    ForeignClusterError,
+    AnotherEngineError,
 )
 """Errors that need no traceback: they say what to change."""
 
