@@ -18,12 +18,13 @@ from infra.objects.stack_state import StackState
 
 TIMEOUT_S = 5
 SHOWN = 10
+ABSENT = (403, 404)
 
 
 def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: Collection[str]) -> None:
     """Raises ConfigError where the update would delete a namespace that holds others' objects.
 
-    A cluster that is not there, or does not answer, has nothing to say; the update itself waits for it.
+    A cluster that is not there has nothing to say; one that does not tell is not believed to be empty.
 
     Parameters:
         held: what the stack's state holds.
@@ -40,13 +41,20 @@ def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: C
 
 
 def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
-    """Whether it is this very namespace: in another cluster one of the same name stays."""
+    """Whether it may be this very namespace: in another cluster one of the same name stays.
+
+    Whoever may not read it cannot delete it, either. A cluster that does not tell may have it.
+    """
     try:
         connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(
+            2, backoff_factor=0.5
+        )
         found: Any = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
-    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
-        return False
+    except ApiException as error:
+        return error.status not in ABSENT
+    except (ConfigException, OSError, urllib3.exceptions.HTTPError):
+        return True
     return bool(found.metadata.uid == uid)
 
 

@@ -89,10 +89,14 @@ def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]
     )
     asked: dict[str, Callable[..., Any]] = {
         "ConfigMap": core.list_namespaced_config_map,
+        "CronJob": batch.list_namespaced_cron_job,
+        "DaemonSet": apps.list_namespaced_daemon_set,
         "Deployment": apps.list_namespaced_deployment,
+        "Ingress": client.NetworkingV1Api(connection).list_namespaced_ingress,
         "Job": batch.list_namespaced_job,
         "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim,
         "Pod": core.list_namespaced_pod,
+        "ReplicaSet": apps.list_namespaced_replica_set,
         "Secret": core.list_namespaced_secret,
         "Service": core.list_namespaced_service,
         "StatefulSet": apps.list_namespaced_stateful_set,

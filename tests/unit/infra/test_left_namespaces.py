@@ -75,10 +75,17 @@ def test_nobody_is_hurt(server: Server, held: StackState, planned: list[str], as
     assert server.asked == asked
 
 
-@pytest.mark.parametrize("uid", ["uid-2", 404, 403, 503])
+@pytest.mark.parametrize("uid", ["uid-2", 404, 403])
 def test_one_of_the_same_name_elsewhere_says_nothing(server: Server, uid: str | int) -> None:
     server.uid = uid
     ensure(HELD, "new")
+
+
+@pytest.mark.parametrize("uid", [500, 503, 429])
+def test_a_cluster_that_does_not_tell_is_not_taken_for_empty(server: Server, uid: int) -> None:
+    server.uid, server.others = uid, ["unknown: the cluster does not tell (503 Service Unavailable)"]
+    with pytest.raises(ConfigError, match="does not tell"):
+        ensure(HELD, "new")
 
 
 def test_a_cluster_that_is_not_there_says_nothing(server: Server) -> None:
