@@ -13,8 +13,8 @@ import pulumi
 import pytest
 
 from infra import dataset, paths, program
-from infra.clusters import foreign_objects
-from infra.clusters.kind import ownership
+from infra.clusters import foreign_objects, selection
+from infra.clusters.kind import engine_record, ownership
 from infra.clusters.kind.config import KindConfig
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
@@ -245,3 +245,18 @@ def test_a_data_set_that_no_review_has_shown_is_said(
     job = {**JOB, "training": {"dataset": chosen}}
     assert program.datasets(stack(job=job)) == {"pytorch-simple": found}
     assert [("auto is digits" in each, "shows mnist" in each) for each in messages] == [(True, True)] * said
+
+
+@pytest.mark.parametrize(
+    "error", [ownership.ForeignClusterError("another's"), engine_record.AnotherEngineError("elsewhere")]
+)
+def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(*asked: object) -> None:
+        raise error
+
+    monkeypatch.setattr(selection, "provide", refuse)
+    configured(job=JOB)
+    with pytest.raises(pulumi.RunError, match=str(error)):
+        run_program()
