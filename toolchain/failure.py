@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-from toolchain.paths import ROOT
+from toolchain.paths import MODELS, ROOT, cache
 from toolchain.steps import SetupError
 
 REFUSED = {errno.EACCES, errno.EPERM}
@@ -51,9 +51,29 @@ def others_file(file: Path, what: str) -> SetupError:
         file: the file, or one that may not be made.
         what: the beginning of the sentence.
     """
-    me = f"{os.geteuid()}:{os.getegid()}"
-    place = ROOT if file.is_relative_to(ROOT) else file
-    return SetupError(f"{what}{_owned_by(file)}", f"sudo chown -R {me} {shlex.quote(str(place))}")
+    return SetupError(f"{what}{_owned_by(file)}", _access(file))
+
+
+def _access(file: Path) -> str:
+    """The command that lets this user at `file`; none where it would take `models/` from the pods that write there."""
+    if file.is_relative_to(MODELS):
+        return f"sudo chmod -R a+rX {shlex.quote(str(file))}"  # we only read there
+    folder = _folder(file)
+    if MODELS.is_relative_to(folder):
+        return ""
+    place = shlex.quote(str(folder))
+    take_over = f"sudo chown -R {os.geteuid()}:{os.getegid()} {place}"
+    ours = folder == cache() or folder.parent == ROOT
+    return f"sudo mkdir -p {place} && {take_over}" if ours and not folder.exists() else take_over
+
+
+def _folder(file: Path) -> Path:
+    """The folder of ours that holds `file`: our cache, or one at the top of the clone; else the file."""
+    if file.is_relative_to(cache()):
+        return cache()
+    if file.is_relative_to(ROOT) and file != ROOT:
+        return ROOT / file.relative_to(ROOT).parts[0]
+    return file
 
 
 def _owned_by(file: Path) -> str:

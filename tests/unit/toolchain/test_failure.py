@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,13 +15,19 @@ from pathlib import Path
 import pytest
 
 import toolchain.__main__ as program
-from toolchain import interruption
+from toolchain import failure, interruption
 from toolchain.machine import preflight
 from toolchain.operating import pulumi_cli
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
 NOBODY = 65534
+# Verb -> status and words where nothing but `failing_programs` is there, and no file hinders.
+UNHINDERED = {
+    "up": (1, "error: some tools have to be built, and Go is not installed"),
+    "down": (0, "stack dev is not up"),
+    "clean": (0, "removing "),
+}
 # Imported as root: another user may not even read this Python.
 AS_USER = """
 import os, sys
@@ -35,7 +42,7 @@ sys.exit(program.main(sys.argv[2:]))
 ERRORS: dict[str, tuple[Exception, list[str]]] = {
     "somebody else's file": (
         PermissionError(errno.EACCES, "Permission denied", str(ROOT / ".trainstack" / "x y")),
-        ["x y: Permission denied", "fix: sudo chown -R", str(ROOT)],
+        ["x y: Permission denied", "sudo chown -R", str(ROOT / ".trainstack")],
     ),
     "somebody else's, elsewhere": (
         PermissionError(errno.EPERM, "Operation not permitted", "/some where"),
@@ -62,6 +69,22 @@ ERRORS: dict[str, tuple[Exception, list[str]]] = {
     "not foreseen and silent": (AssertionError(), ["AssertionError: no more is said"]),
 }
 
+# Somebody else's file in the clone, or in its home -> the folder that the user is to take over; "" for none.
+FOLDERS = {
+    "clone/.trainstack": "clone/.trainstack",
+    "clone/.trainstack/state/x y": "clone/.trainstack",
+    "clone/.venv/bin/python": "clone/.venv",
+    "clone/data/MNIST/raw": "clone/data",
+    "clone/stacks/Pulumi.dev.yaml": "clone/stacks",
+    "home/.cache/trainstack/tools/kind": "home/.cache/trainstack",
+    "home/elsewhere": "home/elsewhere",
+    "clone/models": "",
+    "clone/models/dev": "",
+    "clone/models/dev/runs/a b/report.json": "",
+    "clone": "",
+    ".": "",
+}
+
 
 @pytest.mark.parametrize("case", ERRORS)
 def test_each_kind_of_error_is_a_sentence(
@@ -84,6 +107,29 @@ def test_each_kind_of_error_is_a_sentence(
         assert part in said
     kept = [file.read_text() for file in tmp_path.glob("trainstack-*.log")]
     assert ["Traceback" in text for text in kept] == ([True] if "not foreseen" in case else [])
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("place", FOLDERS)
+def test_the_models_stay_with_the_pods_that_write_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str, there: bool
+) -> None:
+    """Pods save as another user, who owns models/<stack>: no advice may take that folder, or one around it."""
+    clone = tmp_path / "clone"
+    monkeypatch.setattr(failure, "ROOT", clone)
+    monkeypatch.setattr(failure, "MODELS", clone / "models")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / ".cache"))
+    file, folder = tmp_path / place, tmp_path / FOLDERS[place]
+    if there:
+        file.mkdir(parents=True, exist_ok=True)
+    advice = failure.others_file(file, "no").fix
+    take_over = f"sudo chown -R {os.geteuid()}:{os.getegid()} {shlex.quote(str(folder))}"
+    if FOLDERS[place]:
+        made = "" if there or place == "home/elsewhere" else f"sudo mkdir -p {folder} && "
+        assert advice == made + take_over
+    else:
+        assert "chown" not in advice
+        assert (advice == f"sudo chmod -R a+rX {shlex.quote(str(file))}") == ("models" in place)
 
 
 @pytest.fixture
@@ -121,7 +167,7 @@ def test_what_an_earlier_run_as_another_user_left_is_named(readable: Path, place
         [sys.executable, "-c", AS_USER, str(later), verb],
         cwd=clone,
         env={
-            "PATH": "/usr/bin:/bin",
+            "PATH": str(failing_programs(readable / "bin")),
             "HOME": str(readable / "home"),
             "TRAINSTACK_MACHINE": str(readable / "home/m"),
         },
@@ -132,9 +178,24 @@ def test_what_an_earlier_run_as_another_user_left_is_named(readable: Path, place
     )
     assert "Traceback" not in done.stderr, done.stderr
     if as_root:
-        assert done.returncode == 1
-        assert f"error: {left} cannot be written; it belongs to root" in done.stderr
-        assert f"fix: sudo chown -R {later}:" in done.stderr
+        status, said = 1, f"error: {left} cannot be written; it belongs to root"
+    elif place == ".trainstack":
+        status, said = 1, f"error: {left}/lock: Permission denied\n"
+    else:
+        status, said = UNHINDERED[verb]
+    assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done.stdout + done.stderr
+    group = later if as_root else os.getegid()
+    advice = f"fix: sudo chown -R {later}:{group} {clone}/{Path(place).parts[0]}\n"
+    assert (advice in done.stderr) == (as_root or place == ".trainstack")
+
+
+def failing_programs(folder: Path) -> Path:
+    """The only programs on PATH: none of them gives an engine, a cluster or a package."""
+    folder.mkdir()
+    for name in ("docker", "kind", "kubectl", "apt-get"):
+        (folder / name).write_text("#!/bin/sh\nexit 1\n")
+        (folder / name).chmod(0o755)
+    return folder
 
 
 def test_what_is_ours_or_missing_is_no_reason_to_refuse(tmp_path: Path) -> None:
