@@ -14,6 +14,9 @@ from infra.config import build_context
 from infra.dynamic import Props, Provider, missing, plain_props
 from infra.image import project, push, requirements
 from infra.image.inputs import REPOSITORY
+from infra.process import CommandError
+
+CHANGED = "the project changed while it was built; run the same command again"
 
 
 class ProjectImageProvider(Provider):
@@ -45,20 +48,36 @@ def _build(props: Props) -> Props:
 
 
 def build(props: Props, place: Path, image: str) -> None:
-    """`docker build` of a copy of the project, made in the empty folder `place`. Raises CommandError."""
+    """`docker build` of a copy of the project, made in the empty folder `place`.
+
+    Raises CommandError, also where the copy is not what the tag was made from: an image is built once for each tag.
+    """
+    trainer, own = props.get("trainer"), bool(props.get("dockerfile"))
+    copied, file = place / "project", place / "Dockerfile"
+    try:
+        _copy(props, copied, file)
+    except FileNotFoundError:
+        raise CommandError(CHANGED) from None
+    trainer_tag = trainer.rpartition(":")[2] if trainer else None
+    found = project.build(copied, file if own else None, props["arguments"], trainer_tag)
+    if found.tag != props["tag"]:
+        raise CommandError(CHANGED)
+    if not own:
+        # A build of the project writes beside its sources, which are not to be in the image twice.
+        project.copy(copied, place / "source")
+        requirements.install(place / "source", place / "packages", props["trainer"])
+        (place / ".dockerignore").write_text("source\n")
+    given = {build_context.TRAINER_IMAGE: trainer} if trainer else {}
+    push.docker_build(copied if own else place, file, {**props["arguments"], **given}, image)
+
+
+def _copy(props: Props, copied: Path, file: Path) -> None:
+    """Copy the project to the new folder `copied` and its Dockerfile, or ours, to `file`."""
     context, dockerfile = props.get("context"), props.get("dockerfile")
     folder = build_context.folder(context, dockerfile)
     assert folder, "the stack file names one"
-    copied, file = place / "project", place / "Dockerfile"
     project.copy(folder, copied)
-    trainer = {build_context.TRAINER_IMAGE: props["trainer"]} if props.get("trainer") else {}
     file.write_text(build_context.resolved(dockerfile).read_text() if dockerfile else project.DOCKERFILE)
-    if not dockerfile:
-        # A build of the project writes beside its sources, which are not to be in the image twice.
-        project.copy(folder, place / "source")
-        requirements.install(place / "source", place / "packages", props["trainer"])
-        (place / ".dockerignore").write_text("source\n")
-    push.docker_build(copied if dockerfile else place, file, {**props["arguments"], **trainer}, image)
 
 
 class ProjectImage(Resource, module="trainstack", name="ProjectImage"):

@@ -13,6 +13,7 @@ from infra import docker
 from infra.config.image import ImageConfig
 from infra.image import ignored, inputs, project, push, requirements
 from infra.image.project_image import ProjectImageProvider
+from infra.process import CommandError
 
 
 @pytest.fixture
@@ -82,6 +83,13 @@ def test_the_copy_is_what_is_hashed_and_may_be_read_by_everybody(folder: Path, t
     assert (copied / "net" / "model.py").stat().st_mode & 0o777 == 0o644
     assert (copied / "run.sh").stat().st_mode & 0o777 == 0o755
     assert os.readlink(copied / "linked") == "net"
+    assert tag_of(copied) == tag_of(folder)
+
+
+def test_a_copy_without_its_dockerignore_is_what_is_hashed(folder: Path, tmp_path: Path) -> None:
+    (folder / ".dockerignore").write_text(".dockerignore\nnet\n")
+    copied = tmp_path / "copied"
+    project.copy(folder, copied)
     assert tag_of(copied) == tag_of(folder)
 
 
@@ -186,17 +194,21 @@ def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-def test_a_project_is_put_onto_our_image(folder: Path, built: dict[str, Any]) -> None:
-    props: dict[str, Any] = {
-        "context": str(folder),
-        "dockerfile": None,
-        "arguments": {},
-        "trainer": "ours:1",
-        "tag": "2",
-    }
+def properties(root: Path, **config: Any) -> dict[str, Any]:
+    """What the program hands to ProjectImage for a stack's section `image`."""
+    given = ImageConfig.model_validate(config)
+    own = inputs.project_build(given, root, {"TRAINSTACK_CPU_BASE": "x"})
+    assert own
+    trainer = f"trainstack/trainer:{own.trainer}" if own.trainer else None
+    named = {"context": given.context, "dockerfile": given.dockerfile}
+    return {**named, "arguments": dict(own.arguments), "trainer": trainer, "tag": own.tag}
+
+
+def test_a_project_is_put_onto_our_image(root: Path, folder: Path, built: dict[str, Any]) -> None:
+    props = properties(root, context=str(folder))
     made = ProjectImageProvider().create(props).outs or {}
-    assert made["image"] == built["image"] == "trainstack/trainer:2"
-    assert built["arguments"] == {"TRAINER_IMAGE": "ours:1"}
+    assert made["image"] == built["image"] == f"trainstack/trainer:{props['tag']}"
+    assert built["arguments"] == {"TRAINER_IMAGE": props["trainer"]}
     assert {"project/net/model.py", "project/requirements.txt"} < built["files"]
     assert not [name for name in built["files"] if name.startswith("source")], (
         "a build may have written there"
@@ -204,19 +216,55 @@ def test_a_project_is_put_onto_our_image(folder: Path, built: dict[str, Any]) ->
     assert built["dockerfile"] == project.DOCKERFILE
 
 
-def test_a_dockerfile_gets_its_folder_or_the_context(folder: Path, built: dict[str, Any]) -> None:
-    props: dict[str, Any] = {
-        "dockerfile": str(folder / "Dockerfile"),
-        "arguments": {"CPU_BASE": "x"},
-        "trainer": None,
-        "tag": "2",
-    }
-    ProjectImageProvider().create({**props, "context": None})
+def test_a_dockerfile_gets_its_folder_or_the_context(root: Path, folder: Path, built: dict[str, Any]) -> None:
+    (folder / "Dockerfile").write_text("ARG CPU_BASE\nFROM ${CPU_BASE}\n")
+    dockerfile = str(folder / "Dockerfile")
+    ProjectImageProvider().create(properties(root, dockerfile=dockerfile))
     assert built["files"] == {"Dockerfile", "net/model.py", "requirements.txt"}
     assert built["arguments"] == {"CPU_BASE": "x"}
-    ProjectImageProvider().create({**props, "context": str(folder / "net")})
+    ProjectImageProvider().create(properties(root, dockerfile=dockerfile, context=str(folder / "net")))
     assert built["files"] == {"model.py"}
-    assert built["dockerfile"] == "FROM x\n"
+    assert built["dockerfile"] == "ARG CPU_BASE\nFROM ${CPU_BASE}\n"
+
+
+CHANGES_AND_LOSSES: dict[str, Callable[[Path], object]] = {
+    **CHANGES,
+    "a file gone": lambda folder: (folder / "net" / "model.py").unlink(),
+    "the Dockerfile gone": lambda folder: (folder / "Dockerfile").unlink(),
+    "the folder gone": lambda folder: folder.rename(folder.with_name("gone")),
+}
+
+
+@pytest.mark.parametrize("key", ["context", "dockerfile"])
+@pytest.mark.parametrize("change", CHANGES_AND_LOSSES)
+def test_a_project_that_changed_since_its_tag_was_made_is_not_built(
+    root: Path, folder: Path, built: dict[str, Any], change: str, key: str
+) -> None:
+    named = folder if key == "context" else folder / "Dockerfile"
+    props = properties(root, **{key: str(named)})
+    CHANGES_AND_LOSSES[change](folder)
+    with pytest.raises(CommandError, match="the project changed while it was built; run the same command"):
+        ProjectImageProvider().create(props)
+    assert built == {}, "an image of that tag would be kept for ever"
+
+
+@pytest.mark.parametrize("key", ["context", "dockerfile"])
+def test_a_project_that_changes_while_it_is_copied_is_not_built(
+    root: Path, folder: Path, built: dict[str, Any], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    props = properties(root, **{key: str(folder if key == "context" else folder / "Dockerfile")})
+    listed = ignored.files
+
+    def files(place: Path) -> list[Path]:
+        found = listed(place)
+        if place == folder:
+            (folder / "net" / "model.py").unlink()
+        return found
+
+    monkeypatch.setattr(ignored, "files", files)
+    with pytest.raises(CommandError, match="the project changed while it was built"):
+        ProjectImageProvider().create(props)
+    assert built == {}
 
 
 def test_what_the_engine_has_is_not_built_again(built: dict[str, Any]) -> None:
