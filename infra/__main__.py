@@ -49,7 +49,7 @@ def main() -> None:
         depends_on = [*operator.ready, *prepared, *image.on_nodes]
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
-        folder = paths.models(stack.name) if volumes.are_here(stack) else None
+        folder = paths.models(stack.name) if stack.models_are_here else None
         runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)

@@ -10,13 +10,8 @@ from infra.config import Stack
 from infra.objects.manifest import Manifest, Object, read_from
 from storage.component import Storage
 from storage.directory import NodeDirectory
-from storage.manifests import manifests
+from storage.manifests import PREPARES, manifests
 from storage.preparation import job
-
-
-def by_job(stack: Stack) -> bool:
-    """Whether a Job does it: only the folder of this machine can be reached without Kubernetes."""
-    return stack.storage.prepares and not volumes.are_here(stack)
 
 
 def manifest(stack: Stack, image: str) -> Manifest:
@@ -38,7 +33,7 @@ def prepare(
     config = stack.storage
     if not config.prepares:
         return storage.ready
-    if by_job(stack) or cluster.nodes is None:
+    if stack.prepared_by_job or cluster.nodes is None:
         return [*storage.ready, _by_job(stack, cluster, storage, image)]
     props = {
         "node": cluster.nodes.apply(lambda nodes: nodes[0]),
@@ -57,5 +52,5 @@ def _by_job(stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Outp
     wanted = pulumi.Output.all(image, *held).apply(lambda known: manifest(stack, known[0]))
     replaced = pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
     opts = pulumi.ResourceOptions.merge(cluster.options(cluster.provider, storage.ready), replaced)
-    name = f"Job/{stack.cluster.namespace}/{stack.claim}-prepare"
+    name = f"Job/{stack.cluster.namespace}/{stack.claim}{PREPARES}"
     return Object(name, wanted, api_version="batch/v1", kind="Job", opts=opts)

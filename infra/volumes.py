@@ -34,11 +34,6 @@ def host_path(stack: Stack) -> str:
     return stack.storage.host_path or own
 
 
-def are_here(stack: Stack) -> bool:
-    """Whether models/<stack> of this machine is the volume: kind's nodes mount it."""
-    return stack.cluster.kind is ClusterKind.KIND and stack.storage.kind is StorageKind.HOST_PATH
-
-
 def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
     """`stack` with its models where they are: volumes of release 0.1 share one folder. Nothing is moved.
 

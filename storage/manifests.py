@@ -10,6 +10,8 @@ from typing import Any
 
 Manifest = dict[str, Any]
 SKIP_AWAIT = "pulumi.com/skipAwait"
+PREPARES = "-prepare"
+"""What the Job that prepares a volume's folder is called, behind the name of the claim."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storage.directory import script
-from storage.manifests import Claim, Manifest
+from storage.manifests import PREPARES, Claim, Manifest
 
 MOUNT = "/volume"
 
@@ -21,7 +21,7 @@ def job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": f"{volume.claim}-prepare", "namespace": volume.namespace},
+        "metadata": {"name": f"{volume.claim}{PREPARES}", "namespace": volume.namespace},
         "spec": {
             "backoffLimit": 3,
             "activeDeadlineSeconds": 600,

@@ -17,9 +17,12 @@ from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
+from infra.config.names import BATCH_NAME_LENGTH
 from infra.config.operator import OperatorConfig
 from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
+from infra.config.storage_kinds import StorageKind
+from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
 
@@ -86,6 +89,16 @@ class Stack:
         """The name of its claim."""
         return self.storage.claim_for(self.volume)
 
+    @property
+    def models_are_here(self) -> bool:
+        """Whether models/<stack> of this machine is the volume: kind's nodes mount it."""
+        return self.cluster.kind is ClusterKind.KIND and self.storage.kind is StorageKind.HOST_PATH
+
+    @property
+    def prepared_by_job(self) -> bool:
+        """Whether a Job sets the folder's owner: only that of this machine can be reached without Kubernetes."""
+        return self.storage.prepares and not self.models_are_here
+
 
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     """The validated stack. Raises ConfigError with everything that is wrong.
@@ -102,7 +115,9 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         raise explain(error, Sections, file) from None
     jobs = _jobs(given, file)
     _ensure_an_image(given, file)
-    return Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
+    stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
+    _ensure_a_job_can_prepare(stack)
+    return stack
 
 
 def _jobs(given: Sections, file: str) -> tuple[JobConfig, ...]:
@@ -130,6 +145,20 @@ def _ensure_an_image(given: Sections, file: str) -> None:
     )
     fix = "add `repository: <registry>/<path>` that the cluster can pull from"
     raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
+
+
+def _ensure_a_job_can_prepare(stack: Stack) -> None:
+    """Raises ConfigError where no Job can be named after the claim whose folder it is to prepare."""
+    longest = BATCH_NAME_LENGTH - len(PREPARES)
+    if not stack.prepared_by_job or len(stack.claim) <= longest:
+        return
+    given = stack.storage.claim or f"(absent, so {stack.claim})"
+    allowed = f"at most {longest} characters: the Job {stack.claim}{PREPARES} may have {BATCH_NAME_LENGTH}"
+    shorter = stack.claim[:longest].rstrip("-.")
+    fix = f"write for example `claim: {shorter}`"
+    if stack.storage.kind is StorageKind.CLAIM:
+        fix = "remove prepare, or write `prepare: false`: the claim's name is others'"
+    raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.claim", given, allowed, fix))
 
 
 def from_file(path: Path) -> Stack:

@@ -16,6 +16,8 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # Pods are called <job>-worker-<n>, and the operator gives each a Service of that name: 63 characters at most.
 JOB_NAME_LENGTH = 50
+# A batch/v1 Job's name is a label of its pods.
+BATCH_NAME_LENGTH = 63
 
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 FACTORS = {

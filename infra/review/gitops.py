@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from infra.config import Stack
-from infra.config.names import JOB_NAME_LENGTH
+from infra.config.names import BATCH_NAME_LENGTH, JOB_NAME_LENGTH
 from infra.job.manifest import run_of
 from infra.job.run_id import DIGITS
 from infra.objects import pytorchjob
@@ -32,8 +32,6 @@ LONG = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideA
 # Argo CD applies a wave when the one before is healthy: the volume is prepared, and the operator answers.
 AFTER_PREPARATION = {"argocd.argoproj.io/sync-wave": "1"}
 KUSTOMIZATION = "kustomization.yaml"
-# A batch/v1 Job's name is a label of its pods.
-BATCH_NAME_LENGTH = 63
 
 
 def obstacle(stack: Stack) -> str | None:

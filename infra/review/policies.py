@@ -9,6 +9,7 @@ from typing import Any
 
 from infra.objects.manifest import Manifest, title
 from infra.objects.pod_security import POD_SECURITY
+from storage.manifests import PREPARES
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def limits_set(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
 
 def not_root(manifest: Manifest, rules: Rules) -> Iterator[Finding]:
     """The Job that prepares a folder on a node has to be root; it says so by its name."""
-    if manifest["kind"] == "Job" and manifest["metadata"]["name"].endswith("-prepare"):
+    if manifest["kind"] == "Job" and manifest["metadata"]["name"].endswith(PREPARES):
         return
     for pod, container in containers(manifest):
         context = {**pod.get("securityContext", {}), **container.get("securityContext", {})}

@@ -56,7 +56,7 @@ def workload(
     """
     objects = [namespaces.manifest(stack, name) for name in planned.namespaces]
     objects += [each for volume in volumes.volumes(stack) for each in volume_manifests(volume)]
-    if folder_preparation.by_job(stack):
+    if stack.prepared_by_job:
         objects.append(folder_preparation.manifest(stack, image))
     for job in stack.jobs:
         objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []

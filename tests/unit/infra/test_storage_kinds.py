@@ -10,7 +10,7 @@ from infra import folder_preparation, inspection, kept_claims, paths, volumes
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
-from infra.config.storage_kinds import ONLY_FOR, REQUIRED, StorageKind
+from infra.config.storage_kinds import ONLY_FOR, OUR_VOLUME, REQUIRED, StorageKind
 from infra.objects.api import ApiAddress
 from infra.review import folder
 from infra.training_operator import overlay
@@ -96,7 +96,7 @@ def test_a_rendering_passes_the_policies_and_holds_what_is_ours(
     for made in ("PersistentVolume", "PersistentVolumeClaim"):
         claim = known.volume if made == "PersistentVolume" else known.claim
         assert (f"{made.lower()}-{claim}.yaml" in rendered) is (made in MADE[kind])
-    assert (f"job-{known.claim}-prepare.yaml" in rendered) is folder_preparation.by_job(known)
+    assert (f"job-{known.claim}-prepare.yaml" in rendered) is known.prepared_by_job
     (job,) = [
         text for name, text in files.items() if name.startswith("rendered/x/0") and "-pytorchjob-" in name
     ]
@@ -118,12 +118,48 @@ def test_folders_of_others_are_prepared_on_request_alone(
     kind: StorageKind, cluster: str, prepares: bool, by_job: bool
 ) -> None:
     known = of_kind(kind, cluster)
-    assert (known.storage.prepares, folder_preparation.by_job(known)) == (prepares, by_job)
+    assert (known.storage.prepares, known.prepared_by_job) == (prepares, by_job)
     asked = of_kind(kind, cluster, prepare=True)
     assert asked.storage.prepares
     mounted = folder_preparation.manifest(asked, "image")["spec"]["template"]["spec"]["volumes"]
     assert mounted == [{"name": "models", "persistentVolumeClaim": {"claimName": asked.claim}}]
     assert not of_kind(kind, cluster, prepare=False).storage.prepares
+
+
+LONGEST_CLAIM = 55
+"""With `-prepare` behind it, 63 characters: a Job's name is a label of its pods."""
+CLAIMS = [
+    *((kind, "claim") for kind in StorageKind),
+    *((kind, "volume") for kind in OUR_VOLUME),
+    (StorageKind.CLASS, "storageClass"),
+]
+"""The keys that a claim's name comes from."""
+
+
+@pytest.mark.parametrize("prepare", [{}, {"prepare": True}, {"prepare": False}])
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize(("kind", "key"), CLAIMS)
+def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
+    kind: StorageKind, key: str, cluster: str, prepare: dict[str, bool]
+) -> None:
+    behind = "trainstack-x-models-" if key == "storageClass" else ""
+    value = "c" * (LONGEST_CLAIM - len(behind))
+    fits = of_kind(kind, cluster, **{key: value}, **prepare)
+    assert len(fits.claim) == LONGEST_CLAIM
+    name = folder_preparation.manifest(fits, "image")["metadata"]["name"]
+    assert len(name) == 63
+    too_long = {key: f"{value}c", **prepare}
+    if not fits.prepared_by_job:
+        assert len(of_kind(kind, cluster, **too_long).claim) == LONGEST_CLAIM + 1
+        return
+    with pytest.raises(ConfigError) as refused:
+        of_kind(kind, cluster, **too_long)
+    text = str(refused.value)
+    shown = "'ccc" if key == "claim" else f"(absent, so {fits.claim}c)"
+    assert f"trainstack:storage.claim = {shown}" in text
+    assert "allowed: at most 55 characters" in text
+    fix = "`prepare: false`" if kind is StorageKind.CLAIM else f"`claim: {fits.claim}`"
+    assert fix in text
 
 
 @pytest.mark.parametrize("kind", StorageKind)

@@ -138,6 +138,13 @@ CASES: dict[str, Case] = {
         "10Gi",
         "`request: 10Gi`",
     ),
+    "claim too long for its preparation": Case(
+        with_job(storage={"kind": "class", "storageClass": "fast" * 20}),
+        "storage.claim",
+        "(absent, so trainstack-dev-models-fast",
+        "at most 55 characters",
+        "`claim: trainstack-dev-models-",
+    ),
     "relative hostPath": Case(
         with_job(storage={"hostPath": "models"}),
         "storage.hostPath",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from infra.config import Stack, from_file
+from infra.config.names import BATCH_NAME_LENGTH
 from infra.job.manifest import run_of
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
@@ -113,8 +114,8 @@ def test_another_preparation_is_another_job(recorder: Recorder) -> None:
 
 
 def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with(recorder: Recorder) -> None:
-    known = stack(**OTHERS, storage={"claim": "c" * 63}, job=JOB)
-    assert len(named(known, "Job")) == gitops.BATCH_NAME_LENGTH
+    known = stack(**OTHERS, storage={"claim": "c" * 55}, job=JOB)
+    assert len(named(known, "Job")) == BATCH_NAME_LENGTH
 
 
 @pytest.mark.parametrize(
