@@ -18,7 +18,7 @@ from kubernetes import client
 
 from infra import paths, volumes
 from infra.clusters import selection
-from infra.config import Stack
+from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.config.storage_kinds import StorageKind
 from infra.objects.api import api_client
@@ -129,8 +129,12 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
 
 
 def main(name: str) -> int:
-    """Print what is not as it should be with the stack `name`, and return the exit status. Raises ConfigError."""
-    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    """Print what is not as it should be with the stack `name`, and return the exit status."""
+    try:
+        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
     findings = inspect(stack, json.load(sys.stdin))
     for each in findings:
         print(f"not as it should be: {each}", file=sys.stderr)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
 from typing import Any
 
 import urllib3
@@ -19,7 +18,7 @@ from kubernetes.config import ConfigException
 
 from infra import paths
 from infra.clusters import selection
-from infra.config.load import from_file
+from infra.config import ConfigError, cluster_access
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.manifest import Manifest, title
 from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
@@ -37,11 +36,10 @@ def users(address: ApiAddress, own: Collection[str]) -> dict[str, Any]:
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.
     """
-    connection = api_client(address)
     namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
     return {
-        "jobs": _others(lambda: _jobs(connection), own),
-        "namespaces": {name: _others(partial(_objects, connection, name), own) for name in namespaces},
+        "jobs": _others(lambda: _jobs(api_client(address)), own),
+        "namespaces": {name: in_namespace(address, name, own) for name in namespaces},
     }
 
 
@@ -109,9 +107,16 @@ def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]
 
 
 def main(name: str) -> int:
-    """Print who else uses what the stack `name` has installed; the exit status. Raises ConfigError."""
-    stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
-    print(json.dumps(users(selection.address(stack), json.load(sys.stdin))))
+    """Print who else uses what the stack `name` has installed; the exit status.
+
+    Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
+    """
+    try:
+        cluster = cluster_access.asked_for(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml").cluster
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(users(selection.address_of(cluster, name), json.load(sys.stdin))))
     return 0
 
 

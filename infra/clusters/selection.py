@@ -20,7 +20,7 @@ from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
 from infra.clusters.node_folders import ensure_one_folder, has_folder
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
+from infra.config.cluster import ClusterConfig, ClusterKind
 from infra.config.errors import paragraph
 from infra.config.operator import Install
 from infra.config.storage_kinds import StorageKind
@@ -31,9 +31,18 @@ from infra.objects.stack_state import StackState
 
 def address(stack: Stack) -> ApiAddress:
     """Where the stack's cluster is, or will be, reached."""
-    if stack.cluster.kind is ClusterKind.EXISTING:
-        return ApiAddress(str(kubeconfig_path(stack)), stack.cluster.context)
-    return ApiAddress(str(paths.kubeconfig(stack.cluster_name)))
+    return address_of(stack.cluster, stack.name)
+
+
+def address_of(cluster: ClusterConfig, stack: str) -> ApiAddress:
+    """Where the cluster of a stack is reached, of which only that section counts.
+
+    Parameters:
+        stack: the stack's name.
+    """
+    if cluster.kind is ClusterKind.EXISTING:
+        return ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
+    return ApiAddress(str(paths.kubeconfig(cluster.name_for(stack))))
 
 
 def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
@@ -43,7 +52,7 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
     """
     own = stack.cluster.kind is ClusterKind.KIND
     if stack.cluster.kind is ClusterKind.EXISTING:
-        check_context(stack, kubeconfig_path(stack))
+        check_context(stack, kubeconfig_path(stack.cluster))
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()

@@ -29,11 +29,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
     whether only what was reviewed is applied.
     """
-    found = read(file)
-    try:
-        sections = Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
-    except ValidationError as error:
-        raise explain(error, Sections, os.path.relpath(file)) from None
+    sections = asked_for(file)
     cluster = sections.cluster
     common: dict[str, str | bool | None] = {
         "namespace": cluster.namespace,
@@ -44,6 +40,15 @@ def access(file: Path) -> dict[str, str | bool | None]:
         return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
     name = cluster.name_for(stack_name(file))
     return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}
+
+
+def asked_for(file: Path) -> Sections:
+    """The sections ASKED_FOR of a stack file, whatever is wrong with the others. Raises ConfigError."""
+    found = read(file)
+    try:
+        return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
+    except ValidationError as error:
+        raise explain(error, Sections, os.path.relpath(file)) from None
 
 
 def main(arguments: list[str]) -> int:

@@ -24,7 +24,7 @@ class Existing(pulumi.ComponentResource):
 
     def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:Existing", stack.name)
-        path = kubeconfig_path(stack)
+        path = kubeconfig_path(stack.cluster)
         used = one_context.text(path, stack.cluster.context) if path.exists() else NOWHERE
         secret = pulumi.Output.secret(used)
         provider = pulumi_kubernetes.Provider(

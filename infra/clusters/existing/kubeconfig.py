@@ -8,13 +8,14 @@ from pathlib import Path
 
 from infra.clusters.existing import one_context
 from infra.config import ConfigError, Stack
+from infra.config.cluster import ClusterConfig
 from infra.config.errors import paragraph
 from infra.objects.api import usual_kubeconfig
 
 
-def kubeconfig_path(stack: Stack, environment: Mapping[str, str] = os.environ) -> Path:
+def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:
     """The configured file, else the first of KUBECONFIG, else the usual one."""
-    configured = stack.cluster.kubeconfig
+    configured = cluster.kubeconfig
     return Path(configured) if configured else usual_kubeconfig(environment)
 
 

@@ -1,0 +1,82 @@
+"""`make down` asks who else uses a shared cluster, whatever else the stack file says."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.config import ConfigException
+
+from infra import inspection, other_users, paths
+from infra.config.cluster_access import ASKED_FOR
+from infra.config.load import Sections
+from infra.objects.api import ApiAddress
+
+KUBECONFIG = "/etc/there.yaml"
+CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
+WRONG: dict[str, dict[str, Any]] = {
+    **{name: {name: {"nmae": 1}} for name in Sections.model_fields if name not in ASKED_FOR},
+    "no image for a cluster elsewhere": {"job": {"name": "mnist"}},
+    "context gone": {"image": {"context": "../gone"}},
+    "Dockerfile gone": {"image": {"dockerfile": "../gone/Dockerfile"}},
+}
+"""What may be wrong in a stack file without being in the way of a destruction."""
+
+Written = Callable[..., None]
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Written:
+    """Writes the file of stack `dev` in a clone of its own, and puts an empty list on standard input."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
+    (tmp_path / "stacks").mkdir()
+
+    def write(**sections: Any) -> None:
+        config = {f"trainstack:{name}": each for name, each in sections.items()}
+        (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump({"config": config}))
+
+    return write
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_only_the_cluster_of_the_stack_file_counts(
+    name: str, written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[ApiAddress] = []
+    monkeypatch.setattr(other_users, "_jobs", lambda connection: iter(()))
+    monkeypatch.setattr(other_users, "api_client", asked.append)
+    written(cluster=CLUSTER, **WRONG[name])
+    assert other_users.main("dev") == 0
+    assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}}
+    assert asked == [ApiAddress(KUBECONFIG, "shared")]
+
+
+@pytest.mark.parametrize("main", [other_users.main, inspection.main])
+@pytest.mark.parametrize("section", ASKED_FOR)
+def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
+    main: Callable[[str], int], section: str, written: Written, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(**{section: {"nmae": 1}})
+    assert main("dev") == 1
+    shown = capsys.readouterr()
+    assert f"trainstack:{section}" in shown.err
+    assert "fix: " in shown.err
+    assert shown.out == ""
+
+
+def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: ApiAddress) -> None:
+        raise ConfigException("no such context")
+
+    monkeypatch.setattr(other_users, "api_client", refuse)
+    unknown = ["unknown: the cluster does not tell (ConfigException)"]
+    assert other_users.users(ApiAddress(KUBECONFIG), ["Namespace/a"]) == {
+        "jobs": unknown,
+        "namespaces": {"a": unknown},
+    }
