@@ -66,9 +66,9 @@ def show_environment(stack: str) -> None:
 def dispatch(asked: argparse.Namespace) -> int:
     match asked.verb:
         case "up":
-            protected.ensure_reviewed(asked.stack)
             consents.hand_on(asked.adopt, asked.replace_cluster)
-            up.up(asked.stack, Path(asked.data_dir) if asked.data_dir else None)
+            data_dir = Path(asked.data_dir) if asked.data_dir else None
+            up.up(asked.stack, data_dir, protected.ensure_committed)
         case "down":
             up.down(asked.stack)
         case "status":

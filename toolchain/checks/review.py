@@ -21,10 +21,15 @@ def review(stack: str, *options: str) -> int:
     """
     backend.check_stack(stack)
     with setup.project_lock():
-        venv.ensure()
-        variables = {"PATH": environment.path(), **(environment.load() or {})}
-        if environment.installs_operator(stack):
-            variables = with_operator(variables)
+        return render(stack, *options)
+
+
+def render(stack: str, *options: str) -> int:
+    """As `review`, for one who holds the project's lock."""
+    venv.ensure()
+    variables = {"PATH": environment.path(), **(environment.load() or {})}
+    if environment.installs_operator(stack):
+        variables = with_operator(variables)
     command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack, *options]
     return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +37,27 @@ from toolchain.tools import venv
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
 
-def up(stack: str, data_dir: Path | None) -> None:
-    """Bring `stack` up and print its phases' times and its result. Raises SetupError."""
+def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
+    """Bring `stack` up and print its phases' times and its result. Raises SetupError.
+
+    Parameters:
+        data_dir: folder with a data set to copy first; None for none.
+        ensure_committed: called first, with the stack's name. What it returns is called when the data set is in its
+            place, and again after set-up: files may have changed meanwhile.
+    """
     backend.check_stack(stack)
     user_backend.check(stack)
     with setup.project_lock():
+        ensure_reviewed = ensure_committed(stack)
         if data_dir:
             data_folder.copy_verified(data_dir)
+        ensure_reviewed()
         variables = prepare_stack(stack)
         _forget_left_behind(variables, stack)
         if state.objects(_deployment(variables, stack)):
             with step("a first look at the volumes"):
                 inspection.release_volumes(variables, stack)
+        ensure_reviewed()
         _update(variables, stack)
         found = pulumi_cli.outputs(variables, stack)
         with step("a last look at cluster and model"):

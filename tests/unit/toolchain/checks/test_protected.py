@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,17 @@ import pytest
 from tests.unit.toolchain.conftest import git
 from toolchain import __main__
 from toolchain.checks import protected, review
-from toolchain.operating import backend, environment, setup, up
+from toolchain.operating import (
+    backend,
+    data_folder,
+    environment,
+    inspection,
+    pulumi_cli,
+    setup,
+    state,
+    up,
+    user_backend,
+)
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -31,10 +42,10 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (protected, "ROOT", tmp_path),
         (protected, "STACKS", tmp_path / "stacks"),
         (backend, "check_stack", lambda stack: None),
+        (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),
-        (setup, "project_lock", nullcontext),
         (environment, "is_protected", lambda stack: "protected: true" in (tmp_path / FILE).read_text()),
-        (review, "review", lambda stack, *options: 0),
+        (review, "render", lambda stack, *options: 0),
     ):
         monkeypatch.setattr(module, name, value)
     return tmp_path
@@ -42,12 +53,12 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refusal() -> str:
     with pytest.raises(SetupError) as refused:
-        protected.ensure_reviewed("gpu")
+        protected.ensure_committed("gpu")()
     return str(refused.value)
 
 
 def test_a_clean_tree_with_fresh_renderings_is_applied(clone: Path) -> None:
-    protected.ensure_reviewed("gpu")
+    protected.ensure_committed("gpu")()
 
 
 def change(clone: Path) -> None:
@@ -93,6 +104,15 @@ def test_a_folder_outside_of_git_is_refused(clone: Path) -> None:
     assert "clone of its repository" in refusal()
 
 
+def test_git_alone_speaks_of_a_clone_of_another_users(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, os.devnull)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    said = refusal()
+    assert said.startswith("fatal: detected dubious ownership")
+    assert said.endswith(f"git config --global --add safe.directory {clone}")
+
+
 def test_a_stale_rendering_is_refused(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -100,19 +120,110 @@ def test_a_stale_rendering_is_refused(clone: Path, monkeypatch: pytest.MonkeyPat
         asked.append(arguments)
         return 1
 
-    monkeypatch.setattr(review, "review", stale)
+    monkeypatch.setattr(review, "render", stale)
     assert "make review STACK=gpu" in refusal()
     assert asked == [("gpu", "--check", "--here")], "with the data set that this machine would train on"
 
 
 def test_another_stack_is_not_asked_for(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (clone / FILE).write_text("config:\n  trainstack:protected: false\n")
-    monkeypatch.setattr(review, "review", lambda *arguments: pytest.fail("not protected"))
-    protected.ensure_reviewed("gpu")
+    monkeypatch.setattr(review, "render", lambda *arguments: pytest.fail("not protected"))
+    protected.ensure_committed("gpu")()
 
 
-def test_make_up_asks_first(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `make up` did; the committed rendering trains on "mnist", and /data/<name> holds data set <name>."""
+    done: list[str] = []
+    locks: list[str] = []
+    (clone / ".gitignore").write_text("/data\n")
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "ignore the data")
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        assert not locks, "it would wait for itself"
+        locks.append("held")
+        yield
+        locks.pop()
+
+    def copy(folder: Path) -> str:
+        done.append("copy")
+        (clone / "data").write_text(folder.name)
+        return folder.name
+
+    def render(*_: str) -> int:
+        assert locks, "another run could change what is looked at"
+        data = clone / "data"
+        return int(not data.exists() or data.read_text() != "mnist")
+
+    def set_up(_: str) -> dict[str, str]:
+        done.append("set up")
+        return {}
+
+    for module, name, value in (
+        (setup, "project_lock", lock),
+        (data_folder, "copy_verified", copy),
+        (review, "render", render),
+        (up, "prepare_stack", set_up),
+        (up, "_forget_left_behind", lambda *_: False),
+        (up, "_deployment", lambda *_: {}),
+        (state, "objects", lambda _: []),
+        (up, "_update", lambda *_: done.append("update")),
+        (pulumi_cli, "outputs", lambda *_: {}),
+        (inspection, "inspect", lambda *_: None),
+        (up, "closing_lines", lambda _: []),
+    ):
+        monkeypatch.setattr(module, name, value)
+    return done
+
+
+def make_up(*options: str) -> None:
+    __main__.dispatch(__main__.parser().parse_args(["up", "--stack", "gpu", *options]))
+
+
+def test_make_up_asks_first(clone: Path, made: list[str]) -> None:
     change(clone)
-    monkeypatch.setattr(up, "up", lambda *arguments: pytest.fail("nothing may be touched"))
+    with pytest.raises(SetupError, match="no commit has what is here: kept"):
+        make_up("--data-dir", "/data/mnist")
+    assert made == []
+
+
+@pytest.mark.parametrize("before", ["mnist", "fashion", ""])
+@pytest.mark.parametrize("given", ["mnist", "fashion", ""])
+def test_the_renderings_are_compared_with_the_data_set_that_will_be_trained_on(
+    clone: Path, made: list[str], before: str, given: str
+) -> None:
+    if before:
+        (clone / "data").write_text(before)
+    copied = ["copy"] if given else []
+    options = ["--data-dir", f"/data/{given}"] if given else []
+    if (given or before) == "mnist":
+        make_up(*options)
+        assert made == [*copied, "set up", "update"]
+    else:
+        with pytest.raises(SetupError, match="its committed renderings are not what it applies"):
+            make_up(*options)
+        assert made == copied
+
+
+def unprotect(clone: Path) -> None:
+    (clone / FILE).write_text("config: {}\n")
+
+
+def replace_data(clone: Path) -> None:
+    (clone / "data").write_text("fashion")
+
+
+@pytest.mark.parametrize("edit", [change, stage, add, remove, rename, unprotect, replace_data])
+def test_what_changes_during_set_up_is_not_applied(
+    clone: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], None]
+) -> None:
+    def set_up(_: str) -> dict[str, str]:
+        edit(clone)
+        return {}
+
+    monkeypatch.setattr(up, "prepare_stack", set_up)
     with pytest.raises(SetupError, match="stack gpu is protected"):
-        __main__.dispatch(__main__.parser().parse_args(["up", "--stack", "gpu"]))
+        make_up("--data-dir", "/data/mnist")
+    assert made == ["copy"]
