@@ -25,6 +25,7 @@ def clean() -> None:
         up.down(stack)
     with setup.project_lock():
         if answering := engine.find():
+            _ensure_no_cluster(answering)
             leftovers.remove_registries(answering)
         if not engine.stop():
             raise SetupError(
@@ -44,6 +45,15 @@ def clean() -> None:
     for kept in (MODELS, DATA):
         if kept.exists():
             say(f"kept: {kept}")
+
+
+def _ensure_no_cluster(answering: engine.Engine) -> None:
+    """Raise SetupError, before anything of them is touched, for clusters that no state of this clone tells of."""
+    if there := leftovers.clusters(answering):
+        raise SetupError(
+            f"{', '.join(there)}: still there, and no state of this clone's own backend tells of it",
+            "run `make down STACK=<its stack>`, with the PULUMI_BACKEND_URL that it was made with, then `make clean`",
+        )
 
 
 def _remove(folder: Path) -> None:

@@ -33,7 +33,14 @@ def anybodys(engine: Engine, cluster: str, *labels: str) -> list[str]:
 def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
     """Those of them that mount our marker: those are ours."""
     found = anybodys(engine, cluster, *labels)
-    return [node for node in found if _mounts(engine, node, marker(cluster))]
+    return [node for node in found if str(marker(cluster)) in _sources(engine, node)]
+
+
+def clusters(engine: Engine) -> list[str]:
+    """Names of this clone's clusters that have nodes, running or not."""
+    found = engine.output("ps", "--all", "--quiet", "--filter", "label=io.x-k8s.kind.cluster").split()
+    mounted = (Path(source) for node in found for source in _sources(engine, node))
+    return sorted({file.stem for file in mounted if file == marker(file.stem)})
 
 
 def remove(engine: Engine, cluster: str) -> None:
@@ -68,7 +75,10 @@ def _made_elsewhere(engine: Engine, cluster: str) -> str:
 
 
 def remove_registries(engine: Engine) -> None:
-    """Remove this clone's registries with their volume; the shared one of release 0.1 where no container uses it."""
+    """Remove this clone's registries with their volume; the shared one of release 0.1 where no container uses it.
+
+    Nodes pull from them: none of this clone's clusters may be there any more.
+    """
     if registries := engine.output("ps", "--all", "--quiet", "--filter", PROJECT).split():
         engine.output("rm", "--force", "--volumes", *registries)
     volumes = engine.output("volume", "ls", "--quiet", "--filter", PROJECT).split()
@@ -79,6 +89,6 @@ def remove_registries(engine: Engine) -> None:
         engine.output("volume", "rm", *volumes)
 
 
-def _mounts(engine: Engine, container: str, file: Path) -> bool:
+def _sources(engine: Engine, container: str) -> list[str]:
     mounts = json.loads(engine.output("inspect", "--format", "{{json .Mounts}}", container))
-    return any(mount.get("Source") == str(file) for mount in mounts)
+    return [mount.get("Source", "") for mount in mounts]

@@ -50,3 +50,32 @@ def test_make_clean_takes_them_away(machine: Machine) -> None:
     done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "volume rm trainstack-registry-0123 trainstack-registry" in machine.called("docker")
+
+
+# A docker whose kind clusters are one of this clone, running or stopped, and another clone's.
+CLUSTERS = """
+case "$*" in
+"ps --all --quiet --filter label=io.x-k8s.kind.cluster") echo node-1 node-2 ;;
+*" node-1") echo '[{"Source": "'$OURS'"}, {"Source": "/lib/modules"}, {"Type": "tmpfs"}]' ;;
+*" node-2") echo '[{"Source": "/another/.trainstack/clusters/theirs.json"}]' ;;
+esac
+"""
+
+
+def test_make_clean_takes_no_registry_from_a_cluster_that_another_backend_tells_of(machine: Machine) -> None:
+    machine.program("docker", DOCKER + CLUSTERS)
+    marker = machine.python("from toolchain.operating import leftovers; print(leftovers.marker('shared'))")
+    given = {"ROOT": str(machine.root), "USED_BY": "", "PULUMI_BACKEND_URL": "file:///srv/states"}
+    done = machine.toolchain("clean", **given, OURS=marker.stdout.strip())
+    assert done.returncode == 1
+    for part in ("shared: still there", "make down STACK=", "PULUMI_BACKEND_URL"):
+        assert part in done.stderr
+    assert "theirs" not in done.stderr
+    assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
+
+
+def test_make_clean_goes_on_beside_another_clones_cluster(machine: Machine) -> None:
+    machine.program("docker", DOCKER + CLUSTERS)
+    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="", OURS="/a/third/clone.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rm --force --volumes registry-1" in machine.called("docker")
