@@ -20,7 +20,6 @@ from infra import paths, volumes
 from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
-from infra.config.storage_kinds import StorageKind
 from infra.objects.api import api_client
 from infra.objects.labels import MANAGED_BY, RUN, STACK
 from infra.objects.patience import Patience
@@ -88,10 +87,8 @@ def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
 
 
 def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
-    """Whether a claim of a class may be Pending: many classes wait for the first pod, and a suspended job has none."""
     is_ours = each["kind"] == "PersistentVolumeClaim" and each["metadata"]["name"] == stack.claim
-    has_pods = stack.storage.prepares or not all(job.run_policy.suspend for job in stack.jobs)
-    return is_ours and stack.storage.kind is StorageKind.CLASS and not has_pods
+    return is_ours and stack.claim_may_wait
 
 
 def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`python -m infra.config.cluster_access FILE`: which cluster a stack makes, how it is reached, what may be applied.
+"""`python -m infra.config.cluster_access FILE`: a stack's cluster, how it is reached, its claim, what may be applied.
 
 For `toolchain/`, which has no YAML parser of its own. Only what is asked for is validated: a stack whose job is wrong
 can still be taken down.
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from infra import paths
 from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
-from infra.config.load import Sections, read, stack_name
+from infra.config.load import Sections, from_file, read, stack_name
 
 ASKED_FOR = ("cluster", "operator", "protected")
 
@@ -27,7 +27,8 @@ def access(file: Path) -> dict[str, str | bool | None]:
     `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
     reaches it, None for the file that kubectl finds by itself. `namespace`: that of the jobs. `installsOperator`:
     whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
-    whether only what was reviewed is applied.
+    whether only what was reviewed is applied. `claim`: name of the models' claim, None where the rest of the file is
+    wrong. `claimMayWait`: whether that may be Pending.
     """
     sections = asked_for(file)
     cluster = sections.cluster
@@ -35,6 +36,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
         "namespace": cluster.namespace,
         "installsOperator": sections.operator.installs(cluster),
         "protected": sections.protected,
+        **_claim(file),
     }
     if cluster.kind is ClusterKind.EXISTING:
         return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
@@ -49,6 +51,14 @@ def asked_for(file: Path) -> Sections:
         return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
     except ValidationError as error:
         raise explain(error, Sections, os.path.relpath(file)) from None
+
+
+def _claim(file: Path) -> dict[str, str | bool | None]:
+    try:
+        stack = from_file(file)
+    except ConfigError:
+        return {"claim": None, "claimMayWait": False}
+    return {"claim": stack.claim, "claimMayWait": stack.claim_may_wait}
 
 
 def main(arguments: list[str]) -> int:

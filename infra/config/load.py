@@ -99,6 +99,12 @@ class Stack:
         """Whether a Job sets the folder's owner: only that of this machine can be reached without Kubernetes."""
         return self.storage.prepares and not self.models_are_here
 
+    @property
+    def claim_may_wait(self) -> bool:
+        """Whether the claim may be Pending: many classes wait for the first pod, and a suspended job has none."""
+        has_pods = self.storage.prepares or not all(job.run_policy.suspend for job in self.jobs)
+        return self.storage.kind is StorageKind.CLASS and not has_pods
+
 
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     """The validated stack. Raises ConfigError with everything that is wrong.

@@ -85,6 +85,16 @@ def namespace(stack: str) -> str | None:
     return str(name) if name else None
 
 
+def claim(stack: str) -> tuple[str, bool] | None:
+    """Name of the models' claim, and whether it may be Pending; None when the stack file does not tell.
+
+    Raises SetupError as `cluster` does.
+    """
+    found = _cluster_access(stack)
+    name = found.get("claim")
+    return (str(name), bool(found.get("claimMayWait"))) if name else None
+
+
 def installs_operator(stack: str) -> bool:
     """Whether a review of `stack` shows the training-operator. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("installsOperator"))

@@ -17,6 +17,7 @@ KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.ba
 JOBS = "pytorchjobs.kubeflow.org"
 # What of them a user with rights in one namespace may list there.
 OF_A_TENANT = "persistentvolumeclaims"
+CLAIM = "PersistentVolumeClaim"
 STACK_LABEL = "trainstack/stack"
 OPERATOR = "training-operator"
 
@@ -73,10 +74,17 @@ def inspect_stack(stack: str) -> list[Finding]:
         return [*findings, Finding("API server", Health.UNKNOWN, problem)]
     findings.append(Finding("API server", Health.HEALTHY, "answers"))
     try:
-        objects = _objects(variables, access, stack, environment.namespace(stack))
+        namespace, claim = environment.namespace(stack), environment.claim(stack)
+        objects = _objects(variables, access, stack, namespace)
     except SetupError as error:
         return [*findings, Finding("objects", Health.UNKNOWN, str(error))]
-    return [*findings, *inspect_objects(objects)]
+    if namespace is None or claim is None:
+        wrong = "the stack file does not tell its name: `make up` says what is wrong there"
+        findings.append(Finding("claim", Health.UNKNOWN, wrong))
+    elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
+        findings += _claim_by_name(variables, access, namespace, claim[0])
+    waiting = claim[0] if claim and claim[1] else None
+    return [*findings, *inspect_objects(objects, waiting)]
 
 
 def _engine() -> Finding:
@@ -119,15 +127,38 @@ def _objects(
     return found
 
 
-def inspect_objects(objects: list[dict[str, Any]]) -> list[Finding]:
-    """Operator, volumes and claims, jobs and the mark, from the stack's live objects."""
+def _claim_by_name(
+    variables: Mapping[str, str], access: state.Access, namespace: str, name: str
+) -> list[Finding]:
+    """A claim without this stack's label: somebody else made it (storage.kind claim), or it is missing."""
+    options = ("--namespace", namespace, "--ignore-not-found", "--output", "json")
+    done = live_objects.kubectl(variables, access, "get", OF_A_TENANT, name, *options)
+    if done.returncode:
+        return [Finding("claim", Health.UNKNOWN, done.stderr.strip())]
+    if not done.stdout.strip():
+        return [Finding("claim", Health.NOT, f"{CLAIM}/{namespace}/{name} is missing")]
+    return _each("claim", [json.loads(done.stdout)], _bound)
+
+
+def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -> list[Finding]:
+    """Operator, volumes and claims, jobs and the mark, from the stack's live objects.
+
+    Parameters:
+        waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.
+    """
+
+    def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
+        fine, phase = _bound(claim)
+        waits = phase == "Pending" and claim["metadata"]["name"] == waiting
+        return fine or waits, f"{phase} until a pod uses it" if waits else phase
+
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for each in objects:
         by_kind.setdefault(each["kind"], []).append(each)
     findings = [
         *_each("operator", by_kind.get("Deployment", []), _operator),
         *_each("volume", by_kind.get("PersistentVolume", []), _bound),
-        *_each("claim", by_kind.get("PersistentVolumeClaim", []), _bound),
+        *_each("claim", by_kind.get(CLAIM, []), bound_or_waiting),
         *_each("job", by_kind.get("PyTorchJob", []), _job),
     ]
     if "PyTorchJob" not in by_kind:

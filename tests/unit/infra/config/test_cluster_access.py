@@ -34,6 +34,8 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "namespace": stack.cluster.namespace,
         "installsOperator": rendering.rendered_plan(stack).operator,
         "protected": False,
+        "claim": stack.claim,
+        "claimMayWait": stack.claim_may_wait,
     }
 
 
@@ -87,7 +89,29 @@ def test_an_operator_that_is_never_installed_is_not_shown(tmp_path: Path) -> Non
 
 def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:
     file = stack_file(tmp_path, "config:\n  trainstack:job: {nmae: 1}\n  trainstack:cluster: {name: mine}\n")
-    assert access(file)["cluster"] == "mine"
+    found = access(file)
+    assert (found["cluster"], found["claim"], found["claimMayWait"]) == ("mine", None, False)
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("prepare", [True, False])
+@pytest.mark.parametrize(
+    ("storage", "name"),
+    [
+        ("kind: class, storageClass: fast", "trainstack-dev-models-fast"),
+        ("kind: claim, claim: theirs", "theirs"),
+        ("kind: hostPath", "trainstack-dev-models"),
+    ],
+)
+def test_tells_the_claim_and_whether_it_waits_for_a_pod(
+    tmp_path: Path, storage: str, name: str, prepare: bool, suspend: bool
+) -> None:
+    job = f"{{name: x, runPolicy: {{suspend: {str(suspend).lower()}}}}}"
+    section = f"{{{storage}, prepare: {str(prepare).lower()}}}"
+    text = f"config:\n  trainstack:storage: {section}\n  trainstack:job: {job}\n"
+    found = access(stack_file(tmp_path, text))
+    assert found["claim"] == name
+    assert found["claimMayWait"] is ("class" in storage and suspend and not prepare)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from typing import Any
 
 import pytest
 
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import adoption, api_server, environment, leftovers, status
+from toolchain.operating import adoption, api_server, environment, leftovers, live_objects, status
 from toolchain.operating.status import Finding, Health
 from toolchain.steps import SetupError
 
@@ -90,6 +92,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "state": "running",
         "problem": None,
         "objects": healthy(),
+        "claim": ("models", False),
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
@@ -99,8 +102,79 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(leftovers, "nodes", lambda engine, cluster: answers["nodes"])
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
     monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
+    monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
+    nothing = subprocess.CompletedProcess[str]([], 0, "", "")
+    monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
     return answers
+
+
+CLAIM = ("get", "persistentvolumeclaims", "theirs", "--namespace", "kubeflow")
+
+
+def without_claim() -> list[dict[str, Any]]:
+    return [each for each in healthy() if each["kind"] != "PersistentVolumeClaim"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "said"),
+    [
+        (live("PersistentVolumeClaim", "theirs", "f" * 16, status={"phase": "Bound"}), 0, "theirs Bound"),
+        (live("PersistentVolumeClaim", "theirs", "", status={"phase": "Lost"}), 1, "theirs Lost"),
+        (live("PersistentVolumeClaim", "theirs", "", status={"phase": "Pending"}), 1, "theirs Pending"),
+        (
+            live(
+                "PersistentVolumeClaim",
+                "theirs",
+                metadata={"deletionTimestamp": "now"},
+                status={"phase": "Bound"},
+            ),
+            1,
+            "theirs Terminating",
+        ),
+        (None, 1, "PersistentVolumeClaim/kubeflow/theirs is missing"),
+        ("Error from server (Forbidden)", 2, "Forbidden"),
+    ],
+    ids=["bound", "lost", "pending", "terminating", "missing", "unknown"],
+)
+def test_a_claim_that_somebody_else_made_is_looked_up_by_its_name(
+    told: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: Any,
+    expected: int,
+    said: str,
+) -> None:
+    def kubectl(_variables: Any, _access: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+        assert arguments[: len(CLAIM)] == CLAIM
+        refused = answer if isinstance(answer, str) else ""
+        found = json.dumps(answer) if isinstance(answer, dict) else ""
+        return subprocess.CompletedProcess([], int(bool(refused)), found, refused)
+
+    told["objects"] = without_claim()
+    told["claim"] = ("theirs", False)
+    monkeypatch.setattr(live_objects, "kubectl", kubectl)
+    assert status.status("dev") == expected
+    assert said in capsys.readouterr().out
+
+
+def test_a_claim_whose_name_the_stack_file_does_not_tell_is_unknown(told: dict[str, Any]) -> None:
+    told["claim"] = None
+    assert status.status("dev") == 2
+
+
+@pytest.mark.parametrize(
+    ("phase", "may_wait", "expected"),
+    [("Pending", True, 0), ("Pending", False, 1), ("Lost", True, 1), ("Bound", True, 0)],
+)
+def test_a_claim_of_a_class_may_wait_for_the_first_pod(
+    told: dict[str, Any], phase: str, may_wait: bool, expected: int
+) -> None:
+    told["claim"] = ("models", may_wait)
+    told["objects"] = changed("PersistentVolumeClaim", status={"phase": phase})
+    assert status.status("dev") == expected
+    told["objects"] += [live("PersistentVolumeClaim", "data", status={"phase": "Pending"})]
+    assert status.status("dev") == 1, "no other claim may"
 
 
 def _or_raise(answer: Any) -> Any:
