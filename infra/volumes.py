@@ -9,8 +9,10 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA, MODELS
-from infra.config import Stack
+from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
+from infra.config.errors import paragraph
+from infra.config.kept_runs import KeepRuns
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects.labels import stack_labels
 from infra.objects.manifest import register
@@ -37,12 +39,17 @@ def host_path(stack: Stack) -> str:
 def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
     """`stack` with its models where they are: volumes of release 0.1 share one folder. Nothing is moved.
 
+    Raises ConfigError for keepRuns there: a run goes by its job's name, and two stacks may have one of the same name.
+
     Parameters:
         folders: those of the volumes that the state holds.
     """
     config = stack.storage
     can_be_there = stack.cluster.kind is not ClusterKind.KIND and config.kind is StorageKind.HOST_PATH
-    if not can_be_there or config.host_path or MODELS not in folders:
+    is_there = config.host_path == MODELS or (not config.host_path and MODELS in folders)
+    if can_be_there and is_there and config.keep_runs:
+        raise ConfigError(_refusal_of_keep_runs(stack, config.keep_runs))
+    if not can_be_there or not is_there or config.host_path:
         return stack
     pulumi.log.warn(
         f"the models of stack {stack.name} stay in {MODELS} on the node, as those of every stack of release 0.1: they "
@@ -50,6 +57,18 @@ def in_old_folder(stack: Stack, folders: Collection[str]) -> Stack:
         f"and write `hostPath: {host_path(stack)}` below trainstack:storage in {stack.file}"
     )
     return replace(stack, storage=config.model_copy(update={"host_path": MODELS}))
+
+
+def _refusal_of_keep_runs(stack: Stack, limits: KeepRuns) -> str:
+    own = f"{VOLUMES}/{stack.volume}"
+    return paragraph(
+        stack.file,
+        "trainstack:storage.keepRuns",
+        limits.model_dump(exclude_none=True),
+        f"nothing while the models are in {MODELS} on the node, the folder of every stack of release 0.1: runs of "
+        "another stack's job of the same name would be removed",
+        f"copy {MODELS} to {own} there, and write `hostPath: {own}` below trainstack:storage; or remove keepRuns",
+    )
 
 
 def models(stack: Stack) -> Claim:

@@ -115,7 +115,8 @@ class StorageConfig(Section):
         examples=["[/var/lib/trainstack]"],
     )
     keep_runs: KeepRuns | None = setting(
-        about="Which finished runs stay below runs/ on the volume; without it all of them.",
+        about="Which finished runs stay below runs/ on the volume; without it all of them; only for a folder (nfsPath, "
+        "hostPath, claim) of the stack's own, as runs of a job of the same name in another stack would go, too.",
         default=None,
         allowed="a mapping with number, days or both",
         examples=["{number: 10}"],

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from infra import folder_preparation, paths, volumes
-from infra.config import Stack, from_file
+from infra.config import ConfigError, Stack, from_file
 from infra.objects import stack_state
 from infra.review import folder
 from infra.training_operator import overlay
@@ -66,6 +66,19 @@ def test_a_volume_of_an_older_release_stays_where_its_files_are(warnings: list[s
         assert part in said
 
 
+@pytest.mark.parametrize("folder", [{}, {"hostPath": OLD}], ids=["state", "file"])
+@pytest.mark.parametrize("limits", [{"number": 3}, {"days": 30}, {"number": 3, "days": 30}], ids=str)
+def test_no_run_is_removed_from_the_folder_that_stacks_share(
+    folder: dict[str, str], limits: dict[str, int], warnings: list[str]
+) -> None:
+    known = elsewhere(storage={**folder, "keepRuns": limits})
+    with pytest.raises(ConfigError) as refused:
+        volumes.in_old_folder(known, {OLD})
+    own = "/var/lib/trainstack/volumes/trainstack-gpu-models"
+    for part in (known.file, "trainstack:storage.keepRuns", OLD, f"hostPath: {own}", "remove keepRuns"):
+        assert part in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("known", "folders"),
     [
@@ -74,6 +87,10 @@ def test_a_volume_of_an_older_release_stays_where_its_files_are(warnings: list[s
         (elsewhere(), {"/srv/elsewhere"}),
         (elsewhere(storage={"hostPath": "/var/lib/trainstack/mine"}), {OLD}),
         (stack(), {OLD}),
+        (stack(storage={"keepRuns": {"number": 3}}), {OLD}),
+        (elsewhere(storage={"keepRuns": {"number": 3}}), set()),
+        (elsewhere(storage={"keepRuns": {"number": 3}, "hostPath": "/var/lib/trainstack/mine"}), {OLD}),
+        (elsewhere(storage={"keepRuns": {"number": 3}, "kind": "class", "storageClass": "fast"}), {OLD}),
     ],
 )
 def test_nothing_is_said_of_any_other(known: Stack, folders: set[str], warnings: list[str]) -> None:
