@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, annotation, name_of, namespace_of, nested
 
@@ -141,20 +141,28 @@ class Kubelet:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        everywhere = _Everywhere(self._client)
-        try:
-            for event, pod in follow(
-                everywhere,  # type: ignore[arg-type]
-                POD,
-                "",
-                until=time.monotonic() + 3600,
-                cancelled=self._stopped,
-                on_stream=self._streams.append,
-            ):
-                if event != "DELETED" and not self._stopped.is_set():
-                    self._treat(pod)
-        except CancelledError:
-            return
+        while not self._stopped.is_set():
+            try:
+                self._follow()
+            except CancelledError:
+                return
+            except (
+                ApiError,
+                UnreachableError,
+            ):  # a test restarts the server, which refuses everybody at first
+                time.sleep(0.2)
+
+    def _follow(self) -> None:
+        for event, pod in follow(
+            _Everywhere(self._client),  # type: ignore[arg-type]
+            POD,
+            "",
+            until=time.monotonic() + 3600,
+            cancelled=self._stopped,
+            on_stream=self._streams.append,
+        ):
+            if event != "DELETED" and not self._stopped.is_set():
+                self._treat(pod)
 
     def _treat(self, pod: dict[str, Any]) -> None:
         path = f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}"
