@@ -31,8 +31,7 @@ def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
     if address.kubeconfig and not Path(address.kubeconfig).exists():
         return
     try:
-        connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        connection = api_client(address, urllib3.Retry(0))
         for volume in volumes.own_volumes(stack):
             users = foreign_pods(_pods(connection, volume)) if _is_replaced(connection, volume) else []
             if users:

@@ -37,8 +37,7 @@ def ensure_usable(stack: Stack, address: ApiAddress, own: Collection[str]) -> No
             raise _absent(stack, "the cluster is not there yet: begin with another kind of storage")
         return
     try:
-        connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        connection = api_client(address, urllib3.Retry(0))
         _Check(stack, connection, own)()
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
         return

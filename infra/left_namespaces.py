@@ -46,10 +46,7 @@ def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
     Whoever may not read it cannot delete it, either. A cluster that does not tell may have it.
     """
     try:
-        connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(
-            2, backoff_factor=0.5
-        )
+        connection = api_client(address, urllib3.Retry(2, backoff_factor=0.5))
         found: Any = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
     except ApiException as error:
         return error.status not in ABSENT

@@ -65,8 +65,7 @@ def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> C
     somebody else's operator is taken to be there. A namespace that one may not ask for is taken to be there, too.
     """
     try:
-        connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+        connection = api_client(address, urllib3.Retry(0))
         return _ask(connection, is_ours, question)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         return ClusterContents(problem=_short(error))

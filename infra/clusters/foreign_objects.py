@@ -54,8 +54,7 @@ class UnknownError(RuntimeError):
 def titles(address: ApiAddress, stack: str) -> list[str]:
     """`configmaps/default/notes` of each object that is not `stack`'s. Raises UnknownError."""
     try:
-        connection = api_client(address)
-        connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(2, backoff_factor=1)
+        connection = api_client(address, urllib3.Retry(2, backoff_factor=1))
         return sorted(
             _title(resource, each)
             for resource, each in _objects(connection)

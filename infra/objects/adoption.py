@@ -142,8 +142,7 @@ def _whose(live: Manifest) -> str:
 
 
 def _live(address: ApiAddress, planned: Iterable[Manifest]) -> Iterator[Manifest]:
-    connection = api_client(address)
-    connection.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(2, backoff_factor=0.5)
+    connection = api_client(address, urllib3.Retry(2, backoff_factor=0.5))
     for each in planned:
         try:
             live = _read(connection, each)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import urllib3
 from kubernetes import client, config
 
 from infra import paths
@@ -41,7 +42,13 @@ def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(first) if first else Path.home() / ".kube" / "config"
 
 
-def api_client(address: ApiAddress) -> client.ApiClient:
-    """A client of the Kubernetes API at `address`. Raises ConfigException for a kubeconfig that cannot be used."""
+def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> client.ApiClient:
+    """A client of the Kubernetes API at `address`. Raises ConfigException for a kubeconfig that cannot be used.
+
+    Parameters:
+        retries: of each request; None for as many as urllib3 makes by itself.
+    """
     found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
+    if retries is not None:
+        found.rest_client.pool_manager.connection_pool_kw["retries"] = retries
     return found

@@ -50,9 +50,7 @@ class JobApi:
     @functools.cached_property
     def connection(self) -> client.ApiClient:
         """A client that tries nothing again by itself: `patience` does."""
-        made = api_client(self.address)
-        made.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
-        return made
+        return api_client(self.address, urllib3.Retry(0))
 
     def job(self) -> dict[str, Any] | None:
         """The job. None when the server says that there is none, or another one has taken its name."""

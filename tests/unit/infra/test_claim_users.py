@@ -44,12 +44,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiAddress:
     file = tmp_path / "kubeconfig"
     file.touch()
 
-    class Connection:
-        class rest_client:  # noqa: N801 - as the client calls it
-            class pool_manager:  # noqa: N801
-                connection_pool_kw: dict[str, Any] = {}  # noqa: RUF012
-
-    monkeypatch.setattr(claim_users, "api_client", lambda address: Connection)
+    monkeypatch.setattr(claim_users, "api_client", lambda address, retries: None)
     monkeypatch.setattr(claim_users, "_pods", lambda connection, volume: [pod("notebook")])
     return ApiAddress(str(file))
 

@@ -26,10 +26,9 @@ class Server:
         self.uid: str | int = "uid-1"
         self.others = NOTES
         self.asked: list[str] = []
-        monkeypatch.setattr(left_namespaces, "api_client", lambda address: SimpleNamespace(rest_client=self))
+        monkeypatch.setattr(left_namespaces, "api_client", lambda address, retries: None)
         monkeypatch.setattr(client, "CoreV1Api", lambda connection: self)
         monkeypatch.setattr(other_users, "in_namespace", self.in_namespace)
-        self.pool_manager = SimpleNamespace(connection_pool_kw={})
 
     def read_namespace(self, name: str, **options: Any) -> Any:
         self.asked.append(name)
