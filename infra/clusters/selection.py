@@ -63,10 +63,9 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
         _ensure_may_go_on(stack, found.problem)
     elif wanted and found.gpus is not None:
         ensure_gpus(stack, found.gpus)
-    if not own:
-        ensure_one_folder(stack, found.nodes)
     if own:
         return ClusterContents(problem=found.problem)
+    ensure_one_folder(stack, found.nodes)
     if _is_given(stack, is_ours):
         return replace(found, namespaces=found.namespaces | {stack.cluster.namespace})
     return found

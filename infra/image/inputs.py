@@ -59,8 +59,7 @@ def content_hash(root: Path, target: Target, chosen: Mapping[str, str]) -> str:
     """12 hex digits over names, contents and executable bits of the files, the target and the build arguments."""
     total = hashlib.sha256(json.dumps([target.value, dict(chosen)], sort_keys=True).encode())
     for path in files(root):
-        executable = bool(path.stat().st_mode & 0o100)
-        total.update(f"\0{path.relative_to(root)}\0{executable}\0".encode())
+        total.update(f"\0{path.relative_to(root)}\0{project.is_executable(path)}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()[:12]
 
@@ -93,8 +92,9 @@ def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> pro
 
 def tag(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """The tag of the image that the jobs get, as `build` and `project_build` give it."""
-    own = project_build(config, root, environment)
-    return own.tag if own else build(config, root, environment).tag
+    trainer = build(config, root, environment).tag
+    own = _project(config, trainer, bases(environment))
+    return own.tag if own else trainer
 
 
 def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:

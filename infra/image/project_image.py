@@ -7,44 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import Resource
 
 from infra import docker
 from infra.config import build_context
-from infra.dynamic import Props, Provider, missing, plain_props
+from infra.dynamic import Props
 from infra.image import project, push, requirements
-from infra.image.inputs import REPOSITORY
+from infra.image.providers import EngineImageProvider
 from infra.process import CommandError
 
 CHANGED = "the project changed while it was built; run the same command again"
 
 
-class ProjectImageProvider(Provider):
+class ProjectImageProvider(EngineImageProvider):
     """A build of a user's folder in the engine.
 
     Properties: `tag`, `context` and `dockerfile` as the stack file has them, `arguments`, and `trainer`, the image
-    that it builds on. It is never deleted, as the trainer image is not.
+    that it builds on.
     """
 
-    updated_by = ("tag",)
+    id = "project"
 
-    def create(self, props: Props) -> CreateResult:
-        return CreateResult("project", _build(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_build(_news))
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
-
-
-def _build(props: Props) -> Props:
-    image = f"{REPOSITORY}:{props['tag']}"
-    if not docker.has_image(image):
+    def build(self, props: Props, image: str) -> None:
+        if docker.has_image(image):
+            return
         docker.ensure_answers()
         with tempfile.TemporaryDirectory(prefix="trainstack-project-") as place:
             build(props, Path(place), image)
-    return plain_props(props) | {"image": image}
 
 
 def build(props: Props, place: Path, image: str) -> None:

@@ -16,28 +16,41 @@ from infra.image.inputs import REPOSITORY
 from infra.process import pipe
 
 
-class BuiltImageProvider(Provider):
-    """A build of Dockerfile_training in the engine. Properties: `tag`, `target`, `arguments`.
+class EngineImageProvider(Provider):
+    """An image that is built in the engine, once for each `tag`; the output `image` is its name there.
 
     It is never deleted: the next cluster takes it from the engine's cache.
     """
 
     updated_by = ("tag",)
+    id: str
+
+    def build(self, props: Props, image: str) -> None:
+        """Build what `props` describe as `image`, where the engine does not have it. Raises CommandError."""
+        raise NotImplementedError
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult("trainer", _build(props))
+        return CreateResult(self.id, self._built(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_build(_news))
+        return UpdateResult(self._built(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
 
+    def _built(self, props: Props) -> Props:
+        image = f"{REPOSITORY}:{props['tag']}"
+        self.build(props, image)
+        return plain_props(props) | {"image": image}
 
-def _build(props: Props) -> Props:
-    image = f"{REPOSITORY}:{props['tag']}"
-    push.build(paths.ROOT, props["target"], props["arguments"], image)
-    return plain_props(props) | {"image": image}
+
+class BuiltImageProvider(EngineImageProvider):
+    """A build of Dockerfile_training in the engine. Properties: `tag`, `target`, `arguments`."""
+
+    id = "trainer"
+
+    def build(self, props: Props, image: str) -> None:
+        push.build(paths.ROOT, props["target"], props["arguments"], image)
 
 
 class BuiltImage(Resource, module="trainstack", name="BuiltImage"):

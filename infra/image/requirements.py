@@ -84,10 +84,8 @@ def install(folder: Path, target: Path, image: str) -> None:
         _uv_install(wanted, target, known, held)
     for made in target.glob(f"*{_MARK}.dist-info"):
         shutil.rmtree(made)
-    for private in (
-        target / "bin",
-        target / ".lock",
-    ):  # scripts that begin with this machine's Python, and uv's lock
+    # Scripts that begin with this machine's Python, and uv's lock.
+    for private in (target / "bin", target / ".lock"):
         shutil.rmtree(private) if private.is_dir() else private.unlink(missing_ok=True)
 
 
