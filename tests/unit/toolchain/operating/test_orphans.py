@@ -13,7 +13,6 @@ import pytest
 
 from toolchain.operating import orphans
 from toolchain.operating.orphans import Process
-from toolchain.paths import ROOT
 
 # A pulumi that starts a plugin and tells its process id; the plugin sleeps under the name of one.
 PULUMI = """
@@ -28,6 +27,15 @@ PLUGINS = [
     "pulumi-resource-kubernetes",
     "pulumi-language-python",
 ]
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone for this test alone: in a shared one, tests that run at the same time end each other's plugins."""
+    root = tmp_path / "clone"
+    (root / "infra").mkdir(parents=True)
+    monkeypatch.setattr(orphans, "ROOT", root)
+    return root
 
 
 def start(plugin: str, folder: Path) -> tuple[subprocess.Popen[str], int]:
@@ -52,8 +60,8 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_a_plugin_whose_pulumi_was_killed_is_ended(plugin: str) -> None:
-    pulumi, pid = start(plugin, ROOT / "infra")
+def test_a_plugin_whose_pulumi_was_killed_is_ended(clone: Path, plugin: str) -> None:
+    pulumi, pid = start(plugin, clone / "infra")
     pulumi.kill()
     pulumi.wait()
     try:
@@ -66,14 +74,15 @@ def test_a_plugin_whose_pulumi_was_killed_is_ended(plugin: str) -> None:
 @pytest.mark.parametrize(
     ("plugin", "folder", "killed"),
     [
-        ("pulumi.dynamic", "infra", False),
+        ("pulumi.dynamic", "clone/infra", False),
         ("pulumi.dynamic", "", True),
-        ("something-else", "infra", True),
+        ("something-else", "clone/infra", True),
     ],
     ids=["its pulumi lives", "of another clone", "no plugin"],
 )
+@pytest.mark.usefixtures("clone")
 def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: str, killed: bool) -> None:
-    pulumi, pid = start(plugin, ROOT / folder if folder else tmp_path)
+    pulumi, pid = start(plugin, tmp_path / folder)
     try:
         if killed:
             pulumi.kill()
@@ -87,7 +96,7 @@ def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: st
         pulumi.wait()
 
 
-def test_a_plugin_that_was_started_by_hand_is_left_alone() -> None:
-    process = Process(10, 9, 5, b"python3\0-m\0pulumi.dynamic", ROOT / "infra")
+def test_a_plugin_that_was_started_by_hand_is_left_alone(clone: Path) -> None:
+    process = Process(10, 9, 5, b"python3\0-m\0pulumi.dynamic", clone / "infra")
     assert not orphans.is_orphan(process, {9: 5, 10: 5})
     assert orphans.is_orphan(process, {9: 3, 10: 5}), "another process has taken the orphan"
