@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -11,6 +14,28 @@ from pulumi.runtime import settings
 
 from infra import paths
 from toolchain.machine import engine
+from toolchain.paths import LINKS, LOCAL, ROOT
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_files() -> Iterator[None]:
+    """The files of this clone's stacks stay as they are: each process of the tests has a folder in their place.
+
+    Each module that names one of them gets the new name. The links to tools stay where they are.
+    """
+    modules = [
+        each for each in sys.modules.values() if str(getattr(each, "__file__", None)).startswith(f"{ROOT}/")
+    ]
+    ours = LOCAL
+    ours.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="unit-", dir=ours) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for module, (name, value) in [(each, pair) for each in modules for pair in vars(each).items()]:
+            if isinstance(value, Path) and value.is_relative_to(ours) and value != LINKS:
+                patch.setattr(module, name, folder / value.relative_to(ours))
+        yield
 
 
 @pytest.fixture(autouse=True)

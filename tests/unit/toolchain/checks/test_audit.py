@@ -12,6 +12,7 @@ import pytest
 from toolchain.checks import audit
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import environment, setup
+from toolchain.paths import ROOT
 from toolchain.tools import venv
 
 
@@ -30,5 +31,5 @@ def test_the_program_gets_the_published_node_image_and_what_setup_found(
     monkeypatch.setattr(subprocess, "run", run)
     assert audit.audit() == 3
     ((command, variables),) = asked
-    assert command[1:] == ["-m", "infra.audit", ".trainstack/audit/sbom.cdx.json", PUBLISHED_NODE]
+    assert command[1:] == ["-m", "infra.audit", str(audit.BILL.relative_to(ROOT)), PUBLISHED_NODE]
     assert variables["TRAINSTACK_NODE_IMAGE"] == "trainstack/node:1"

@@ -64,16 +64,16 @@ def variables() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("listed", "mounted", "gone"),
     [
-        (":", ":", True),
-        ("echo node", mounts(Path("/another/clone/.trainstack/clusters/trainstack-dev.json")), True),
-        ("echo node", mounts(leftovers.marker("trainstack-dev")), False),
+        (":", lambda: ":", True),
+        ("echo node", lambda: mounts(Path("/another/clone/.trainstack/clusters/trainstack-dev.json")), True),
+        ("echo node", lambda: mounts(leftovers.marker("trainstack-dev")), False),
     ],
     ids=["no such container", "a node of another clone", "a node of ours, whatever its state"],
 )
 def test_the_engine_says_whether_a_kind_cluster_is_gone(
-    engine: Callable[[str, str], Engine], listed: str, mounted: str, gone: bool
+    engine: Callable[[str, str], Engine], listed: str, mounted: Callable[[], str], gone: bool
 ) -> None:
-    assert cluster_gone.proved(deployment(KIND), engine(listed, mounted), variables()) is gone
+    assert cluster_gone.proved(deployment(KIND), engine(listed, mounted()), variables()) is gone
 
 
 def test_an_engine_that_does_not_answer_proves_nothing(engine: Callable[[str, str], Engine]) -> None:

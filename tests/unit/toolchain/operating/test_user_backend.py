@@ -19,7 +19,7 @@ from toolchain.operating import (
     up,
     user_backend,
 )
-from toolchain.paths import PASSPHRASE, ROOT
+from toolchain.paths import PASSPHRASE, ROOT, STATE
 from toolchain.steps import SetupError
 
 BUCKET = "s3://bucket/trainstack?region=eu-central-1"
@@ -43,7 +43,7 @@ def child() -> dict[str, str]:
 def test_without_one_of_the_users_the_clones_own_is_used(shell: pytest.MonkeyPatch) -> None:
     assert user_backend.backend() is None
     assert child() == {
-        user_backend.BACKEND: f"file://{ROOT}/.trainstack/state?metadata=skip",
+        user_backend.BACKEND: f"file://{STATE}?metadata=skip",
         user_backend.PHRASE_FILE: str(PASSPHRASE),
         user_backend.CLONE: str(ROOT),
     }
@@ -67,9 +67,9 @@ def test_the_users_own_reach_pulumi_unchanged(shell: pytest.MonkeyPatch, secret:
 
 def test_the_shell_of_another_clone_is_not_taken_for_the_users(shell: pytest.MonkeyPatch) -> None:
     shell.setenv(user_backend.CLONE, "/elsewhere/clone")
-    shell.setenv(user_backend.BACKEND, "file:///elsewhere/clone/.trainstack/state?metadata=skip")
-    shell.setenv(user_backend.PHRASE_FILE, "/elsewhere/clone/.trainstack/passphrase")
-    assert child()[user_backend.BACKEND] == f"file://{ROOT}/.trainstack/state?metadata=skip"
+    shell.setenv(user_backend.BACKEND, f"file:///elsewhere/clone/{STATE.relative_to(ROOT)}?metadata=skip")
+    shell.setenv(user_backend.PHRASE_FILE, f"/elsewhere/clone/{PASSPHRASE.relative_to(ROOT)}")
+    assert child()[user_backend.BACKEND] == f"file://{STATE}?metadata=skip"
     assert child()[user_backend.PHRASE_FILE] == str(PASSPHRASE)
     assert child()[user_backend.CLONE] == str(ROOT)
 
