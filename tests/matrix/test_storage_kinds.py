@@ -19,7 +19,6 @@ from tests.matrix.project import AppliedProject
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.test_shared_cluster import deployment
 from toolchain.operating import pulumi_cli, state, update
-from toolchain.operating.retained_claims import RETAINED
 
 NAMESPACE = "kubeflow"
 HOST_PATH = "trainstack-matrix-models"
@@ -278,7 +277,9 @@ def test_who_comes_back_goes_on_with_the_claim(
     assert uid(claims(project)[FAST]) == kept
     found = deployment(project)
     assert state.owner(found) == state.owner(held)
-    retained = {each["outputs"]["metadata"]["name"] for each in state.objects(found) if each.get(RETAINED)}
+    retained = {
+        each["outputs"]["metadata"]["name"] for each in state.objects(found) if each.get(state.RETAINED)
+    }
     assert retained == {NAMESPACE, FAST}
     project.up("--expect-no-changes", **CLASS)
 

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 from toolchain.operating import user_backend
@@ -102,8 +103,6 @@ def installs_operator(stack: str) -> bool:
 
 def is_protected(stack: str) -> bool:
     """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
-    if "protected" not in (STACKS / f"Pulumi.{stack}.yaml").read_text():
-        return False  # without the second that the program's models take
     return bool(_cluster_access(stack).get("protected"))
 
 
@@ -112,6 +111,12 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     file = STACKS / f"Pulumi.{stack}.yaml"
     if not file.exists() or not venv.is_complete():
         return {}
+    return _told_by_models(file, file.read_bytes())
+
+
+@cache
+def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]:
+    """Asked once for each content of the file: it takes the models a second."""
     cmd = [str(VENV / "bin" / "python"), "-m", "infra.config.cluster_access", str(file)]
     done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

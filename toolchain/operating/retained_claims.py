@@ -9,7 +9,6 @@ from toolchain.operating import adoption, state
 from toolchain.paths import MODELS
 from toolchain.steps import SetupError
 
-RETAINED = "retainOnDelete"
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
 Lookup = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
@@ -18,11 +17,11 @@ Lookup = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
 def lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[str]:
     """What becomes of each such claim of `stack` and of its files; to be asked for before the stack is destroyed."""
-    kept = [each["outputs"] for each in state.objects(deployment) if each.get(RETAINED)]
+    kept = [each["outputs"] for each in state.objects(deployment) if each.get(state.RETAINED)]
     namespaces = {each["metadata"]["name"] for each in kept if each["kind"] == "Namespace"}
     told = []
     for each in state.objects(deployment):
-        if each["type"] != CLAIM or not each.get(RETAINED):
+        if each["type"] != CLAIM or not each.get(state.RETAINED):
             continue
         name = adoption.title(each["outputs"])
         if cluster := state.kind_cluster(deployment):

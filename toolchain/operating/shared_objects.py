@@ -7,7 +7,6 @@ from typing import Any
 
 from toolchain.operating import adoption, state
 
-RETAINED = "retainOnDelete"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 OPERATOR = "trainstack:operator:Operator"
 OPERATORS = "kubeflow"
@@ -30,7 +29,7 @@ def retain(deployment: dict[str, Any], users: Users) -> None:
     """Have the destruction leave what others use."""
     for each in state.objects(deployment):
         if _is_used(each, users):
-            each[RETAINED] = True
+            each[state.RETAINED] = True
 
 
 def _is_for_all(resource: Mapping[str, Any]) -> bool:

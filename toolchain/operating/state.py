@@ -11,6 +11,7 @@ from toolchain.paths import KUBECONFIGS
 
 KUBERNETES = "kubernetes:"
 PROVIDER = "pulumi:providers:kubernetes"
+RETAINED = "retainOnDelete"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 OWNER = "pulumi-python:dynamic/trainstack:Owner"

@@ -33,25 +33,16 @@ def read(stack: str) -> str | None:
 
     Raises SetupError where nothing of it is whole.
     """
-    if not file(stack).exists():
-        return None
-    source = next(_whole(stack), None)
-    if source is None:
-        raise SetupError(
-            f"the state of stack {stack} is torn, and so are its copies: {file(stack)}",
-            f"remove that file; {LOST_STATE} says how the stack's objects are taken over",
-        )
-    return source.read_text()
+    return source.read_text() if (source := _source(stack)) else None
 
 
 def heal(stack: str) -> None:
     """Put the latest whole copy in the place of a torn state, and say so. Raises SetupError as `read` does."""
-    text = read(stack)
-    source = next(_whole(stack), None)
-    if text is None or source is None or source == file(stack):
+    source = _source(stack)
+    if source is None or source == file(stack):
         return
     made = datetime.fromtimestamp(source.stat().st_mtime)
-    _write(stack, file(stack), text)
+    _write(stack, file(stack), source.read_text())
     say(
         f"the state of stack {stack} was torn, as a full disk leaves it: the copy of {made:%Y-%m-%d %H:%M:%S} "
         "is taken, and what was made since then is looked up"
@@ -62,6 +53,18 @@ def keep(stack: str) -> None:
     """Copy the state before Pulumi works on it. Raises SetupError where there is no room: nothing was changed."""
     if text := read(stack):
         _write(stack, _copy(stack), text)
+
+
+def _source(stack: str) -> Path | None:
+    """The file itself, or its latest whole copy; None and SetupError as `read` has them."""
+    if not file(stack).exists():
+        return None
+    if source := next(_whole(stack), None):
+        return source
+    raise SetupError(
+        f"the state of stack {stack} is torn, and so are its copies: {file(stack)}",
+        f"remove that file; {LOST_STATE} says how the stack's objects are taken over",
+    )
 
 
 def _copy(stack: str) -> Path:

@@ -131,16 +131,16 @@ def down(stack: str) -> None:
 
 def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) -> None:
     """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
-    refresh, left = [], []
-    if not state.kind_cluster(deployment):
+    refresh = []
+    if state.kind_cluster(deployment):
+        left = retained_claims.lines(deployment, stack, lambda _: None)
+        if recovery.has_pending(deployment):
+            pulumi_cli.edit_state(variables, stack, state.forget_pending)
+    else:
         variables = prepare_stack(stack)
         refresh = ["--refresh"]
         left = _retain_shared(variables, stack)
         left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
-    elif recovery.has_pending(deployment):
-        pulumi_cli.edit_state(variables, stack, state.forget_pending)
-    if state.kind_cluster(deployment):
-        left = retained_claims.lines(deployment, stack, lambda _: None)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", *refresh, stack=stack)
     for line in left:
