@@ -36,9 +36,11 @@ _GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
 def owned(name: str) -> Iterator[Path]:
     """A folder of this session, `<name>-<random>`; at the end it goes with all containers and volumes of its clones."""
     folder = HOME / f"{name}-{uuid.uuid4().hex[:6]}"
-    folder.mkdir(parents=True)
-    with (folder / "owner").open("w") as owner:
+    with _alone():
+        folder.mkdir()
+        owner = (folder / "owner").open("w")
         fcntl.flock(owner, fcntl.LOCK_EX)
+    with owner:
         try:
             yield folder
         finally:
@@ -83,13 +85,29 @@ def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
 
 def sweep(engine: Engine) -> list[str]:
     """Remove the clones that interrupted sessions left, with their containers; returns the clusters' names."""
-    removed = []
-    for file in sorted(HOME.glob("*/owner")):
-        with file.open("r+") as owner:
-            if _locks(owner):
-                _remove(engine, file.parent)
-                removed.append(file.parent.name)
-    return removed
+    with _alone():
+        return [file.parent.name for file in sorted(HOME.glob("*/owner")) if _is_swept(engine, file)]
+
+
+def _is_swept(engine: Engine, file: Path) -> bool:
+    try:
+        owner = file.open("r+")
+    except FileNotFoundError:  # its session has just ended
+        return False
+    with owner:
+        if not _locks(owner):
+            return False
+        _remove(engine, file.parent)
+        return True
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time makes or sweeps: each would take what another is just making or removing for a leftover."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _locks(owner: IO[str]) -> bool:

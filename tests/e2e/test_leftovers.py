@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from toolchain.machine.engine import Engine
 
 SESSION = """
 import sys, time
+from itertools import chain
 from pathlib import Path
 from tests.e2e import clones
 clones.HOME = Path(sys.argv[1])
@@ -64,3 +67,17 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(
         for process in (session, working):
             process.kill()
         engine.output("rm", "--force", ours, others)
+
+
+def test_what_several_processes_sweep_at_once_is_swept_once(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clones, "HOME", tmp_path)
+    folders = [tmp_path / f"left-{number}" for number in range(12)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "owner").touch()
+    with multiprocessing.get_context("fork").Pool(4) as processes:
+        swept = processes.map(clones.sweep, [engine] * 4, chunksize=1)
+    assert sorted(chain.from_iterable(swept)) == sorted(folder.name for folder in folders)
+    assert not any(folder.exists() for folder in folders)
