@@ -55,6 +55,12 @@ def files(root: Path) -> list[Path]:
     return sorted(found)
 
 
+def copy(root: Path, target: Path) -> None:
+    """Copy the files under SOURCES to the folder `target`, so that every user may read them."""
+    for path in files(root):
+        project.copy_file(path, target / path.relative_to(root))
+
+
 def content_hash(root: Path, target: Target, chosen: Mapping[str, str]) -> str:
     """12 hex digits over names, contents and executable bits of the files, the target and the build arguments."""
     total = hashlib.sha256(json.dumps([target.value, dict(chosen)], sort_keys=True).encode())

@@ -66,8 +66,12 @@ def copy(folder: Path, target: Path) -> None:
     """Copy what goes into the image, so that every user may read it, whatever the modes in `folder` are."""
     target.mkdir(mode=0o755, parents=True)
     for path in ignored.files(folder):
-        source, made = folder / path, target / path
-        made.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        shutil.copyfile(source, made, follow_symlinks=False)
-        if not source.is_symlink():
-            made.chmod(0o755 if is_executable(source) else 0o644)
+        copy_file(folder / path, target / path)
+
+
+def copy_file(source: Path, made: Path) -> None:
+    """Copy a file or a link, with its folder; every user may read it, and execute what its owner may."""
+    made.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    shutil.copyfile(source, made, follow_symlinks=False)
+    if not source.is_symlink():
+        made.chmod(0o755 if is_executable(source) else 0o644)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -10,23 +12,29 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
 
 from infra import docker, paths
 from infra.clusters import registries
+from infra.config.image import Target
 from infra.dynamic import Props, Provider, missing, plain_props
-from infra.image import push
-from infra.image.inputs import REPOSITORY
-from infra.process import pipe
+from infra.image import inputs, push
+from infra.image.inputs import DOCKERFILE, REPOSITORY
+from infra.process import CommandError, pipe
 
 
 class EngineImageProvider(Provider):
     """An image that is built in the engine, once for each `tag`; the output `image` is its name there.
 
-    It is never deleted: the next cluster takes it from the engine's cache.
+    It is never deleted: the next cluster takes it from the engine's cache. It is built from a copy, which must have the
+    tag that the program made from the originals: an image of another content would be kept under that name for ever.
     """
 
     updated_by = ("tag",)
     id: str
 
-    def build(self, props: Props, image: str) -> None:
-        """Build what `props` describe as `image`, where the engine does not have it. Raises CommandError."""
+    def copy(self, props: Props, place: Path) -> str:
+        """Copy what goes into the image to the empty folder `place`; returns the tag of what was copied."""
+        raise NotImplementedError
+
+    def build(self, props: Props, place: Path, image: str) -> None:
+        """Build what `copy` has put into `place` as `image`. Raises CommandError."""
         raise NotImplementedError
 
     def create(self, props: Props) -> CreateResult:
@@ -40,8 +48,20 @@ class EngineImageProvider(Provider):
 
     def _built(self, props: Props) -> Props:
         image = f"{REPOSITORY}:{props['tag']}"
-        self.build(props, image)
+        if not docker.has_image(image):
+            docker.ensure_answers()
+            with tempfile.TemporaryDirectory(prefix="trainstack-build-") as place:
+                self._build_copy(props, Path(place), image)
         return plain_props(props) | {"image": image}
+
+    def _build_copy(self, props: Props, place: Path, image: str) -> None:
+        try:
+            found = self.copy(props, place)
+        except FileNotFoundError:
+            found = None
+        if found != props["tag"]:
+            raise CommandError("the image's sources changed while it was built; run the same command again")
+        self.build(props, place, image)
 
 
 class BuiltImageProvider(EngineImageProvider):
@@ -49,8 +69,12 @@ class BuiltImageProvider(EngineImageProvider):
 
     id = "trainer"
 
-    def build(self, props: Props, image: str) -> None:
-        push.build(paths.ROOT, props["target"], props["arguments"], image)
+    def copy(self, props: Props, place: Path) -> str:
+        inputs.copy(paths.ROOT, place)
+        return inputs.content_hash(place, Target(props["target"]), props["arguments"])
+
+    def build(self, props: Props, place: Path, image: str) -> None:
+        push.docker_build(place, place / DOCKERFILE, props["arguments"], image, "--target", props["target"])
 
 
 class BuiltImage(Resource, module="trainstack", name="BuiltImage"):

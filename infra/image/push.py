@@ -10,7 +10,6 @@ from infra import docker
 from infra.clusters import registries
 from infra.clusters.kind import login
 from infra.image.docker_login import logged_in
-from infra.image.inputs import DOCKERFILE
 from infra.process import CommandError, output
 
 MANIFESTS = ", ".join(
@@ -24,26 +23,10 @@ MANIFESTS = ", ".join(
 TIMEOUT_S = 10
 
 
-def build(root: Path, target: str, arguments: Mapping[str, str], image: str) -> None:
-    """`docker build` of Dockerfile_training as `image`, unless the engine has it.
-
-    Raises EngineError where no engine answers, CommandError where the build fails.
-
-    Parameters:
-        root: the folder of the Dockerfile.
-        target: its target.
-        arguments: build arguments, name -> value.
-    """
-    if docker.has_image(image):
-        return
-    docker.ensure_answers()
-    docker_build(root, root / DOCKERFILE, arguments, image, "--target", target)
-
-
 def docker_build(
     folder: Path, dockerfile: Path, arguments: Mapping[str, str], image: str, *options: str
 ) -> None:
-    """`docker build` of `folder` as `image`. Raises CommandError where it fails. `arguments`: as in `build`."""
+    """`docker build` of `folder` as `image`. Raises CommandError where it fails. `arguments`: name -> value."""
     given = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
     output("docker", "build", "--file", str(dockerfile), *options, *given, "--tag", image, str(folder))
 

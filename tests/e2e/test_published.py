@@ -41,10 +41,10 @@ def built(project: Project, preset: str) -> str:
     """The trainer image with another preset, in the cluster's registry; how the nodes pull it."""
     script = (
         "import sys; from infra import paths; from infra.config.image import ImageConfig;"
-        "from infra.image import inputs, push; name, preset = sys.argv[1:];"
+        "from infra.image import inputs, providers, push; name, preset = sys.argv[1:];"
         "build = inputs.build(ImageConfig(preset=preset), paths.ROOT);"
-        "image = f'{inputs.REPOSITORY}:{build.tag}';"
-        "push.build(paths.ROOT, 'cpu', build.arguments, image);"
+        "props = {'target': 'cpu', 'arguments': build.arguments, 'tag': build.tag};"
+        "image = providers.BuiltImageProvider().create(props).outs['image'];"
         "digest = push.to_registry(image, name, inputs.REPOSITORY, build.tag);"
         "print(f'{name}:5000/{inputs.REPOSITORY}@{digest}')"
     )

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import docker, paths
 from infra.clusters import registries
 from infra.clusters.kind import login
 from infra.config.image import ImageConfig, Target
 from infra.image import inputs, push
 from infra.image.docker_login import logged_in
-from infra.image.providers import RegistryImageProvider
+from infra.image.providers import BuiltImageProvider, RegistryImageProvider
 from infra.process import CommandError
 
 
@@ -53,6 +53,40 @@ def test_only_the_bases_that_the_target_builds_on_count(root: Path) -> None:
     assert inputs.arguments(ImageConfig(), environment) == {"CPU_BASE": "mine"}
     both = {"CPU_BASE": "mine", "GPU_BASE": "other"}  # the digits' table comes from a stage on the CPU base
     assert inputs.arguments(ImageConfig(target=Target.GPU), environment) == both
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda root: None,
+    "a file changed": lambda root: (root / "trainer" / "train.py").write_text("changed\n"),
+    "a file added": lambda root: (root / "trainer" / "added.py").touch(),
+    "a file gone": lambda root: (root / "trainer" / "train.py").unlink(),
+    "the Dockerfile gone": lambda root: (root / "Dockerfile_training").unlink(),
+    "the folder gone": lambda root: (root / "trainer").rename(root / "gone"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_trainer_is_built_from_what_its_tag_was_made_from(
+    root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    built: list[dict[str, str]] = []
+
+    def docker_build(folder: Path, *_: object) -> None:
+        built.append({str(file.relative_to(folder)): file.read_text() for file in inputs.files(folder)})
+
+    monkeypatch.setattr(paths, "ROOT", root)
+    monkeypatch.setattr(push, "docker_build", docker_build)
+    monkeypatch.setattr(docker, "has_image", lambda _: False)
+    monkeypatch.setattr(docker, "ensure_answers", lambda: None)
+    props = {"target": "cpu", "arguments": {}, "tag": tag(root)}
+    CHANGES[change](root)
+    if change == "nothing":
+        BuiltImageProvider().create(props)
+        assert built == [{"Dockerfile_training": "FROM x AS cpu\n", "trainer/train.py": "pass\n"}]
+    else:
+        with pytest.raises(CommandError, match="sources changed while it was built; run the same command"):
+            BuiltImageProvider().create(props)
+        assert built == [], "an image of that tag would be kept for ever"
 
 
 OURS, THEIRS = "sha256:" + "1" * 64, "sha256:" + "2" * 64
