@@ -160,16 +160,16 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None, log_dir: Path | None, speaks: bool) -> None:
-        self.folder, self.speaks = folder, speaks
+        self.folder, self.log_dir, self.speaks = folder, log_dir, speaks
         self.events: EventFile | None = None
-        if speaks and (place := _writable(log_dir) or folder):
-            self.events = EventFile(place)
         self.since = time.perf_counter()
         self.images = 0
 
     def begin(self, config: dict[str, Any], step: int) -> None:
-        """Write config.json; of an interrupted run, drop the lines that will be written again."""
+        """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again."""
         self.since = time.perf_counter()
+        if self.speaks and (place := _writable(self.log_dir) or self.folder):
+            self.events = EventFile(place)
         if self.folder is None:
             return
         volume.write(self.folder / "config.json", (json.dumps(config, indent=2) + "\n").encode())

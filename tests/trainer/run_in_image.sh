@@ -21,4 +21,8 @@ fi
 if [ -d /proc/sys/net/ipv6 ]; then # some engines take it from a container that has no network
   set -- --sysctl net.ipv6.conf.all.disable_ipv6=0 "$@"
 fi
+# File systems that cannot take a run, or that a test fills; see tests/trainer/inside/test_volume.py.
+set -- --tmpfs /volumes/full:size=64k,mode=1777 --tmpfs /volumes/small:size=8m,mode=1777 \
+  --tmpfs /volumes/read-only:ro,mode=1777 --tmpfs /volumes/foreign:mode=0755,uid=0 \
+  --tmpfs /volumes/closed:mode=0700,uid=0 "$@"
 exec docker run --rm --init --network none --read-only --tmpfs /tmp:exec --env KILLS "$@"

@@ -103,23 +103,6 @@ def test_sigterm_ends_a_rendezvous_even_as_process_one(image: str) -> None:
         docker("rm", "--force", container)
 
 
-@pytest.mark.parametrize(
-    ("mount", "reason"),
-    [
-        ("--tmpfs=/volume:size=1m,uid=1000", "No space left on device"),
-        ("--tmpfs=/volume:ro", "Read-only file system"),
-        ("--tmpfs=/volume:mode=0700,uid=0", "Permission denied"),
-    ],
-    ids=["full", "read-only", "somebody else's"],
-)
-def test_a_volume_that_cannot_take_the_model_is_refused(image: str, mount: str, reason: str) -> None:
-    command = ["docker", "run", "--rm", mount, image, "--dataset", "digits", "--model-dir", "/volume"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 4, done.stdout + done.stderr
-    assert reason in done.stderr
-    assert "Train Epoch" not in done.stdout
-
-
 def test_the_image_is_small(image: str) -> None:
     assert int(docker("image", "inspect", "--format", "{{.Size}}", image)) <= LARGEST
 

@@ -102,7 +102,7 @@ ROWS = {
 NO_TEST_YET = (
     "the engine stopped while `make up` or `make down` is killed",
     "`make up` of two clones at once from cold caches; two users of one machine",
-    "a volume without hard links (the trainer's own tests try it with links that fail)",
+    "a volume without hard links, in a cluster (in the trainer's own tests the kernel refuses every link)",
     "the caches' disk full, the engine's disk full",
 )
 """What the table is to hold, and has no row for."""

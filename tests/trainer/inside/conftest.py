@@ -85,10 +85,12 @@ class Ranks:
 class Job:
     """Starts `trainer` as a job of `world` ranks over gloo, on digits, with a volume of its own.
 
-    `each` has further environment variables of each rank, `options_of` further options.
+    `each` has further environment variables of each rank, `options_of` further options. What the ranks say is kept
+    in `logs`, beside the volume without it.
     """
 
     volume: Path
+    logs: Path | None = None
 
     def start(
         self,
@@ -114,7 +116,7 @@ class Job:
             "WORLD_SIZE": str(world),
             **environ,
         }
-        folder = Path(tempfile.mkdtemp(dir=self.volume.parent))
+        folder = Path(tempfile.mkdtemp(dir=self.logs or self.volume.parent))
         patience = [] if "--timeout" in options else ["--timeout", "120"]
         ranks = Ranks([*options, *patience], common, folder, script)
         for rank in range(world):

@@ -10,12 +10,15 @@ import pytest
 import torch
 
 from tests.inside.conftest import Job
-from trainer import checkpoint
+from tests.inside.test_agreement import DIFFERENT
+from trainer import checkpoint, options
 from trainer.checkpoint import CheckpointError, Progress
 from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
 
 CONFIG = {"network": "lenet", "seed": 1}
+# Replicas have to share these, but not a run that goes on: more epochs may follow, elsewhere, tested otherwise.
+NOT_COMPARED = {"epochs", "test_batch_size", "backend", "no_cuda"}
 
 
 def save(folder: Path, step: int) -> None:
@@ -50,6 +53,41 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(
     assert state["progress"]["step"] == 1
     assert f"{path} is damaged" in capsys.readouterr().out
     assert path.with_name("checkpoint.pt.damaged").exists()
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.load says what it makes of half an archive
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_path: Path) -> None:
+    """Cut after every byte, and a bit flipped in every byte; a few of them mean nothing in an archive."""
+
+    def save(step: int) -> bytes:
+        state = {"model": torch.full((5,), float(step)), "buffers": [torch.ones(1)], "config": CONFIG}
+        checkpoint.save(tmp_path, Progress(1, step, step), state)
+        return (tmp_path / checkpoint.NAME).read_bytes()
+
+    before, raw = save(1), save(2)
+    used = []
+    for place in range(len(raw)):
+        flipped = raw[:place] + bytes([raw[place] ^ 1 << place % 8]) + raw[place + 1 :]
+        (tmp_path / checkpoint.NAME).write_bytes(raw[:place] if damage == "cut" else flipped)
+        state = checkpoint.load(tmp_path, CONFIG)
+        assert state, f"byte {place}"
+        step = state["progress"]["step"]
+        assert torch.equal(state["model"], torch.full((5,), float(step))), f"byte {place}"
+        assert state["config"] == CONFIG
+        assert (tmp_path / checkpoint.PREVIOUS).read_bytes() == before
+        used.append(step)
+    assert set(used) <= {1, 2}
+    assert used.count(1) > len(raw) / 3, "most bytes mean something"
+
+
+@pytest.mark.parametrize("key", sorted({*options.parse([], {}).outcome(), *DIFFERENT} - NOT_COMPARED))
+def test_a_checkpoint_of_another_configuration_is_refused_by_each_key(key: str, tmp_path: Path) -> None:
+    then, now = options.parse([], {}).outcome(), options.parse(DIFFERENT[key], {}).outcome()
+    checkpoint.save(tmp_path, Progress(), {"model": torch.ones(1), "config": then})
+    with pytest.raises(CheckpointError, match=rf"[(; ]{key}: checkpoint "):
+        checkpoint.load(tmp_path, now)
+    assert (tmp_path / checkpoint.NAME).exists()
 
 
 def test_a_checkpoint_of_another_configuration_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:

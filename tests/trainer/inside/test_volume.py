@@ -2,14 +2,27 @@
 
 import errno
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.inside.conftest import Job
-from trainer import volume
+from trainer import checkpoint, volume
 from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
+
+OPTIONS = (
+    "--data",
+    "tests.inside.own:tiny",
+    "--global-batch-size",
+    "16",
+    "--network",
+    "fast",
+    "--epochs",
+    "2",
+)
 
 
 def test_a_write_replaces_the_whole_file_and_leaves_no_other(tmp_path: Path) -> None:
@@ -96,44 +109,132 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(job: Job, wh
     assert what == "runs" or "Train Epoch" not in ranks.output[0]
 
 
-# The kernel's answers of a full disk, for files on the volume from the given call on.
-FULL = """
-import errno, os, pathlib
-from trainer import __main__, train
-open_file, calls = pathlib.Path.open, []
-def full(self, mode="r", *rest, **more):
-    if "runs" in self.parts and self.name.strip(".").startswith({name!r}) and mode != "r":
-        calls.append(self)
-        if len(calls) > {calls}:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
-    return open_file(self, mode, *rest, **more)
-pathlib.Path.open = full
-if {name!r} == "space":
-    def allocate(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    os.posix_fallocate = allocate
+def mounted(name: str) -> Path:
+    """A file system that run_in_image.sh mounts for these tests."""
+    path = Path("/volumes", name)
+    assert os.path.ismount(path), f"{path} is not mounted, see run_in_image.sh"
+    return path
+
+
+# A mount on the image's own directory, which nobody has named.
+UNNAMED = """
+import os, pathlib
+from trainer import __main__, options
+options.MODEL_DIR = pathlib.Path(os.environ["PLACE"])
 __main__.run()
 """
 
 
-def test_a_full_disk_is_refused_before_training(job: Job) -> None:
-    ranks = job.start(world=2, script=FULL.format(name="space", calls=0))
-    assert ranks.wait() == [ExitStatus.VOLUME] * 2
-    assert "No space left on device" in ranks.output[0]
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("full", "No space left on device"),
+        ("read-only", "Read-only file system"),
+        ("foreign", "Permission denied"),
+        ("closed", "Permission denied"),
+    ],
+)
+def test_a_file_system_that_cannot_take_the_run_is_refused_before_training(
+    job: Job, name: str, reason: str, named: bool, world: int
+) -> None:
+    place = str(mounted(name))
+    script, named_place = (None, place) if named else (UNNAMED, "")
+    ranks = job.start(world=world, script=script, TRAINER_MODEL_DIR=named_place, PLACE=place)
+    assert ranks.wait() == [ExitStatus.VOLUME] * world, ranks.output
+    assert all(f"{reason}; the volume has to be mounted" in output for output in ranks.output)
     assert "Train Epoch" not in ranks.output[0]
-    assert list(job.folder().iterdir()) == []
+    assert name != "full" or not list(Path(place, "runs", "run").iterdir()), "nothing is left behind"
+
+
+# Fills the file system to the last byte when the file is opened for the given time.
+FILLING = """
+import pathlib
+from contextlib import suppress
+from trainer import __main__, train
+open_file, opened = pathlib.Path.open, []
+def filling(self, mode="r", *rest, **more):
+    if "runs" in self.parts and self.name.strip(".").startswith({name!r}) and mode != "r":
+        opened.append(self)
+        if len(opened) == {time}:
+            with suppress(OSError), open_file(pathlib.Path({filler!r}), "wb", buffering=0) as filler:
+                while filler.write(bytes(512)):
+                    pass
+    return open_file(self, mode, *rest, **more)
+pathlib.Path.open = filling
+__main__.run()
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Job]:
+    """A job whose volume has a few MiB."""
+    volume = mounted("small")
+    yield Job(volume, logs=tmp_path)
+    for path in volume.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["checkpoint.pt", "metrics.jsonl", "mnist_cnn.pt", "mnist_cnn.best.pt", "report.html", "config.json"],
+    ("name", "time"),
+    [
+        ("space", 1),
+        ("config.json", 1),
+        ("metrics.jsonl", 1),
+        ("metrics.jsonl", 4),
+        ("events.out", 1),
+        ("checkpoint.pt", 1),
+        ("checkpoint.pt", 2),
+        ("mnist_cnn.best.pt", 1),
+        ("report.html", 1),
+        ("mnist_cnn.pt", 1),
+    ],
 )
-def test_a_disk_that_fills_later_fails_the_run(job: Job, name: str) -> None:
-    calls = 2 if name == "metrics.jsonl" else 0
-    ranks = job.start("--epochs", "2", "--timeout", "30", script=FULL.format(name=name, calls=calls))
-    assert ranks.wait() == [ExitStatus.VOLUME]
+def test_a_disk_that_fills_fails_the_run_which_goes_on_with_room(
+    small: Job, undisturbed: bytes, name: str, time: int
+) -> None:
+    filler = small.volume / "filler"
+    script = FILLING.format(name=name, time=time, filler=str(filler))
+    ranks = small.start(*OPTIONS, world=2, script=script)
+    assert ranks.wait() == [ExitStatus.VOLUME, ExitStatus.VOLUME if name == "space" else ExitStatus.PEER_LOST]
     assert "No space left on device; the volume has to be mounted, with free space" in ranks.output[0]
-    assert not (job.folder() / "mnist_cnn.pt").exists(), "the run does not count as finished"
+    assert filler.exists()
+    assert not (small.folder() / "mnist_cnn.pt").exists(), "the run does not count as finished"
+    kept = (small.folder() / checkpoint.NAME).exists()
+    filler.unlink()
+    output = small.train(*OPTIONS, world=2)
+    assert ("resumed at epoch " in output) == kept
+    assert small.model() == undisturbed
+
+
+# The kernel refuses each link, as on file systems without them: seccomp(2), with a filter as in linux/filter.h.
+WITHOUT_LINKS = """
+import ctypes, errno, os, platform, struct
+LINK = {"x86_64": (86, 265), "aarch64": (37, 37)}[platform.machine()]
+load, equal, answer = 0x20, 0x15, 0x06
+program = [(load, 0, 0, 0), (equal, 2, 0, LINK[0]), (equal, 1, 0, LINK[1])]
+program += [(answer, 0, 0, 0x7FFF0000), (answer, 0, 0, 0x00050000 | errno.EPERM)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filter) == 0, os.strerror(ctypes.get_errno())
+open("linked", "w").close()
+try:
+    os.link("linked", "link")
+except PermissionError:
+    print("no links", flush=True)
+from trainer import __main__
+__main__.run()
+"""
+
+
+def test_a_volume_without_hard_links_is_one_like_any_other(job: Job, undisturbed: bytes) -> None:
+    ranks = job.start(*OPTIONS, world=2, script=WITHOUT_LINKS)
+    assert ranks.wait() == [0, 0], ranks.output
+    assert all(output.startswith("no links\n") for output in ranks.output)
+    assert {checkpoint.NAME, checkpoint.PREVIOUS} <= {path.name for path in job.folder().iterdir()}
+    assert job.model() == undisturbed
 
 
 def test_no_restart_mends_a_volume() -> None:

@@ -1,0 +1,144 @@
+"""A run goes on exactly after any damage to its checkpoints, or it is refused and they stay as they are."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.inside.conftest import Job
+from trainer import checkpoint
+from trainer.launch import ExitStatus
+
+TINY = ("--data", "tests.inside.own:tiny", "--network", "fast", "--global-batch-size", "16")
+NEWEST, BEFORE = checkpoint.NAME, checkpoint.PREVIOUS
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """Run `run` with the checkpoints of its first two epochs, and run `whole` of three."""
+    job = Job(tmp_path_factory.mktemp("trained") / "volume")
+    job.volume.mkdir()
+    job.train(*TINY, "--epochs", "3", run="whole", world=2)
+    job.train(*TINY, "--epochs", "2", world=2)
+    return job
+
+
+@pytest.fixture
+def copied(trained: Job, job: Job) -> Job:
+    """The same on a volume that the test may damage."""
+    shutil.rmtree(job.volume)
+    shutil.copytree(trained.volume, job.volume)
+    return job
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """In the last parameter, far from what tells an archive."""
+    raw = bytearray(path.read_bytes())
+    values = torch.load(path, weights_only=True)["model"][-8:].numpy().tobytes()
+    raw[raw.index(values) + 5] ^= 4
+    path.write_bytes(raw)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def zero(path: Path) -> None:
+    """As a file system leaves a file whose size it knew, and whose blocks it did not."""
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def replace_by_the_model(path: Path) -> None:
+    shutil.copyfile(path.with_name("mnist_cnn.pt"), path)
+
+
+DAMAGES: list[Callable[[Path], None]] = [cut, flip, empty, zero, replace_by_the_model]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_damaged_checkpoint_costs_what_came_after_the_one_before(
+    copied: Job, damage: Callable[[Path], None]
+) -> None:
+    damage(copied.folder() / NEWEST)
+    output = copied.train(*TINY, "--epochs", "3", world=2)
+    assert f"{NEWEST} is damaged; set aside as {NEWEST}.damaged" in output
+    assert "resumed at epoch 2, image 0" in output
+    assert copied.model() == copied.model("whole")
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_two_damaged_checkpoints_cost_the_run_and_are_kept(
+    copied: Job, damage: Callable[[Path], None]
+) -> None:
+    for name in (NEWEST, BEFORE):
+        damage(copied.folder() / name)
+    output = copied.train(*TINY, "--epochs", "3", world=2)
+    for name in (NEWEST, BEFORE):
+        assert f"{name} is damaged; set aside as {name}.damaged" in output
+        assert (copied.folder() / f"{name}.damaged").exists()
+    assert "resumed" not in output
+    assert copied.model() == copied.model("whole")
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def unreadable(path: Path) -> None:
+    path.chmod(0)
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def newer(path: Path) -> None:
+    state = torch.load(path, weights_only=True)
+    del state["sha256"]
+    state["version"] = checkpoint.VERSION + 1
+    path.write_bytes(checkpoint.dump({**state, "sha256": checkpoint.digest(state)}))
+
+
+def nothing(path: Path) -> None:
+    """The options are others."""
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int, str]] = {
+    "unreadable": (unreadable, (), ExitStatus.VOLUME, f"{NEWEST}: Permission denied"),
+    "a folder": (folder, (), ExitStatus.VOLUME, f"{NEWEST}: Is a directory"),
+    "newer": (newer, (), ExitStatus.REFUSED, "was written by a newer trainer"),
+    "another seed": (nothing, ("--seed", "2"), ExitStatus.REFUSED, "seed: checkpoint 1, now 2"),
+    "another network": (nothing, ("--network", "lenet"), ExitStatus.REFUSED, "checkpoint fast, now lenet"),
+    "fewer epochs": (nothing, ("--epochs", "1"), ExitStatus.REFUSED, "the run has 2 epochs already"),
+}
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_damage_is_refused_by_all_and_stays(copied: Job, case: str, world: int) -> None:
+    change, options, status, message = REFUSED[case]
+    change(copied.folder() / NEWEST)
+    before = files(copied)
+    ranks = copied.start(*TINY, "--epochs", "3", *options, world=world)
+    assert ranks.wait() == [status] * world, ranks.output
+    assert all(message in output for output in ranks.output)
+    assert files(copied) == before, "nothing on the volume was changed"
+
+
+def test_without_the_newest_checkpoint_the_one_before_counts(copied: Job) -> None:
+    missing(copied.folder() / NEWEST)
+    assert "resumed at epoch 2, image 0" in copied.train(*TINY, "--epochs", "3", world=2)
+    assert copied.model() == copied.model("whole")
+
+
+def files(job: Job) -> dict[str, tuple[int, int]]:
+    """Modification time and size of all that is on the volume."""
+    found = sorted(path for path in job.volume.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
