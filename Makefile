@@ -4,6 +4,8 @@ DATA_DIR ?=
 # For one `make up`: ADOPT=<owner's id> takes a lost stack over, REPLACE_CLUSTER=yes lets a cluster be made anew.
 ADOPT ?=
 REPLACE_CLUSTER ?=
+# For `make review`: the revision to compare with; without it where the present commit leaves the main branch.
+BASE ?=
 PYTHON ?= python3
 ARGS ?=
 # For `make compare`: two runs that `make runs` lists.
@@ -40,7 +42,7 @@ reliability:
 	@$(PYTHON) -m toolchain test --suite reliability -- $(ARGS)
 
 review:
-	@$(PYTHON) -m toolchain review --stack "$(STACK)"
+	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)"
 
 audit:
 	@$(PYTHON) -m toolchain audit

@@ -22,7 +22,7 @@ def parser() -> argparse.ArgumentParser:
         ("down", "destroy the stack, keep the model"),
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
-        ("review", "write what would be applied to stacks/rendered/<stack> and stacks/gitops/<stack>"),
+        ("review", "write what would be applied below stacks/, and a page for the pull request"),
         ("audit", "list what is trusted of others, and write a bill of materials"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
@@ -37,6 +37,8 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
             verb.add_argument("--adopt", default="", help="owner's id of a stack whose state was lost")
             verb.add_argument("--replace-cluster", choices=["", "no", "yes"], default="")
+        if name == "review":
+            verb.add_argument("--base", default="", help="revision to compare with; else the main branch")
         if name in ("test", "bench"):
             verb.add_argument("pytest", nargs="*", help="arguments for pytest")
         if name == "runs":
@@ -76,7 +78,7 @@ def dispatch(asked: argparse.Namespace) -> int:
         case "env":
             show_environment(asked.stack)
         case "review":
-            return review.review(asked.stack)
+            return review.review(asked.stack, asked.base)
         case "audit":
             return audit.audit()
         case "test":

@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file
 from infra.process import CommandError
-from infra.review import folder, gitops
+from infra.review import folder, gitops, page
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,6 +31,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where rendered/ and gitops/ are; default: stacks",
     )
+    top.add_argument("--page", type=Path, metavar="FILE", help="write a page for the pull request, too")
+    top.add_argument(
+        "--base", type=Path, default=Path(os.devnull), metavar="DIR", help="stacks/ to compare with"
+    )
+    top.add_argument("--revision", default="nothing", help="how the page calls what is in --base")
     return top
 
 
@@ -42,13 +47,30 @@ def main(arguments: list[str]) -> int:
         known = sorted(each.stem.removeprefix("Pulumi.") for each in path.parent.glob("Pulumi.*.yaml"))
         print(f"there is no stack {given.stack}; there are: {', '.join(known)}", file=sys.stderr)
         return 2
+    base = page.Base(given.base, given.revision)
     try:
         stack = from_file(path)
         contents = folder.files(stack, dataset.of_jobs(stack) if given.here else None)
     except (ConfigError, CommandError, dataset.DataError) as error:
         print(error, file=sys.stderr)
+        if given.page:
+            write_page(given.page, page.refused(given.stack, base, str(error)))
         return 1
-    return check(given.into, stack, contents) if given.check else write(given.into, stack, contents)
+    if given.check:
+        return check(given.into, stack, contents)
+    write(given.into, stack, contents)
+    if not given.page:
+        return 0
+    text, passed = page.page(stack, path, contents, base)
+    write_page(given.page, text)
+    return 0 if passed else 1
+
+
+def write_page(target: Path, text: str) -> None:
+    """Write the page for the pull request, and name it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    print(f"page: {os.path.relpath(target, paths.ROOT)}")
 
 
 def check(root: Path, stack: Stack, contents: dict[str, str]) -> int:
@@ -58,7 +80,7 @@ def check(root: Path, stack: Stack, contents: dict[str, str]) -> int:
     return 1 if difference else 0
 
 
-def write(root: Path, stack: Stack, contents: dict[str, str]) -> int:
+def write(root: Path, stack: Stack, contents: dict[str, str]) -> None:
     """Write `contents` below `root`, and print which files that changes."""
     changed = folder.changes(root, stack.name, contents)
     folder.write(root, stack.name, contents)
@@ -70,7 +92,6 @@ def write(root: Path, stack: Stack, contents: dict[str, str]) -> int:
     if reason := gitops.obstacle(stack):
         print(f"nothing in {os.path.relpath(root / folder.GITOPS / stack.name, paths.ROOT)}: {reason}")
     print("\n".join(changed or ["no change"]))
-    return 0
 
 
 if __name__ == "__main__":

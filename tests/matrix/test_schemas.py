@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.review import folder
+from infra.review import conformity, folder, schemas
 from standins.tests.apiserver import ApiServer
-from tests.matrix import schemas
 
 SHARED = folder.STACKS / folder.SHARED
 JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
@@ -62,6 +61,19 @@ def test_every_rendering_has_the_servers_shape(location: str) -> None:
     told = kubeconform(location, *objects)
     assert len(told) == len(objects) > 0
     assert [each["msg"] for each in told if each["status"] != "statusValid"] == []
+
+
+def test_the_page_of_a_review_names_another_shape(
+    api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the committed CRD, where the stack brings none."""
+    (tmp_path / "openapi.json").write_text(json.dumps(document(api_server)))
+    monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "openapi.json"))
+    text = (folder.STACKS / JOB).read_text()
+    assert conformity.mismatches({JOB: text}) == []
+    (told,) = conformity.mismatches({JOB: text.replace("imagePullPolicy", "imagePullPolice")})
+    assert told.startswith(f"{JOB}: ")
+    assert "imagePullPolice" in told
 
 
 def misspell(manifest: dict[str, Any]) -> None:

@@ -5,29 +5,49 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from toolchain.checks import base_revision
 from toolchain.images import cluster_images
 from toolchain.operating import backend, environment, setup
-from toolchain.paths import ROOT, VENV
+from toolchain.paths import LOCAL, ROOT, VENV
+from toolchain.steps import SetupError, say
 from toolchain.tools import build, go_modules, venv
 
+# Tells the program where the OpenAPI document of the pinned API server is.
+OPENAPI = "TRAINSTACK_OPENAPI"
+PAGES = LOCAL / "review"
 
-def review(stack: str, *options: str) -> int:
-    """Render what `stack` would apply below stacks/; needs no cluster. Returns the exit status.
+
+def review(stack: str, base: str = "") -> int:
+    """Render what `stack` would apply below stacks/, and write a page about it; needs no cluster.
+
+    Returns the exit status: 0 where nothing is wrong with it. Raises SetupError for a `base` that there is not.
+
+    Parameters:
+        base: the revision to compare with; empty for the one where this commit leaves the main branch.
+    """
+    backend.check_stack(stack)
+    with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
+        revision = base_revision.unpack(base, Path(place))
+        page = ["--page", str(PAGES / f"{stack}.md")]
+        compared = ["--base", str(Path(place) / base_revision.FOLDER), "--revision", revision]
+        return render(stack, *page, *compared, add=with_schemas)
+
+
+def render(
+    stack: str, *options: str, add: Callable[[dict[str, str]], dict[str, str]] = lambda found: found
+) -> int:
+    """As `review`, for one who holds the project's lock.
 
     Parameters:
         options: of `python -m infra.review`, for example --check.
+        add: called with the program's variables; returns them with what else it needs.
     """
-    backend.check_stack(stack)
-    with setup.project_lock():
-        return render(stack, *options)
-
-
-def render(stack: str, *options: str) -> int:
-    """As `review`, for one who holds the project's lock."""
     venv.ensure()
-    variables = {"PATH": environment.path(), **(environment.load() or {})}
+    variables = add({"PATH": environment.path(), **(environment.load() or {})})
     if environment.installs_operator(stack):
         variables = with_operator(variables)
     command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack, *options]
@@ -46,3 +66,18 @@ def with_operator(variables: dict[str, str]) -> dict[str, str]:
         kubectl = build.build(go_modules.load("kubernetes"), "kubectl")
         variables = {**variables, "PATH": os.pathsep.join([str(kubectl), variables["PATH"]])}
     return variables
+
+
+def with_schemas(variables: dict[str, str]) -> dict[str, str]:
+    """`variables`, and what holding a rendering against the API server's schemas takes: kubeconform and one file.
+
+    Without Go, and without an earlier build, the page says that they were not checked.
+    """
+    try:
+        kubeconform = build.build(go_modules.load("kubeconform"), "kubeconform")
+        source = build.source(go_modules.load("kubernetes"), "k8s.io/kubernetes", "api/openapi-spec")
+    except SetupError as error:
+        say(f"the API's schemas are not checked: {error.what}")
+        return variables
+    path = os.pathsep.join([variables["PATH"], str(kubeconform)])
+    return {**variables, "PATH": path, OPENAPI: str(source / "swagger.json")}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.checks import review
+from toolchain.checks import base_revision, review
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.steps import SetupError
@@ -93,10 +93,36 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: installs)
     monkeypatch.setattr(review, "with_operator", with_operator)
+
+    def unpack(base: str, place: Path) -> str:
+        assert (base, place.is_dir()) == ("released", True)
+        return "`released`"
+
+    monkeypatch.setattr(base_revision, "unpack", unpack)
+    monkeypatch.setattr(review, "with_schemas", lambda found: found)
     monkeypatch.setattr(subprocess, "run", remember)
-    assert review.review("dev") == 3
+    assert review.review("dev", "released") == 3
     assert bool(asked) is fetches
-    assert run[-1][1:] == ["-m", "infra.review", "dev"]
+    assert run[-1][1:6] == ["-m", "infra.review", "dev", "--page", str(review.PAGES / "dev.md")]
+    assert run[-1][-2:] == ["--revision", "`released`"]
+
+
+def test_the_schemas_come_from_the_pinned_module(fetched: list[str], tmp_path: Path) -> None:
+    found = review.with_schemas({"PATH": EMPTY})
+    assert fetched == ["kubeconform", "k8s.io/kubernetes"]
+    assert found["PATH"] == f"{EMPTY}:{tmp_path / 'built'}"
+    assert found[review.OPENAPI] == str(tmp_path / "api" / "openapi-spec" / "swagger.json")
+
+
+def test_without_them_a_review_says_why_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any) -> Path:
+        raise SetupError("Go is not installed", "install it")
+
+    monkeypatch.setattr(build, "build", refuse)
+    assert review.with_schemas({"PATH": EMPTY}) == {"PATH": EMPTY}
+    assert "schemas are not checked: Go is not installed" in capsys.readouterr().err
 
 
 def test_a_stack_that_there_is_not_is_refused() -> None:

@@ -6,9 +6,11 @@ A key that a schema does not name is an error, unless the schema lets any key st
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from infra.objects.manifest import Manifest
 
 Schema = dict[str, Any]
 
@@ -25,14 +27,19 @@ def write(folder: Path, schemas: Mapping[str, Schema]) -> str:
     return f"{folder}/{LOCATION}"
 
 
-def of_server(document: Schema) -> dict[str, Schema]:
-    """File's name -> schema, for each kind of the OpenAPI v2 `document` of an API server."""
+def of_server(document: Schema, is_wanted: Callable[[str], bool] = lambda _: True) -> dict[str, Schema]:
+    """File's name -> schema, for each kind of the OpenAPI v2 `document` of an API server.
+
+    Parameters:
+        is_wanted: whether the schema of that file is asked for.
+    """
     definitions = {name: closed(each) for name, each in document["definitions"].items()}
-    return {
-        _file(kind["kind"], kind["group"], kind["version"]): _with_definitions(name, definitions)
+    found = {
+        _file(kind["kind"], kind["group"], kind["version"]): name
         for name, each in document["definitions"].items()
         for kind in each.get("x-kubernetes-group-version-kind", [])
     }
+    return {file: _with_definitions(name, definitions) for file, name in found.items() if is_wanted(file)}
 
 
 def of_crd(crd: Schema) -> dict[str, Schema]:
@@ -44,6 +51,12 @@ def of_crd(crd: Schema) -> dict[str, Schema]:
         )
         for version in spec["versions"]
     }
+
+
+def file_of(manifest: Manifest) -> str:
+    """The file in which kubeconform looks for the schema of `manifest`."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    return _file(manifest["kind"], group, version)
 
 
 def closed(schema: Schema) -> Schema:

@@ -1,0 +1,127 @@
+"""What a change does to a stack that is up: what is made anew, what is lost, and what the new training may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from infra.config import Stack
+from infra.config.changes import Outcome
+from infra.config.cluster import ClusterKind
+from infra.config.job import JobConfig
+from infra.objects import pytorchjob
+from infra.objects.manifest import Manifest, title
+from infra.review.key_changes import KeyChange
+from infra.review.object_changes import ObjectChange
+
+# Kinds of the stack's objects that each outcome makes anew, what depends on them included.
+REPLACED: dict[Outcome, tuple[str, ...]] = {
+    Outcome.JOB_REPLACED: (pytorchjob.KIND,),
+    Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", pytorchjob.KIND),
+}
+HOUR_S = 3600
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The most that a training may take: all its pods until its deadline.
+
+    Parameters:
+        job: its name.
+        pods: at most so many at once.
+        gpus: of one pod.
+        deadline_s: when the job is given up, in seconds.
+    """
+
+    job: str
+    pods: int
+    gpus: int
+    deadline_s: int
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPUs times hours."""
+        return self.pods * self.gpus * self.deadline_s / HOUR_S
+
+    @property
+    def pod_hours(self) -> float:
+        """Pods times hours."""
+        return self.pods * self.deadline_s / HOUR_S
+
+
+def cost(job: JobConfig) -> Cost:
+    """What the job may take. An elastic one may grow to maxReplicas workers."""
+    most = job.elastic_policy.max_replicas if job.elastic_policy else None
+    workers = max(job.replicas.worker or 0, most or 0)
+    return Cost(
+        job.name,
+        (job.replicas.master or 0) + workers,
+        job.resources.gpu,
+        job.run_policy.active_deadline_seconds,
+    )
+
+
+def replaced(
+    keys: Sequence[KeyChange], objects: Iterable[ObjectChange], there: Sequence[Manifest]
+) -> list[str]:
+    """Titles of the objects of `there`, what another revision rendered, that are made anew at most.
+
+    A changed job is one of them in any case, also where only the image's contents have changed.
+    """
+    if any(change.outcome is Outcome.REFUSED for change in keys):
+        return []
+    changed = {each.title for each in objects if each.before and each.after and _is_job(each.before)}
+    for change in keys:
+        if change.outcome is Outcome.CLUSTER_REPLACED:
+            return [title(each) for each in there]
+        kinds = REPLACED.get(change.outcome, ())
+        of_job = change.job
+        changed |= {
+            title(each)
+            for each in there
+            if each["kind"] in kinds and of_job in (None, each["metadata"]["name"])
+        }
+    return [title(each) for each in there if title(each) in changed]
+
+
+def _is_job(manifest: Manifest) -> bool:
+    return str(manifest["kind"]) == pytorchjob.KIND
+
+
+def losses(
+    stack: Stack, keys: Sequence[KeyChange], again: Sequence[str], objects: Sequence[ObjectChange]
+) -> Iterator[str]:
+    """One sentence for each thing that does not survive the change, or that one might fear for.
+
+    Parameters:
+        stack: as it was before.
+        again: titles of the objects that are made anew.
+    """
+    outcomes = {each.outcome for each in keys}
+    if Outcome.REFUSED in outcomes:
+        yield "Nothing: the change is refused before anything is touched."
+        return
+    if Outcome.CLUSTER_REPLACED in outcomes:
+        yield _with_the_cluster(stack)
+    if {Outcome.VOLUME_REPLACED, Outcome.CLUSTER_REPLACED} & outcomes:
+        yield "No file: models and runs stay in their folder. No file is moved to another folder or cluster."
+    if any(_is_kind(each, pytorchjob.KIND) for each in again):
+        yield "The old jobs' pods with their logs, and a training under way. Finished runs stay on the volume."
+    if any(each.key.startswith("storage.keepRuns.") for each in keys):
+        yield "Finished runs that exceed `storage.keepRuns`, when the next run of their job succeeds."
+    gone = [each.title for each in objects if each.after is None]
+    if gone and Outcome.CLUSTER_REPLACED not in outcomes:
+        yield f"The objects that go: {', '.join(gone)}."
+
+
+def _with_the_cluster(stack: Stack) -> str:
+    if stack.cluster.kind is ClusterKind.EXISTING:
+        return "The stack's objects in the old cluster; its nodes keep the files."
+    return (
+        f"Every object in cluster {stack.cluster_name}, others' too. `make up` refuses as long as it holds others' "
+        "objects, unless it is given REPLACE_CLUSTER=yes."
+    )
+
+
+def _is_kind(name: str, kind: str) -> bool:
+    return name.partition("/")[0] == kind

@@ -1,0 +1,138 @@
+"""How an object differs from what another revision rendered, field by field.
+
+What a rendering writes once, by an anchor, is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import yaml
+
+from infra.objects.manifest import Manifest, title
+
+# What tells the entries of a list from each other, where all of them have it: as in a pod's lists.
+NAMES = ("name", "mountPath", "key", "type", "port")
+Change = tuple[str, Any, Any]
+"""A field's path, and its value before and after; None where there is none."""
+
+
+@dataclass(frozen=True)
+class ObjectChange:
+    """An object that is new (`before` is None), goes (`after` is None) or changes, in `fields`."""
+
+    title: str
+    before: Manifest | None
+    after: Manifest | None
+    fields: tuple[Change, ...] = ()
+
+
+def object_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[ObjectChange]:
+    """What differs between two renderings: file's name -> contents, one object each."""
+    same = set(before.values()) & set(after.values())
+    old, new = _by_title(before, same), _by_title(after, same)
+    found = []
+    for name in [*new, *(each for each in old if each not in new)]:
+        before_it, after_it = _read(old.get(name)), _read(new.get(name))
+        fields = changed_fields(old[name], new[name]) if before_it and after_it else []
+        if fields or before_it is None or after_it is None:
+            found.append(ObjectChange(name, before_it, after_it, tuple(fields)))
+    return found
+
+
+def _read(text: str | None) -> Manifest | None:
+    return None if text is None else yaml.safe_load(text)
+
+
+def _by_title(files: Mapping[str, str], same: Set[str]) -> dict[str, str]:
+    return {title(yaml.safe_load(content)): content for content in files.values() if content not in same}
+
+
+def changed_fields(before: str, after: str) -> list[Change]:
+    """The fields in which two objects differ, as YAML: those that are repeated by an alias in both only once."""
+    repeated = _repeated(before) & _repeated(after)
+    changes = _differences(yaml.safe_load(before), yaml.safe_load(after), ())
+    return [
+        (_shown(path), old, new)
+        for path, old, new in changes
+        if not any(path[:length] in repeated for length in range(len(path) + 1))
+    ]
+
+
+Path = tuple[str, ...]
+
+
+def _repeated(text: str) -> set[Path]:
+    """Where the document says by an alias what stands elsewhere in it."""
+    seen: set[int] = set()
+    found: set[Path] = set()
+
+    def walk(node: yaml.Node | None, path: Path) -> None:
+        if node is None or id(node) in seen:
+            found.add(path)
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                walk(value, (*path, str(key.value)))
+        elif isinstance(node, yaml.SequenceNode):
+            for word, value in zip(_words(_plain(node)), node.value, strict=True):
+                walk(value, (*path, word))
+
+    walk(yaml.compose(text, yaml.SafeLoader), ())
+    return found
+
+
+def _plain(node: yaml.Node) -> Any:
+    return yaml.SafeLoader("").construct_document(node)
+
+
+def _words(entries: list[Any]) -> list[str]:
+    """How each entry of a list is called in a path: by its name where all have one of their own, or by its place."""
+    for key in NAMES:
+        names = [str(each.get(key)) for each in entries if isinstance(each, dict) and key in each]
+        if len(names) == len(entries) == len(set(names)):
+            return [f"[{name}]" for name in names]
+    return [f"[{place}]" for place in range(len(entries))]
+
+
+def _differences(before: Any, after: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        yield from _of_mappings(before, after, path)
+    elif isinstance(before, list) and isinstance(after, list):
+        if all(isinstance(each, dict) for each in [*before, *after]):
+            yield from _of_mappings(_named(before), _named(after), path)
+        else:
+            yield from _of_lists(before, after, path)
+    elif before != after:
+        yield path, before, after
+
+
+def _named(entries: list[Any]) -> dict[str, Any]:
+    return dict(zip(_words(entries), entries, strict=True))
+
+
+def _of_mappings(
+    before: dict[str, Any], after: dict[str, Any], path: Path
+) -> Iterator[tuple[Path, Any, Any]]:
+    for key in {**before, **after}:
+        yield from _differences(before.get(key), after.get(key), (*path, str(key)))
+
+
+def _of_lists(before: list[Any], after: list[Any], path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    """The words of a command that differ: an option that is added leaves the others as they are."""
+    matcher = SequenceMatcher(None, list(map(str, before)), list(map(str, after)), autojunk=False)
+    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+        if tag != "equal":
+            yield path, _one(before[start:end]), _one(after[other_start:other_end])
+
+
+def _one(words: list[Any]) -> Any:
+    return None if not words else words[0] if len(words) == 1 else words
+
+
+def _shown(path: Path) -> str:
+    return ".".join(path).replace(".[", "[")

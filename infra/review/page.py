@@ -1,0 +1,214 @@
+"""One page of Markdown for a pull request: what a changed stack file does, costs and loses, and what was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from infra.config import ConfigError, Stack, from_file
+from infra.config.load import Sections, read
+from infra.job.manifest import run_of
+from infra.objects import pytorchjob
+from infra.objects.manifest import Manifest
+from infra.review import conformity, consequences, folder, gitops, policies
+from infra.review.key_changes import KeyChange, key_changes
+from infra.review.object_changes import ObjectChange, object_changes
+
+# A pull request takes 65,536 characters; whoever needs more reads the diff.
+MOST_FIELDS = 40
+MOST_LETTERS = 200
+MARK = "<!-- trainstack review: {stack} -->"
+
+
+@dataclass(frozen=True)
+class Base:
+    """The revision that a review compares with.
+
+    Parameters:
+        folder: its files below stacks/; empty where it has none.
+        revision: how the page calls it.
+    """
+
+    folder: Path
+    revision: str
+
+    def stack(self, name: str) -> Stack | None:
+        """The stack as it was; None where there was none, or none that the present program takes."""
+        try:
+            return from_file(self._file(name)) if self._file(name).exists() else None
+        except ConfigError:
+            return None
+
+    def sections(self, name: str) -> Sections | None:
+        """The same with its keys."""
+        return sections(self._file(name)) if self.stack(name) else None
+
+    def rendering(self, name: str, shared: Sequence[str]) -> dict[str, str]:
+        """Path -> contents of what was committed for the stack, and of the files `shared` with others."""
+        own = (self.folder / folder.RENDERED / name).rglob("*.yaml")
+        found = [*own, *(self.folder / each for each in shared)]
+        return {str(each.relative_to(self.folder)): each.read_text() for each in found if each.exists()}
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"Pulumi.{name}.yaml"
+
+
+def sections(file: Path) -> Sections:
+    """The sections of a stack file. Raises ConfigError."""
+    try:
+        return Sections.model_validate(read(file))
+    except ValidationError as error:
+        raise ConfigError(str(error)) from None
+
+
+def refused(stack: str, base: Base, problem: str) -> str:
+    """The page of a stack that cannot be rendered."""
+    return "\n".join([*_head(stack, base), "The stack is refused.", "", "```text", problem, "```", ""])
+
+
+def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> tuple[str, bool]:
+    """The page, and whether every check has passed.
+
+    Parameters:
+        stack: as the stack file has it.
+        file: the stack file.
+        contents: what a review writes, path below stacks/ to contents.
+    """
+    rendered = {name: text for name, text in contents.items() if _is_object(name)}
+    shared = [name for name in rendered if name.startswith(f"{folder.SHARED}/")]
+    committed = base.rendering(stack.name, shared)
+    objects = object_changes(committed, rendered)
+    before = base.sections(stack.name)
+    keys = key_changes(before, sections(file)) if before else []
+    there = [yaml.safe_load(text) for name, text in committed.items() if name not in shared]
+    lines = [*_head(stack.name, base)]
+    if not keys and not objects:
+        lines += ["Nothing that the stack applies has changed.", ""]
+    else:
+        lines += [*_keys(keys), *_objects(objects, bool(committed))]
+        lines += _consequences(base.stack(stack.name), keys, objects, there)
+        lines += _costs(stack, objects)
+    checks, passed = _checks(rendered)
+    return "\n".join([*lines, *checks]), passed
+
+
+def _is_object(name: str) -> bool:
+    return name.startswith(f"{folder.RENDERED}/") and not name.endswith(gitops.KUSTOMIZATION)
+
+
+def _head(stack: str, base: Base) -> list[str]:
+    return [MARK.format(stack=stack), f"## Stack `{stack}`", "", f"Compared with {base.revision}.", ""]
+
+
+def _keys(changes: Sequence[KeyChange]) -> list[str]:
+    if not changes:
+        return []
+    rows = [
+        (
+            f"`{each.key}`",
+            _value(each.before),
+            _value(each.after),
+            " ".join(filter(None, [f"{each.outcome}.", each.note])),
+        )
+        for each in changes
+    ]
+    return ["### Keys", "", *_table(("key", "before", "after", "changing it, at most"), rows)]
+
+
+def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
+    lines = ["### Objects", ""]
+    if not changes:
+        return [*lines, "No object changes.", ""]
+    if not is_known:
+        return [*lines, f"The stack is new: {len(changes)} objects.", ""]
+    for each in changes:
+        if each.fields:
+            rows = [(f"`{path}`", _value(old), _value(new)) for path, old, new in each.fields[:MOST_FIELDS]]
+            lines += [f"`{each.title}` changes:", "", *_table(("field", "before", "after"), rows)]
+            if left := len(each.fields) - MOST_FIELDS:
+                lines += [f"and {left} more fields", ""] if left > 0 else []
+        else:
+            lines += [f"`{each.title}` {'is new' if each.before is None else 'goes'}.", ""]
+    return lines
+
+
+def _consequences(
+    before: Stack | None, keys: Sequence[KeyChange], objects: Sequence[ObjectChange], there: list[Manifest]
+) -> Iterator[str]:
+    again = consequences.replaced(keys, objects, there)
+    yield from ("### Replaced", "")
+    yield from [f"- `{each}`" for each in again] or ["Nothing."]
+    yield from ("", "### Lost", "")
+    lost = list(consequences.losses(before, keys, again, objects)) if before else []
+    yield from [f"- {each}" for each in lost] or ["Nothing."]
+    yield ""
+
+
+def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
+    """Of the jobs that train anew: those with another run."""
+    runs = {each.after["metadata"]["name"]: each for each in objects if each.after and _trains(each)}
+    yield from ("### Cost", "")
+    rows = []
+    for job in stack.jobs:
+        if job.name in runs:
+            most = consequences.cost(job)
+            rows.append(
+                (
+                    f"`{run_of(runs[job.name].after or {})}`",
+                    f"{most.pods}",
+                    f"{most.gpus}",
+                    f"{most.deadline_s} s",
+                    f"{most.gpu_hours:.4g}",
+                    f"{most.pod_hours:.4g}",
+                )
+            )
+    if rows:
+        yield from _table(
+            ("new run", "pods", "GPUs of each", "deadline", "GPU hours, at most", "pod hours, at most"), rows
+        )
+    else:
+        yield from ("No training starts from its beginning: no job has another run.", "")
+
+
+def _trains(change: ObjectChange) -> bool:
+    if change.after is None or change.after["kind"] != pytorchjob.KIND:
+        return False
+    return change.before is None or run_of(change.before) != run_of(change.after)
+
+
+def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
+    lines = ["### Checks", "", f"- {len(policies.POLICIES)} policies are kept by {len(rendered)} objects."]
+    try:
+        wrong = conformity.mismatches(rendered)
+    except conformity.NotCheckedError as error:
+        return [*lines, f"- Schemas were not checked: {error}.", ""], True
+    if wrong:
+        return [*lines, "- Schemas are not kept:", *(f"  - {_cell(each)}" for each in wrong), ""], False
+    return [
+        *lines,
+        "- All have the shape that the schemas of the API server and of the operator's CRD ask for.",
+        "",
+    ], True
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [*(f"| {' | '.join(map(_cell, line))} |" for line in lines), ""]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    plain = value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True, width=10**6)
+    plain = plain.removesuffix("...\n").strip()
+    short = plain if len(plain) <= MOST_LETTERS else f"{plain[:MOST_LETTERS]}…"
+    return f"`{short}`" if "`" not in short else short

@@ -1,0 +1,250 @@
+"""The page for a pull request: each key's change, what it replaces, costs and loses, and what was checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.config import ConfigError
+from infra.config.changes import OUTCOMES, Outcome, outcome
+from infra.config.cluster import ClusterKind
+from infra.config.load import Sections, from_raw
+from infra.review import __main__ as command
+from infra.review import conformity, consequences, folder, page, policies, rendering
+from infra.review.consequences import REPLACED
+from infra.review.key_changes import key_changes, rule_of
+from tests.matrix import entries
+from tests.matrix.project import with_changes
+
+NAME = "shown"
+NOT_CHECKED = "Schemas were not checked"
+KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secret", "PyTorchJob")
+ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"name": "mnist"}}
+ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
+SECRET = {"secure": "v1:first:cipher"}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the operator's manifests, kubeconform and schemas."""
+    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.delenv(conformity.VARIABLE, raising=False)
+
+
+class Repository:
+    """`before` is what the base has of the stack; `shown` is the page of what stands now."""
+
+    def __init__(self, root: Path) -> None:
+        self.base, self.now = root / "base", root / "now"
+
+    def write(self, place: Path, sections: Mapping[str, Any]) -> dict[str, str]:
+        place.mkdir(parents=True, exist_ok=True)
+        config = {f"trainstack:{name}": section for name, section in sections.items()}
+        (place / f"Pulumi.{NAME}.yaml").write_text(yaml.safe_dump({"config": config}))
+        return folder.files(from_raw(NAME, sections, f"stacks/Pulumi.{NAME}.yaml"))
+
+    def before(self, **changes: Any) -> None:
+        folder.write(self.base, NAME, self.write(self.base, with_changes(changes)))
+
+    def shown(self, **changes: Any) -> str:
+        sections = with_changes(changes)
+        contents = self.write(self.now, sections)
+        stack = from_raw(NAME, sections, "")
+        text, self.passed = page.page(
+            stack, self.now / f"Pulumi.{NAME}.yaml", contents, page.Base(self.base, "`main`")
+        )
+        return text
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def part(text: str, heading: str) -> list[str]:
+    """The lines of one part of a page."""
+    return [line for line in text.partition(f"### {heading}\n")[2].partition("###")[0].splitlines() if line]
+
+
+def rows(text: str, heading: str) -> dict[str, list[str]]:
+    """First cell -> the others, of the part's tables."""
+    lines = [line.strip("| ").split(" | ") for line in part(text, heading) if line.startswith("| `")]
+    return {first.strip("`"): [cell.strip("`") for cell in others] for first, *others in lines}
+
+
+def replaced(text: str) -> set[str]:
+    """Kinds of the objects that are made anew."""
+    return {line.strip("-` ").partition("/")[0] for line in part(text, "Replaced") if line.startswith("- ")}
+
+
+def test_another_number_of_epochs_is_a_short_page(repository: Repository) -> None:
+    repository.before(**{"job.training.epochs": 1})
+    text = repository.shown(**{"job.training.epochs": 2})
+    assert rows(text, "Keys") == {"job.training.epochs": ["1", "2", "job replaced."]}
+    fields = rows(text, "Objects")
+    assert list(fields) == [
+        "metadata.labels.trainstack/run",
+        "spec.pytorchReplicaSpecs.Master.template.spec.containers[pytorch].args",
+    ]
+    assert fields.popitem()[1] == ["1", "2"]
+    assert replaced(text) == {"PyTorchJob"}
+    assert len(text.splitlines()) < 45
+
+
+def test_nothing_changed_is_said_in_one_line(repository: Repository) -> None:
+    repository.before()
+    text = repository.shown()
+    assert "Nothing that the stack applies has changed." in text
+    assert "###" not in text.partition("### Checks")[0]
+
+
+@pytest.mark.parametrize("key", ENTRIES)
+def test_each_key_has_its_row_and_what_it_replaces(key: str) -> None:
+    entry, own = ENTRIES[key], ON_KIND if key in entries.ON_KIND else {}
+    before = Sections.model_validate(with_changes({**own, **entry.given}))
+    after = Sections.model_validate(with_changes({**own, **entry.applied(key)}))
+    found = key_changes(before, after)
+    (change,) = [each for each in found if rule_of(each.key) == key]
+    kind = ClusterKind.KIND if own else ClusterKind.EXISTING
+    assert change.outcome is outcome(key, kind)
+    assert change.before != change.after
+    outcomes = {each.outcome for each in found}
+    kinds = {each for one in outcomes for each in REPLACED.get(one, ())}
+    kinds = set(KINDS) if Outcome.CLUSTER_REPLACED in outcomes else kinds
+    kinds = set() if Outcome.REFUSED in outcomes else kinds
+    there = [{"kind": each, "metadata": {"name": "mnist"}} for each in KINDS]
+    assert consequences.replaced(found, [], there) == [f"{each}/mnist" for each in KINDS if each in kinds]
+
+
+@pytest.mark.parametrize("key", OUTCOMES)
+def test_each_key_of_the_stack_file_has_a_rule_wherever_it_stands(key: str) -> None:
+    assert rule_of(key) == key
+    if key.startswith("job."):
+        assert rule_of(f"jobs[first].{key.removeprefix('job.')}") == key
+
+
+def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository) -> None:
+    first, second = {"name": "first", "model": None}, {"name": "second", "model": None}
+    repository.before(job=None, jobs=[first, second])
+    text = repository.shown(job=None, jobs=[first, {**second, "training": {"epochs": 2}}])
+    assert list(rows(text, "Keys")) == ["jobs[second].training.epochs"]
+    assert [line for line in part(text, "Replaced") if "PyTorchJob" in line] == [
+        "- `PyTorchJob/kubeflow/second`"
+    ]
+    text = repository.shown(job=None, jobs=[first])
+    assert list(rows(text, "Keys")) == ["jobs[second]"]
+    assert "- The objects that go: PyTorchJob/kubeflow/second." in part(text, "Lost")
+
+
+def test_what_an_encrypted_value_is_stays_out_of_the_page(repository: Repository) -> None:
+    repository.before(**{"job.env": {"TOKEN": SECRET}})
+    text = repository.shown(**{"job.env": {"TOKEN": {"secure": "v1:second:cipher"}}})
+    before, after, _ = rows(text, "Keys")["job.env"]
+    assert before != after
+    assert "cipher" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "pods", "gpus", "gpu_hours"),
+    [
+        ({"job.training.epochs": 2}, "2", "0", "0"),
+        (
+            {
+                "job.replicas.worker": 3,
+                "job.resources.gpu": 2,
+                "job.runPolicy.activeDeadlineSeconds": 5400,
+            },
+            "4",
+            "2",
+            "12",
+        ),
+        (
+            {
+                "job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 7},
+                "job.resources.gpu": 1,
+                "job.rerun": 1,
+            },
+            "8",
+            "1",
+            "8",
+        ),
+    ],
+)
+def test_a_new_run_costs_gpus_until_its_deadline(
+    repository: Repository, changes: dict[str, Any], pods: str, gpus: str, gpu_hours: str
+) -> None:
+    repository.before()
+    (cost,) = rows(repository.shown(**changes), "Cost").values()
+    assert (cost[0], cost[1], cost[3]) == (pods, gpus, gpu_hours)
+
+
+def test_the_same_run_costs_nothing_new(repository: Repository) -> None:
+    repository.before()
+    text = repository.shown(**{"job.resources.memory": "3Gi"})
+    assert replaced(text) == {"PyTorchJob"}
+    assert part(text, "Cost") == ["No training starts from its beginning: no job has another run."]
+
+
+def test_a_new_stack_is_counted_not_listed(repository: Repository) -> None:
+    text = repository.shown()
+    assert re.search(r"The stack is new: \d objects\.", text)
+    assert rows(text, "Cost")
+    assert part(text, "Replaced") == part(text, "Lost") == ["Nothing."]
+
+
+def test_a_replaced_cluster_names_what_is_lost_with_it(repository: Repository) -> None:
+    repository.before(**ON_KIND)
+    (first, *_) = part(repository.shown(**ON_KIND, **{"cluster.workers": 2}), "Lost")
+    assert f"cluster trainstack-{NAME}" in first
+    assert "REPLACE_CLUSTER=yes" in first
+
+
+def test_a_base_with_a_stack_file_of_another_release_still_shows_the_objects(repository: Repository) -> None:
+    repository.before()
+    (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: {trainstack:job: {nome: mnist}}\n")
+    text = repository.shown(**{"job.training.epochs": 2})
+    assert rows(text, "Objects")
+    assert part(text, "Keys") == []
+
+
+def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:
+    text = repository.shown()
+    assert f"- {len(policies.POLICIES)} policies are kept by" in text
+    assert NOT_CHECKED in text
+    assert repository.passed
+
+
+@pytest.mark.parametrize(("status", "passes"), [("statusValid", True), ("statusInvalid", False)])
+def test_what_has_another_shape_is_named(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, passes: bool
+) -> None:
+    """kubeconform itself is run by tests/matrix/test_schemas.py."""
+    told = f'{{"resources": [{{"filename": "$7/job.yaml", "msg": "no such key", "status": "{status}"}}]}}'
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubeconform").write_text(f"#!/bin/sh\ncat <<END\n{told}\nEND\n")
+    (tmp_path / "bin" / "kubeconform").chmod(0o755)
+    monkeypatch.setattr(folder, "STACKS", tmp_path)  # without the long CRD
+    (tmp_path / "swagger.json").write_text('{"definitions": {}}')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "swagger.json"))
+    text = repository.shown()
+    assert repository.passed is passes
+    assert ("job.yaml: no such key" in text) is not passes
+
+
+def test_a_stack_that_is_refused_says_so_on_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise ConfigError("stacks/Pulumi.dev.yaml: policy: one is broken")
+
+    monkeypatch.setattr(folder, "files", refuse)
+    target = tmp_path / "pages" / "dev.md"
+    assert command.main(["dev", "--page", str(target), "--revision", "`main`"]) == 1
+    assert "policy: one is broken" in target.read_text()
+    assert str(target.name) in capsys.readouterr().out

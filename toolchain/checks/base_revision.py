@@ -1,0 +1,57 @@
+"""The revision that a review compares with: where the present commit left the main branch."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from toolchain.paths import LOGS, ROOT
+from toolchain.steps import SetupError, pipe
+
+# The first of them that there is. A clone knows what its origin calls the main branch.
+MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
+FOLDER = "stacks"
+
+
+def unpack(asked: str, target: Path) -> str:
+    """Put `stacks/` of the revision to compare with into `target`; returns how to call that revision.
+
+    Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
+    that there is not, or that has no history in common with the present one.
+
+    Parameters:
+        asked: a revision as Git takes it; empty for the main branch.
+    """
+    if _git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+        return "nothing: no commit of a Git repository is here"
+    name = asked or next((each for each in MAIN if _commit(each)), "HEAD")
+    if _commit(name) is None:
+        raise SetupError(
+            f"there is no revision {name}", "fetch it, or give another one: make review BASE=<revision>"
+        )
+    base = _git("merge-base", name, "HEAD")
+    if base is None:
+        raise SetupError(
+            f"{name} and the present commit have no history in common, as far as this clone knows it",
+            "fetch all of it: git fetch --unshallow",
+        )
+    short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
+    if _git("cat-file", "-e", f"{base}:{FOLDER}") is not None:
+        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, FOLDER]
+        pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
+    return (
+        f"`{base[:12]}`, where this commit leaves `{short}`" if base != _commit("HEAD") else f"`{base[:12]}`"
+    )
+
+
+def _commit(name: str) -> str | None:
+    return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+
+def _git(*words: str) -> str | None:
+    """What Git answers; None where it fails."""
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return None if done.returncode else done.stdout.strip()
