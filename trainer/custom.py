@@ -101,6 +101,11 @@ class Objective:
             metric = outputs.argmax(1) == targets
         return metric, Objective(self.network).loss(outputs, targets)
 
+    def classifies(self, targets: Tensor) -> bool:
+        """Whether `targets` (n,) are class numbers and the largest output is the network's answer."""
+        whole = targets.dim() == 1 and targets.dtype in (torch.uint8, torch.int32, torch.int64)
+        return whole and not hasattr(self.network, "metric")
+
 
 class Share(NamedTuple):
     """One rank's examples of one step, inputs (n, ...) and targets (n, ...), and how many all ranks have together."""
@@ -139,6 +144,10 @@ class Examples(ABC):
     @abstractmethod
     def first(self) -> tuple[Tensor, Tensor]:
         """Inputs (2, ...) and targets (2, ...) of the first two examples."""
+
+    def input(self, number: int) -> Tensor | None:
+        """The input of one example as it is stored; None of examples that cannot be asked for by number."""
+        return None
 
     def to(self, device: torch.device) -> Examples:
         self.device = device
@@ -183,6 +192,9 @@ class Tensors(Examples):
     def first(self) -> tuple[Tensor, Tensor]:
         return self.prepare(self.inputs[:2]), self.targets[:2]
 
+    def input(self, number: int) -> Tensor:
+        return self.inputs[number]
+
 
 @dataclass
 class Mapped(Examples):
@@ -215,6 +227,9 @@ class Mapped(Examples):
 
     def first(self) -> tuple[Tensor, Tensor]:
         return self.read(range(min(2, len(self))))
+
+    def input(self, number: int) -> Tensor:
+        return torch.as_tensor(self.source[number][0])
 
 
 @dataclass

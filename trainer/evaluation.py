@@ -6,7 +6,7 @@ import argparse
 import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +22,71 @@ from trainer.precision import whole_float32
 
 
 @dataclass(frozen=True)
+class Predictions:
+    """What a network took test examples for.
+
+    Parameters:
+        numbers: of the examples, (n,), from 0.
+        targets: their classes, (n,).
+        predicted: the classes with the largest output, (n,).
+        confidence: the probabilities that the network gave to these, (n,), above 0 and at most 1.
+    """
+
+    numbers: Tensor
+    targets: Tensor
+    predicted: Tensor
+    confidence: Tensor
+
+
+@dataclass(frozen=True)
 class Metrics:
     """Means over all test examples; accuracy is the network's own metric where it has one."""
 
     accuracy: float
     loss: float
+    predictions: Predictions | None = field(default=None, compare=False, repr=False)
 
 
 class ModelError(Exception):
     """The file is not a model of ours, or not a picture; the message says what it is."""
 
 
-def evaluate(network: nn.Module, test: Examples, batch_size: int, world: World) -> Metrics:
+def evaluate(
+    network: nn.Module, test: Examples, batch_size: int, world: World, keep: bool = False
+) -> Metrics:
     """Metric and mean loss of `network` on the whole of `test`, the same on every rank.
 
     The batches are dealt out whole, and each one's sums keep a place of their own until all are there. So the result
     does not depend, to the last digit, on how many ranks there are.
+
+    Parameters:
+        keep: whether to keep the predictions, too, of a network that classifies.
     """
     network.eval()
     objective = Objective(network)
     sums = torch.zeros(-(-len(test) // batch_size), 2, dtype=torch.float64, device=world.device)
+    answers = torch.zeros(len(test) if keep else 0, 3, dtype=torch.float64, device=world.device)
     with torch.no_grad(), whole_float32():
         for number, inputs, targets in test.batches(batch_size, world.rank, world.size):
-            metric, loss = objective.measures(network(inputs), targets)
+            outputs = network(inputs)
+            metric, loss = objective.measures(outputs, targets)
             sums[number, 0] = metric.double().sum()
             sums[number, 1] = loss.double().sum()
+            if keep:
+                predicted = outputs.argmax(1)
+                chances = outputs.float().softmax(1).gather(1, predicted[:, None]).flatten()
+                rows = torch.stack([targets.double(), predicted.double(), chances.double()], 1)
+                answers[number * batch_size : number * batch_size + len(rows)] = rows
     hits, loss = world.sum(sums).cpu().sum(0).tolist()
-    return Metrics(hits / len(test), loss / len(test))
+    kept = predictions(world.sum(answers).cpu()) if keep else None
+    return Metrics(hits / len(test), loss / len(test), kept)
+
+
+def predictions(answers: Tensor) -> Predictions:
+    """Of rows (n, 3) with class, predicted class and confidence, those that have been filled and have a class."""
+    numbers = ((answers[:, 2] > 0) & (answers[:, 0] >= 0)).nonzero().flatten()
+    targets, predicted, confidence = answers[numbers].unbind(1)
+    return Predictions(numbers, targets.long(), predicted.long(), confidence)
 
 
 def evaluate_verb(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""What rank 0 writes about a run: log lines, metrics.jsonl, TensorBoard events, config.json and report.html."""
+"""What rank 0 writes about a run: log lines, metrics.jsonl, TensorBoard events and config.json."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ METRICS = "metrics.jsonl"
 TRACED = 5_000  # parts in a trace: a thousand steps
 CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
 MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, lest a checksum be taken of a checksum
-WIDTH, HEIGHT, MARGIN = 640, 220, 40
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733 }
-h1, h2 { font-weight: 600 } td, th { padding: .15rem 1rem .15rem 0; text-align: left }
-svg { width: 100%; height: auto } polyline { fill: none; stroke: #2563a8; stroke-width: 1.5 }
-line { stroke: #b8c4d0 } text { font-size: 11px; fill: #566575 }
-@media (prefers-color-scheme: dark) { body { background: #12181f; color: #dbe4ee } polyline { stroke: #6fb1ff } }
-"""
 
 
 def _table() -> list[int]:
@@ -104,57 +95,8 @@ class EventFile:
             self.file.flush()
 
 
-def page(run: str, config: dict[str, Any], lines: Sequence[dict[str, float]]) -> str:
-    """The report of run `run` from its config.json and the lines of its metrics.jsonl."""
-    steps = [line for line in lines if "accuracy" not in line]
-    epochs = [line for line in lines if "accuracy" in line]
-    loss = curve([(line["step"], line["loss"]) for line in steps])
-    rate = curve([(line["step"], line["images_per_s"]) for line in steps[1:]])
-    rows = [
-        (f"{line['epoch']:.0f}", f"{line['step']:.0f}", f"{line['accuracy']:.4f}", f"{line['test_loss']:.4f}")
-        for line in epochs
-    ]
-    settings = [(key, "" if value is None else str(value)) for key, value in config.items()]
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(run)}</title><style>{STYLE}</style>\n'
-        f"<h1>{escape(run)}</h1>\n<h2>Accuracy</h2>\n{table(('epoch', 'step', 'accuracy', 'loss'), rows)}\n"
-        f"<h2>Training loss by step</h2>\n{loss}\n<h2>Images per second by step</h2>\n{rate}\n"
-        f"<h2>Configuration</h2>\n{table(('key', 'value'), settings)}\n</html>\n"
-    )
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table of texts, which are escaped."""
-
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return "<table>" + row(head, "th") + "".join(row(cells, "td") for cells in rows) + "</table>"
-
-
-def curve(points: Sequence[tuple[float, float]]) -> str:
-    """An SVG line through `points`, x rising; the vertical axis begins at 0."""
-    if len(points) < 2:
-        return "<p>Too few steps to draw.</p>"
-    first, last, top = points[0][0], points[-1][0], max(y for _, y in points) or 1
-    across, up = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
-
-    def place(x: float, y: float) -> str:
-        return f"{MARGIN + (x - first) / (last - first) * across:.1f},{HEIGHT - MARGIN - y / top * up:.1f}"
-
-    base = HEIGHT - MARGIN
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">'
-        f'<line x1="{MARGIN}" y1="{base}" x2="{WIDTH - MARGIN}" y2="{base}"/>'
-        f'<text x="{MARGIN}" y="{base + 16}">{first:.0f}</text>'
-        f'<text x="{WIDTH - MARGIN}" y="{base + 16}" text-anchor="end">{last:.0f}</text>'
-        f'<text x="2" y="{MARGIN + 4}">{top:.4g}</text><text x="2" y="{base}">0</text>'
-        f'<polyline points="{" ".join(place(x, y) for x, y in points)}"/></svg>'
-    )
-
-
 class Journal:
-    """The journal of one run: log lines, metrics, events, report.
+    """The journal of one run: log lines, metrics, events.
 
     Without a folder it only prints; a rank that does not lead says nothing at all. Raises volume.VolumeError.
     """
@@ -216,11 +158,8 @@ class Journal:
             scalars = {name: value for name, value in line.items() if name not in ("step", "epoch")}
             self.events.add(int(line["step"]), scalars)
 
-    def end(self, config: dict[str, Any], metrics: Metrics) -> None:
-        """Katib's line, and the report."""
-        if self.folder:
-            report = page(self.folder.name, config, read(self.folder))
-            volume.write(self.folder / "report.html", report.encode())
+    def end(self, metrics: Metrics) -> None:
+        """Katib's line."""
         accuracy, loss = f"{metrics.accuracy:.4f}", f"{metrics.loss:.4f}"
         self.say(
             f"{{metricName: accuracy, metricValue: {accuracy}}};{{metricName: loss, metricValue: {loss}}}"

@@ -98,6 +98,33 @@ class Config:
             **({"patience": self.patience} if self.patience else {}),
         }
 
+    def again(self, world_size: int) -> list[str]:
+        """Options that train the same in one process; what the recipe sets by itself is left out.
+
+        Parameters:
+            world_size: replicas of this run.
+        """
+        usual = RECIPES[self.recipe]
+        usual = replace(usual, lr=LEARNING_RATES.get((self.recipe, self.network), usual.lr))
+        given: dict[str, object] = {"recipe": self.recipe, "network": self.network, "epochs": self.epochs}
+        given |= {"data": self.data} if self.data else {"dataset": self.dataset}
+        given |= {
+            name: value
+            for name, value in asdict(self.settings).items()
+            if name not in given and name != "bf16" and value != getattr(usual, name)
+        }
+        if batch := given.pop("global_batch", None) or (self.batch_size and self.global_batch(world_size)):
+            given["global_batch_size"] = batch
+        given |= {"seed": self.seed, "test_batch_size": self.test_batch_size}
+        given |= {"from": self.start_from} if self.start_from else {}
+        given |= {"patience": self.patience} if self.patience else {}
+        words = [
+            word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))
+        ]
+        if self.settings.bf16 != usual.bf16:
+            words.append("--bf16" if self.settings.bf16 else "--no-bf16")
+        return [*words, *(["--validation"] if self.validation else [])]
+
     def agreed(self) -> dict[str, str | int | float | bool | None]:
         """What every rank has to be started with alike: else they would train apart, or wait for each other."""
         return {

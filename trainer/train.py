@@ -10,6 +10,8 @@ share of each global batch. Rank 0 logs and saves.
 from __future__ import annotations
 
 import math
+import platform
+import shlex
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -23,10 +25,12 @@ from trainer import (
     datasets,
     distributed,
     evaluation,
+    journal,
     networks,
     optimizers,
     precision,
     rendezvous,
+    report,
     retention,
     volume,
 )
@@ -60,6 +64,7 @@ class Training:
         self.network = networks.build(config.network, config.seed, self.shape, self.classes).to(world.device)
         self.objective = Objective(self.network, config.settings.label_smoothing)
         self.check_fit()
+        self.classifies = self.objective.classifies(self.test.first()[1])
         self.take_first_weights()
         self.flat = optimizers.Flat(self.network)
         self.optimizer = optimizers.build(config.settings, self.network, self.flat.values)
@@ -116,6 +121,7 @@ class Training:
             "first weights": checkpoint.digest(self.flat.values)[:12],
         }
         distributed.agree(self.world.gather(facts), "data or first weights")
+        self.data = {"train_data": facts["train"], "test_data": facts["test"]}
 
     def open_folder(self) -> Path | None:
         """The run folder, None without a volume. Raises VolumeError unless all that training writes has room there."""
@@ -250,7 +256,8 @@ class Training:
         """Metrics on the test images. Raises DivergedError."""
         if not self.flat.finite():
             raise DivergedError(self.diverged("weights are not finite"))
-        metrics = evaluation.evaluate(self.network, self.test, self.config.test_batch_size, self.world)
+        batch = self.config.test_batch_size
+        metrics = evaluation.evaluate(self.network, self.test, batch, self.world, self.classifies)
         if not math.isfinite(metrics.loss):
             raise DivergedError(self.diverged(f"the loss on the test images is {metrics.loss}"))
         return metrics
@@ -326,10 +333,29 @@ class Training:
             self.journal.say(self.profile.end())
         if summary := getattr(self.network, "summary", None):
             self.journal.say(summary())
-        self.journal.end(self.described(), metrics)
+        if self.folder:
+            page = report.page(self.facts(self.folder, metrics), self.test)
+            volume.write(self.folder / volume.REPORT, page.encode())
+        self.journal.end(metrics)
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)
             self.remove_old_runs(self.folder)
+
+    def facts(self, folder: Path, metrics: Metrics) -> report.Facts:
+        """What the report of the run in `folder` tells; the same when a finished run reports again."""
+        with volume.reported(folder):
+            finished = time.gmtime((folder / checkpoint.NAME).stat().st_mtime)
+        config = (
+            self.config if self.config.data else replace(self.config, dataset=str(self.outcome["dataset"]))
+        )
+        return report.Facts(
+            run=folder.name,
+            config=self.described(),
+            lines=journal.read(folder),
+            finished=time.strftime("%Y-%m-%d %H:%M UTC", finished),
+            again=shlex.join(["python3", "-m", "trainer", *config.again(self.world.size)]),
+            predictions=metrics.predictions,
+        )
 
     def remove_old_runs(self, folder: Path) -> None:
         """Keep as many runs as asked. The run in `folder` has succeeded, whatever becomes of the others."""
@@ -364,7 +390,20 @@ class Training:
             **machine,
             "threads": self.world.threads[self.world.rank],
             "test_batch_size": self.config.test_batch_size,
+            **self.data,
+            "processor": processor(),
+            "python": platform.python_version(),
         }
+
+
+def processor() -> str:
+    """The processor's name as Linux has it; its architecture where Linux has none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
 
 
 def seed(*key: int) -> int:

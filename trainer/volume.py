@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-MODEL, BEST = "mnist_cnn.pt", "mnist_cnn.best.pt"
+MODEL, BEST, REPORT = "mnist_cnn.pt", "mnist_cnn.best.pt", "report.html"
 
 
 class VolumeError(Exception):

@@ -110,3 +110,66 @@ def test_one_cycle_rises_and_falls() -> None:
     assert rates[:top] == sorted(rates[:top])
     assert rates[top:] == sorted(rates[top:], reverse=True)
     assert min(rates) >= 0
+
+
+OVERRIDES = {
+    "lr": "0.123",
+    "momentum": "0.4",
+    "gamma": "0.6",
+    "global_batch_size": "96",
+    "batch_size": "48",
+    "label_smoothing": "0.05",
+    "optimizer": "Adagrad",
+    "optimizer_args": '{"lr_decay": 0.1}',
+    "schedule": "ExponentialLR",
+    "schedule_args": '{"gamma": 0.9}',
+    "warm_up": "0.2",
+    "beta2": "0.9",
+    "weight_decay": "0.01",
+    "clip": "1.5",
+    "accumulate": "2",
+    "network": "convnet",
+    "epochs": "7",
+    "seed": "9",
+    "patience": "3",
+    "test_batch_size": "77",
+    "from": "/models/first one.pt",
+    "dataset": "kmnist",
+    "data": "own.data:load",
+}
+SWITCHES = ("--bf16", "--no-bf16", "--validation")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        *([f"--{name.replace('_', '-')}", value] for name, value in OVERRIDES.items()),
+        *([each] for each in SWITCHES),
+    ],
+)
+def test_the_options_for_training_again_train_the_same(recipe: str, given: list[str]) -> None:
+    config = options.parse(["--recipe", recipe, *given], {})
+    again = options.parse(config.again(world_size=1), {})
+    differing = {
+        key for key, value in config.outcome().items() if again.outcome().get(key, value) != value
+    } - {"batch_size"}
+    assert differing == set()
+    for world in (1, 3):
+        assert options.parse(config.again(world), {}).global_batch(1) == config.global_batch(world)
+    assert (again.epochs, again.test_batch_size) == (config.epochs, config.test_batch_size)
+
+
+def test_every_part_of_the_outcome_is_tried_with_another_value() -> None:
+    given = [
+        word
+        for name, value in OVERRIDES.items()
+        if name not in ("batch_size", "data")
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
+    other = options.parse([*given, "--bf16", "--validation"], {}).outcome()
+    assert {key for key, value in options.parse([], {}).outcome().items() if other.get(key) == value} == {
+        "recipe",
+        "batch_size",
+    }
