@@ -167,13 +167,18 @@ class Journal:
 
 
 class Profile:
-    """Times of the parts of a step, as rank 0 spends them: a table, and a trace for chrome://tracing or Perfetto."""
+    """Times of the parts of a step, as rank 0 spends them: a table, and a trace for chrome://tracing or Perfetto.
+
+    A step begins with the part FIRST and ends with the part LAST; what lies between the parts is the table's `rest`.
+    """
+
+    FIRST, LAST = "data", "optimizer"
 
     def __init__(self, folder: Path | None) -> None:
         self.path = (folder or Path()) / "trace.json"
         self.events: list[dict[str, object]] = []
         self.seconds: dict[str, float] = {}
-        self.steps: set[int] = set()
+        self.steps, self.whole, self.begun = 0, 0.0, 0.0
 
     @contextmanager
     def part(self, name: str, step: int) -> Iterator[None]:
@@ -183,8 +188,11 @@ class Profile:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         took = time.perf_counter() - began
-        self.steps.add(step)
         self.seconds[name] = self.seconds.get(name, 0.0) + took
+        if name == self.FIRST:
+            self.begun = began
+        if name == self.LAST:
+            self.steps, self.whole = self.steps + 1, self.whole + began + took - self.begun
         if len(self.events) < TRACED:
             times = {"ts": began * 1e6, "dur": took * 1e6}  # the format counts in microseconds
             self.events.append({"name": name, "ph": "X", "pid": 0, "tid": 0, **times, "args": {"step": step}})
@@ -192,10 +200,12 @@ class Profile:
     def end(self) -> str:
         """Write the trace; returns the table. Raises volume.VolumeError."""
         volume.write(self.path, json.dumps({"traceEvents": self.events}).encode())
-        whole, steps = sum(self.seconds.values()) or 1.0, max(len(self.steps), 1)
+        rest = max(self.whole - sum(self.seconds.values()), 0.0)
+        times = {**self.seconds, "rest": rest}
+        whole, steps = sum(times.values()) or 1.0, max(self.steps, 1)
         rows = [
             f"{name:<10}{1000 * seconds / steps:>9.3f} ms {seconds / whole:>6.1%}"
-            for name, seconds in self.seconds.items()
+            for name, seconds in {**times, "step": whole}.items()
         ]
         return "\n".join([f"{'part':<10}{'a step':>12} {'of it':>6}", *rows, f"trace: {self.path}"])
 

@@ -1,10 +1,14 @@
 """Training, top to bottom: meet the other ranks, load, agree, resume, train epoch by epoch, measure, save.
 
-    python3 -m trainer --dataset mnist --data-dir FOLDER --model-dir .      one process, with torch installed
-    python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER      0.99 in one epoch
+    python3 -m trainer --dataset mnist --data-dir FOLDER --model-dir models                 alone: lenet, one epoch
+    python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --model-dir models   0.99 in one epoch
+    python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --profile            where a step spends its time
 
-What each recipe reaches, and how fast, is in docs/benchmarks.md. Every rank holds the same weights and trains on its
-share of each global batch. Rank 0 logs and saves.
+Alone it needs torch and nothing else of this repository. On MNIST's test images, recipe `fast` reaches 0.9912 in
+1.62 s of training: medians of 10 seeds, two cores of an AMD EPYC that multiply bfloat16, torch 2.6.0. Recipe
+`published-sgd` reaches 0.9659. docs/benchmarks.md has every recipe and network, and how they were measured.
+
+Every rank holds the same weights and trains on its share of each global batch. Rank 0 logs and saves.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 import platform
 import shlex
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -192,7 +197,8 @@ class Training:
         logged = self.progress.images
         order = seed(self.config.seed, epoch)
         rank, size = self.world.rank, self.world.size
-        for share in self.train.shares(epoch, order, self.progress.images, self.batch, rank, size):
+        shares = self.train.shares(epoch, order, self.progress.images, self.batch, rank, size)
+        while share := self.next_of(shares):
             if self.termination.requested:
                 self.save_checkpoint()
                 raise SystemExit(ExitStatus.TERMINATED)
@@ -208,6 +214,11 @@ class Training:
         if self.world.device.type == "cuda":
             torch.cuda.synchronize()
         self.training_s += time.perf_counter() - began
+
+    def next_of(self, shares: Iterator[Share]) -> Share | None:
+        """This rank's share of the next step, None after the last one of the epoch."""
+        with self.part("data"):
+            return next(shares, None)
 
     def step(self, share: Share, lr: float) -> None:
         """One optimizer step on this rank's share of the global batch; the last one may be uneven, even empty.

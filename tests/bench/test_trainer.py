@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import pytest
 
 from tests.bench.conftest import Bench, show, table
-from trainer.recipes import RECIPES, Schedule
+from trainer.recipes import LEARNING_RATES, RECIPES, Schedule
 
 pytestmark = pytest.mark.bench
 
@@ -25,6 +26,8 @@ EPOCHS = (1, 5, 15)
 LENET_FLOPS = (
     13.18e6  # of one image, forward and backward without the gradient of the image itself; see the docs
 )
+MODELS = "/tmp/models"  # of the container, in memory
+PART = re.compile(r"(\w+) +(\d+\.\d{3}) ms +(\d+\.\d%)")
 MODULE = "github.com/kubeflow/training-operator"
 
 
@@ -146,27 +149,75 @@ def test_fast_reaches_99_percent(
     assert sum(accuracy >= 0.99 for accuracy in accuracies) >= 9
 
 
+def multiplied_in(recipe: str, lines: list[str]) -> str:
+    """What a job's products were made of: `fast` asks for bfloat16, and says where a processor lacks it."""
+    lacking = any("computing in float32" in line for line in lines)
+    return "bfloat16" if RECIPES[recipe].bf16 and not lacking else "float32"
+
+
 def test_lenet_against_the_machines_own_limit(bench: Bench, request: pytest.FixtureRequest) -> None:
-    gflops = float(
-        bench.run("python3 /bench/matmul.py", environ=("OMP_NUM_THREADS=2",))
-    )  # SHAPES use 2 cores
-    limit = gflops * 1e9 / LENET_FLOPS
+    """Each job against the limit of products of its own kind; SHAPES use 2 cores."""
+    gflops = {
+        kind: float(bench.run(f"python3 /bench/matmul.py {kind}", environ=("OMP_NUM_THREADS=2",)))
+        for kind in ("float32", "bfloat16")
+    }
     rows = []
     for (ranks, threads), recipe, batch in product(SHAPES, ("published-sgd", "fast"), (64, 256, 1024)):
         found = [
             bench.job(
                 ranks,
                 f"python3 -m trainer --network lenet --recipe {recipe} --epochs 1 --global-batch-size {batch} "
-                f"--log-interval {5120 // batch} --model-dir /nowhere",
+                f"--log-interval {5120 // batch} --model-dir {MODELS}",
                 THREADS=str(threads),
             )
             for _ in range(3)
         ]
         speed = median(rate(run, 5120) for run in found)
-        shape = f"{ranks} x {threads}"
-        rows.append([shape, recipe, str(batch), f"{speed:,.0f}", f"{limit:,.0f}", f"{speed / limit:.0%}"])
-    show(request, f"2048³ product: {gflops:.0f} GFLOP/s")
-    show(request, table("ranks x threads | recipe | global batch | images/s | limit | part of it", rows))
+        kind = multiplied_in(recipe, found[0]["lines"])
+        limit = gflops[kind] * 1e9 / LENET_FLOPS
+        cells = [f"{ranks} x {threads}", recipe, str(batch), kind]
+        rows.append([*cells, f"{speed:,.0f}", f"{limit:,.0f}", f"{speed / limit:.0%}"])
+    reached = "; ".join(f"{kind} {value:.0f} GFLOP/s" for kind, value in gflops.items())
+    show(request, f"2048³ product: {reached}")
+    head = "ranks x threads | recipe | global batch | multiplied in | images/s | limit | part of it"
+    show(request, table(head, rows))
+
+
+@pytest.mark.parametrize(("ranks", "threads"), SHAPES)
+@pytest.mark.parametrize(
+    "options", ["--recipe published-sgd", "--recipe published-sgd --bf16", "--recipe fast"]
+)
+def test_where_a_step_spends_its_time(
+    bench: Bench, request: pytest.FixtureRequest, options: str, ranks: int, threads: int
+) -> None:
+    """Rank 0's own table of one epoch; waiting for the other rank is part of the exchange."""
+    command = f"python3 -m trainer {options} --epochs 1 --log-interval 100000 --model-dir {MODELS} --profile"
+    found = bench.job(ranks, command, THREADS=str(threads))
+    parts = [match.groups() for line in found["lines"] if (match := PART.fullmatch(line))]
+    assert parts[-1][0] == "step"
+    show(request, f"{options}, {ranks} ranks, {threads} threads each")
+    show(request, table("part | ms a step | of it", [list(part) for part in parts]))
+
+
+def test_convnet_s_own_learning_rate_over_five_seeds(bench: Bench, request: pytest.FixtureRequest) -> None:
+    """Means on the 5,000 validation images, after as many epochs as the benchmark of accuracy has."""
+    own, recipe = LEARNING_RATES["fast", "convnet"], RECIPES["fast"].lr
+    accuracies: dict[float, list[float]] = {own: [], recipe: []}
+    for seed, lr in product(range(1, 6), accuracies):
+        found = bench.job(
+            2,
+            f"python3 -m trainer --network convnet --recipe fast --validation --seed {seed} --lr {lr} "
+            f"--epochs {EPOCHS[-1]} --log-interval 100000 --model-dir {MODELS}",
+        )
+        accuracies[lr] += [
+            float(line.split("=")[1]) for line in found["lines"] if line.startswith("accuracy=")
+        ][-1:]
+    means = {lr: mean(found) for lr, found in accuracies.items()}
+    rows = [
+        [f"{lr}", *(f"{one:.4f}" for one in found), f"{means[lr]:.4f}"] for lr, found in accuracies.items()
+    ]
+    show(request, table("lr | seed 1 | 2 | 3 | 4 | 5 | mean", rows))
+    assert means[own] >= means[recipe], "the exception from the recipe has to pay"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +235,7 @@ def test_accuracy(bench: Bench, request: pytest.FixtureRequest, network: str, re
         found = bench.job(
             2,
             f"python3 -m trainer --network {network} --recipe {recipe} --epochs {epochs} --log-interval 100000 "
-            "--model-dir /nowhere",
+            f"--model-dir {MODELS}",
         )
         after_epoch = [float(line.split("=")[1]) for line in found["lines"] if line.startswith("accuracy=")]
         assert len(after_epoch) == epochs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,21 @@ from trainer import options
 from trainer.launch import ExitStatus
 from trainer.recipes import PRESETS, RECIPES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "trainer.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "trainer.md").read_text()
 
 
 def test_every_option_is_on_the_page() -> None:
     known = options.parser({})._option_string_actions
     assert [name for name in known if name.startswith("--") and name not in PAGE] == []
+
+
+def test_the_header_of_train_py_states_what_was_measured() -> None:
+    header = ast.get_docstring(ast.parse((ROOT / "trainer" / "train.py").read_text())) or ""
+    measured = (ROOT / "docs" / "benchmarks.md").read_text()
+    figures = re.findall(r"\d\.\d{4}|\d+\.\d+ s\b|torch \d[\d.]*\d", header)
+    assert len(figures) >= 4
+    assert [figure for figure in figures if figure not in measured] == []
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -10,6 +10,8 @@ import torch
 from tests.inside.conftest import Job, trainer
 from trainer import checkpoint
 
+PARTS = ["data", "forward", "loss", "backward", "exchange", "optimizer"]
+
 
 def test_log_lines_are_those_that_katib_reads(job: Job) -> None:
     output = job.train("--log-interval", "10", world=2)
@@ -266,12 +268,20 @@ def test_accumulation_clipping_and_weight_decay_reach_the_steps(job: Job) -> Non
     assert losses("decay", "--weight-decay", "5")[-1] != pytest.approx(plain[-1], abs=1e-4)
 
 
-def test_a_profile_says_where_a_step_spends_its_time(job: Job) -> None:
-    output = job.train("--profile", world=2)
-    for part in ("forward", "loss", "backward", "exchange", "optimizer"):
-        assert re.search(rf"^{part} +\d+\.\d{{3}} ms +\d+\.\d%$", output, re.MULTILINE), output
+@pytest.mark.parametrize("options", [(), ("--accumulate", "2"), ("--epochs", "2")], ids=" ".join)
+def test_a_profile_says_where_a_step_spends_its_time(job: Job, options: tuple[str, ...]) -> None:
+    output = job.train("--profile", *options, world=2)
+    found = re.findall(r"^(\w+) +(\d+\.\d{3}) ms +(\d+\.\d)%$", output, re.MULTILINE)
+    assert [name for name, _, _ in found] == [*PARTS, "rest", "step"]
+    times, shares = [float(time) for _, time, _ in found], [float(share) for _, _, share in found]
+    assert sum(times[:-1]) == pytest.approx(times[-1], abs=0.01)
+    assert sum(shares[:-1]) == pytest.approx(shares[-1], abs=0.5)
+    assert shares[-1] == 100
     events = json.loads((job.folder() / "trace.json").read_text())["traceEvents"]
-    assert sum(event["name"] == "forward" for event in events) == 23
+    steps = 46 if "--epochs" in options else 23
+    assert sum(event["name"] == "optimizer" for event in events) == steps, "1,442 images, 64 a step"
+    spent = sum(event["dur"] for event in events if event["name"] == "exchange") / steps / 1000
+    assert spent == pytest.approx(times[PARTS.index("exchange")], abs=0.002)
 
 
 def test_a_checkpoint_of_other_options_is_refused_on_every_rank(job: Job) -> None:
