@@ -11,8 +11,12 @@ ARGS ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
+# For `make promote`: two stacks, and the accuracy that the first has to have reached.
+FROM ?=
+TO ?=
+MIN_ACCURACY ?=
 
-.PHONY: up down status runs compare test test-unit test-full reliability review audit bench env clean
+.PHONY: up down status runs compare test test-unit test-full reliability review promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -43,6 +47,9 @@ reliability:
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)"
+
+promote:
+	@$(PYTHON) -m toolchain promote --source "$(FROM)" --target "$(TO)" --min-accuracy "$(MIN_ACCURACY)"
 
 audit:
 	@$(PYTHON) -m toolchain audit

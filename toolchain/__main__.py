@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import failure, interruption
-from toolchain.checks import audit, protected, review, suites
+from toolchain.checks import audit, promote, protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.runs import comparison, listing
 from toolchain.steps import SetupError, kill_children, say
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied below stacks/, and a page for the pull request"),
+        ("promote", "take one stack's training options to another, as a commit"),
         ("audit", "list what is trusted of others, and write a bill of materials"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
@@ -37,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
             verb.add_argument("--adopt", default="", help="owner's id of a stack whose state was lost")
             verb.add_argument("--replace-cluster", choices=["", "no", "yes"], default="")
+        if name == "promote":
+            for option in ("source", "target", "min-accuracy"):
+                verb.add_argument(f"--{option}", default="")
         if name == "review":
             verb.add_argument("--base", default="", help="revision to compare with; else the main branch")
         if name in ("test", "bench"):
@@ -79,6 +83,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             show_environment(asked.stack)
         case "review":
             return review.review(asked.stack, asked.base)
+        case "promote":
+            promote.promote(asked.source, asked.target, asked.min_accuracy)
         case "audit":
             return audit.audit()
         case "test":

@@ -1,0 +1,317 @@
+"""`make promote`: only what has been trained well enough, as one commit, or nothing at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import paths, promotion
+from infra.promotion import OF_THE_PLACE, PROMOTED, promotions
+from infra.review import __main__ as rendering
+from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.runs.test_runs import Models, epoch
+from toolchain import __main__
+from toolchain.checks import promote, protected, review
+from toolchain.operating import backend, environment, recovery
+from toolchain.runs import records
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+ROOT = Path(__file__).resolve().parents[4]
+COPIED = ("infra", "storage", "trainer", "Dockerfile_training", ".gitignore")
+DEV = """\
+config:
+  trainstack:cluster: {kind: existing}
+  trainstack:image: {reference: localhost/trainer:1, unpinned: true}
+  trainstack:job:
+    name: small
+    training:
+      dataset: auto
+      epochs: 2
+      lr: 1e-3
+"""
+GPU = """\
+# The big one.
+config:
+  trainstack:cluster:
+    kind: existing
+  trainstack:image: {reference: localhost/trainer:2, unpinned: true}
+  trainstack:job:
+    name: big
+    training:
+      dataset: mnist
+      epochs: 1   # for now
+      seed: 7
+"""
+TAKEN = GPU.replace("epochs: 1 ", "epochs: 2 ").replace("seed: 7\n", "seed: 7\n      lr: 1e-3\n")
+
+
+class Clone:
+    """A Git repository with the program and two stacks, and runs beside it."""
+
+    def __init__(self, root: Path, models: Models) -> None:
+        self.root, self.models = root, models
+        (root / "stacks").mkdir()
+        self.write("dev", DEV)
+        self.write("gpu", GPU)
+        git(root, "init", "--quiet")
+        for key in ("user.name", "user.email"):
+            git(root, "config", key, "test@localhost")
+
+    def with_program(self) -> None:
+        """As a user's clone, in which programs of their own are run."""
+        for name in COPIED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+            copy(ROOT / name, self.root / name)
+
+    def write(self, stack: str, text: str) -> None:
+        (self.root / f"stacks/Pulumi.{stack}.yaml").write_text(text)
+
+    def commit(self) -> None:
+        review.render("gpu")
+        git(self.root, "add", "--all")
+        git(self.root, "commit", "--quiet", "--message", "as it was")
+
+    @property
+    def run(self) -> str:
+        """The run that stack dev asks for."""
+        (found,) = promotions(*(self.root / f"stacks/Pulumi.{name}.yaml" for name in ("dev", "gpu")))
+        return found.run
+
+    def trained(self, accuracy: float, **config: Any) -> None:
+        self.models.run(self.run, epoch(2, accuracy), weights="weights", **config)
+
+    def state(self) -> tuple[str, str, str]:
+        """What no refusal may change."""
+        return (
+            git(self.root, "rev-parse", "HEAD"),
+            git(self.root, "status", "--porcelain"),
+            (self.root / "stacks/Pulumi.gpu.yaml").read_text(),
+        )
+
+
+@pytest.fixture
+def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    root, models = tmp_path / "clone", Models(tmp_path / "models")
+    root.mkdir()
+    for module in (promote, protected, review):
+        monkeypatch.setattr(module, "ROOT", root)
+    for module in (promote, backend):
+        monkeypatch.setattr(module, "STACKS", root / "stacks")
+    for module in (promote, review):
+        monkeypatch.setattr(module, "VENV", Path(sys.prefix))
+    for module in (promote, records):
+        monkeypatch.setattr(module, "MODELS", models.folder)
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(environment, "installs_operator", lambda stack: False)
+    monkeypatch.setattr(recovery, "deployment", lambda stack: {})
+    return Clone(root, models)
+
+
+@pytest.fixture
+def clone(user_clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    """The same with the program in this process: a start of it takes seconds."""
+    stacks = user_clone.root / "stacks"
+    monkeypatch.setattr(paths, "ROOT", user_clone.root)
+    monkeypatch.setattr(review, "render", lambda *words: rendering.main([*words, "--into", str(stacks)]))
+
+    def ask(*words: str) -> Any:
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as complaint:
+            status = promotion.main(list(words), stacks)
+        if status:
+            raise SetupError(complaint.getvalue())
+        return json.loads(out.getvalue())
+
+    monkeypatch.setattr(promote, "_ask", ask)
+    return user_clone
+
+
+def refusal(clone: Clone, *arguments: str) -> str:
+    """Why nothing was promoted; nothing has changed."""
+    before = clone.state()
+    with pytest.raises(SetupError) as refused:
+        promote.promote(*(arguments or ("dev", "gpu", "0.9")))
+    assert clone.state() == before
+    return str(refused.value)
+
+
+def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
+    user_clone: Clone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone = user_clone
+    clone.with_program()
+    clone.commit()
+    clone.trained(0.95)
+    asked = ["promote", "--source", "dev", "--target", "gpu", "--min-accuracy", "0.95"]
+    assert __main__.dispatch(__main__.parser().parse_args(asked)) == 0
+    head, status, text = clone.state()
+    assert (status, text) == ("", TAKEN)
+    changed = git(clone.root, "show", "--name-only", "--format=%s%n%b", "HEAD").splitlines()
+    assert changed[0] == "Promote dev to gpu"
+    assert f"{clone.run} has reached an accuracy of 0.9500." in changed
+    assert "big: epochs 1 -> 2" in changed
+    assert "big: lr not set -> 1e-3" in changed
+    assert [each for each in changed if each.startswith("stacks/")] == [
+        "stacks/Pulumi.gpu.yaml",
+        "stacks/gitops/gpu/jobs/03-pytorchjob-big.yaml",
+        "stacks/rendered/gpu/03-pytorchjob-big.yaml",
+    ]
+    assert "as before in gpu: seed" in capsys.readouterr().out
+    promote.promote("dev", "gpu", "0.95")
+    assert clone.state()[0] == head, "a second promotion finds nothing to do"
+
+
+def change(clone: Clone) -> None:
+    clone.write("dev", DEV.replace("epochs: 2", "epochs: 3"))
+
+
+def forget_rendering(clone: Clone) -> None:
+    shutil.rmtree(clone.root / "stacks" / "rendered")
+    git(clone.root, "commit", "--all", "--quiet", "--message", "without renderings")
+
+
+def refuse_commits(clone: Clone) -> None:
+    hook = clone.root / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
+    hook.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (change, "no commit has what is here: stacks/Pulumi.dev.yaml"),
+        (forget_rendering, "the committed rendering of stack gpu is stale"),
+        (refuse_commits, "not today"),
+    ],
+)
+def test_a_clone_that_is_not_ready_is_left_as_it_is(
+    clone: Clone, damage: Callable[[Clone], None], said: str
+) -> None:
+    clone.commit()
+    clone.trained(0.95)
+    damage(clone)
+    assert said in refusal(clone)
+
+
+def test_what_the_other_stack_does_not_take_is_taken_back(clone: Clone) -> None:
+    clone.write("gpu", GPU.replace("    training:", "    args: [--lr, '1']\n    training:"))
+    clone.commit()
+    clone.trained(0.95)
+    assert "--lr in one place" in refusal(clone)
+
+
+def test_jobs_go_by_their_names_where_there_are_several(clone: Clone) -> None:
+    clone.write("gpu", GPU.replace("job:\n    name: big\n", "jobs:\n  - name: big\n  - name: small\n"))
+    clone.commit()
+    clone.trained(0.95)
+    promote.promote("dev", "gpu", "0.9")
+    assert "  - name: small\n    training:\n" in clone.state()[2]
+    clone.write("gpu", GPU.replace("job:\n    name: big\n", "jobs:\n  - name: big\n  - name: huge\n"))
+    clone.commit()
+    assert "no job of the same name" in refusal(clone)
+
+
+# The gate, without the program behind it.
+
+RUN = "small-12345678"
+ASKED = {"job": "small", "to": "big", "run": RUN, "changes": {"epochs": ["1", "2"]}, "left": []}
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
+    """A clean clone of two stacks, where nothing is written."""
+    models = Models(tmp_path / "models")
+    for name in ("dev", "gpu"):
+        (tmp_path / f"Pulumi.{name}.yaml").write_text("")
+    for module, name, value in (
+        (backend, "STACKS", tmp_path),
+        (promote, "MODELS", models.folder),
+        (records, "MODELS", models.folder),
+        (protected, "changes", list),
+        (venv, "ensure", lambda: None),
+        (promote, "_ask", lambda *_: [ASKED]),
+        (promote, "_ensure_fresh", lambda _: pytest.fail("the gate is open")),
+        (recovery, "deployment", lambda stack: {}),
+    ):
+        monkeypatch.setattr(module, name, value)
+    return models
+
+
+def gate_says(*arguments: str) -> str:
+    with pytest.raises(SetupError) as refused:
+        promote.promote(*(arguments or ("dev", "gpu", "0.99")))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("none", "gpu", "0.9"), "there is no stack 'none'"),
+        (("dev", "none", "0.9"), "there is no stack 'none'"),
+        (("", "", ""), "MIN_ACCURACY is missing"),
+        (("dev", "gpu", "99"), "a share from 0 to 1"),
+        (("dev", "gpu", "nan"), "a share from 0 to 1"),
+        (("dev", "gpu", "much"), "a share from 0 to 1"),
+        (("dev", "dev", "0.9"), "promoted to itself"),
+    ],
+)
+def test_wrong_arguments_are_refused(gate: Models, arguments: tuple[str, ...], said: str) -> None:
+    assert said in gate_says(*arguments)
+
+
+def test_too_low_an_accuracy_is_refused(gate: Models) -> None:
+    gate.run(RUN, epoch(2, 0.98), weights="weights")
+    assert gate_says().startswith("job small of stack dev has reached 0.9800, and 0.99 is asked for")
+
+
+def test_an_unfinished_run_is_refused(gate: Models) -> None:
+    gate.run(RUN, epoch(1, 0.999))
+    assert f"run {RUN} of stack dev is not finished: 1 of 2 epochs" in gate_says()
+
+
+def test_another_run_of_the_stack_does_not_count(gate: Models) -> None:
+    gate.run("small-87654321", epoch(2, 0.999), weights="weights", dataset="digits")
+    said = gate_says()
+    assert f"there is no run {RUN}; the latest is small-87654321, trained on digits" in said
+    assert "make up STACK=dev" in said
+
+
+def test_without_any_run_it_says_how_to_get_one(gate: Models) -> None:
+    assert gate_says().endswith("make up STACK=dev")
+
+
+def test_a_run_that_tells_no_accuracy_is_refused(gate: Models) -> None:
+    gate.run(RUN, weights="weights")
+    assert "tells no accuracy" in gate_says()
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        ({"jobStatus": "Succeeded", "accuracy": 0.5}, "has reached 0.5000"),
+        ({"jobStatus": "Succeeded", "accuracy": None}, "tells no accuracy"),
+        ({"jobStatus": "Suspended", "accuracy": None}, "there is no run"),
+        ({"jobStatus": "Succeeded", "accuracy": 1.0, "run": "another"}, "there is no run"),
+    ],
+)
+def test_of_a_volume_elsewhere_the_state_tells(
+    gate: Models, monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any], said: str
+) -> None:
+    resource = {"type": promote.RUN, "outputs": {"run": RUN, **outputs}}
+    state = json.loads(json.dumps({"resources": [{"type": "pulumi:pulumi:Stack"}, resource]}))
+    monkeypatch.setattr(recovery, "deployment", lambda stack: state if stack == "dev" else {})
+    assert said in gate_says()
+
+
+def test_every_option_of_the_trainer_is_promoted_or_belongs_to_a_place() -> None:
+    page = (ROOT / "docs" / "review.md").read_text()
+    assert [key for key in (*PROMOTED, *OF_THE_PLACE) if f"`{key}`" not in page] == []

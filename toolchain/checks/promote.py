@@ -1,0 +1,199 @@
+"""`make promote FROM=dev TO=gpu MIN_ACCURACY=0.99`: one stack's training options for another, as a commit.
+
+Only what has been trained is promoted: the run that FROM's stack file asks for has to be finished and good enough.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolchain.checks import protected, review
+from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.paths import MODELS, ROOT, STACKS, VENV
+from toolchain.runs import records
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+RUN = "pulumi-python:dynamic/trainstack:Run"
+USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
+SUCCEEDED = "Succeeded"
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A finished run, and the share of the test images that it recognized, 0 to 1."""
+
+    run: str
+    accuracy: float
+
+
+def promote(source: str, target: str, asked: str) -> None:
+    """Commit what stack `target` takes over from `source`. Raises SetupError where it may not, with nothing changed.
+
+    Parameters:
+        asked: the accuracy that each of the runs has to have reached, 0 to 1.
+    """
+    least = _share(asked)
+    for stack in (source, target):
+        backend.check_stack(stack)
+    if source == target:
+        raise SetupError(f"stack {source} would be promoted to itself", USAGE)
+    with setup.project_lock():
+        _ensure_committed()
+        venv.ensure()
+        found = _ask(source, target)
+        passed = [_gate(source, each, least) for each in found]
+        if not any(each["changes"] for each in found):
+            print(f"stack {target} trains with the options of stack {source} already")
+            return
+        _ensure_fresh(target)
+        try:
+            _ask(source, target, "--write")
+            if review.render(target):
+                raise SetupError(f"stack {target} cannot take the options over, as shown above")
+            _commit(message(source, target, found, passed))
+        except BaseException:
+            _restore()
+            raise
+    print("\n".join(_told(each, target) for each in found))
+
+
+def _share(asked: str) -> float:
+    try:
+        found = float(asked)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise SetupError(f"MIN_ACCURACY is {asked or 'missing'}, and has to be a share from 0 to 1", USAGE)
+    return found
+
+
+def _ensure_committed() -> None:
+    if changed := protected.changes():
+        raise SetupError(
+            f"a promotion is a commit of its own, and no commit has what is here: {', '.join(changed[:5])}",
+            "commit it, or take it back",
+        )
+
+
+def _ensure_fresh(target: str) -> None:
+    if review.render(target, "--check"):
+        raise SetupError(
+            f"the committed rendering of stack {target} is stale, as shown above",
+            f"run `make review STACK={target}` and commit what it writes; then promote",
+        )
+
+
+def _ask(source: str, target: str, *options: str) -> list[dict[str, Any]]:
+    """What infra.promotion says: each job's run and changes. Raises SetupError with its own words."""
+    command = [str(VENV / "bin" / "python"), "-m", "infra.promotion", source, target, *options]
+    variables = environment.for_child({"PATH": environment.path(), **(environment.load() or {})})
+    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(done.stderr.strip())
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def _gate(source: str, wanted: Mapping[str, Any], least: float) -> Passed:
+    """The run that `wanted` names, where it is finished and good enough. Raises SetupError."""
+    run, job = str(wanted["run"]), wanted["job"]
+    accuracy = _accuracy(source, run)
+    if accuracy is None:
+        raise SetupError(
+            f"run {run} of stack {source} tells no accuracy", "let its program print accuracy=<share>"
+        )
+    if accuracy < least:
+        raise SetupError(
+            f"job {job} of stack {source} has reached {accuracy:.4f}, and {least:g} is asked for (run {run})"
+        )
+    return Passed(run, accuracy)
+
+
+def _accuracy(stack: str, run: str) -> float | None:
+    """By the run's folder on this machine, else by the stack's state.
+
+    Raises SetupError where neither has it finished.
+    """
+    folder, outputs = MODELS / stack / "runs" / run, _in_state(stack, run)
+    found = records.read(folder) if folder.is_dir() else None
+    if found and found.model:
+        return found.accuracy
+    if outputs:
+        accuracy = outputs.get("accuracy")
+        return None if accuracy is None else float(accuracy)
+    if found:
+        done = f"{found.epochs} of {found.config.get('epochs', '?')} epochs"
+        raise SetupError(f"run {run} of stack {stack} is not finished: {done}", _up(stack))
+    what = f"what stack {stack} has now was not trained: there is no run {run}{_latest(stack)}"
+    raise SetupError(what, _up(stack))
+
+
+def _up(stack: str) -> str:
+    return f"make up STACK={stack}"
+
+
+def _latest(stack: str) -> str:
+    """What was trained instead: `dataset: auto`, for example, trains on the digits where there is no MNIST."""
+    runs = [each for each in records.all_runs() if each.stack == stack]
+    if not runs:
+        return ""
+    dataset = runs[-1].config.get("dataset")
+    return f"; the latest is {runs[-1].name}" + (f", trained on {dataset}" if dataset else "")
+
+
+def _in_state(stack: str, run: str) -> dict[str, Any] | None:
+    """What the state has of the run where it has succeeded; None where it has none of it."""
+    resources = _deployment(stack).get("resources") or []
+    for each in resources:
+        outputs: dict[str, Any] = each.get("outputs") or {}
+        if each.get("type") == RUN and outputs.get("run") == run and outputs.get("jobStatus") == SUCCEEDED:
+            return outputs
+    return None
+
+
+def _deployment(stack: str) -> dict[str, Any]:
+    if user_backend.backend() is None:
+        return recovery.deployment(stack)
+    return pulumi_cli.deployment(environment.for_stack(environment.load() or {}, stack), stack)
+
+
+def message(source: str, target: str, found: list[dict[str, Any]], passed: list[Passed]) -> str:
+    """The commit's message: what was reached, and what changes."""
+    reached = [f"{each.run} has reached an accuracy of {each.accuracy:.4f}." for each in passed]
+    changed = [line for each in found for line in _lines(each)]
+    return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])
+
+
+def _lines(promotion: Mapping[str, Any]) -> list[str]:
+    """A line for each key."""
+    changes = promotion["changes"].items()
+    return [f"{promotion['to']}: {key} {before or 'not set'} -> {after}" for key, (before, after) in changes]
+
+
+def _told(promotion: Mapping[str, Any], target: str) -> str:
+    left = ", ".join(promotion["left"])
+    lines = [*_lines(promotion), *([f"{promotion['to']}: as before in {target}: {left}"] if left else [])]
+    return "\n".join(lines)
+
+
+def _commit(text: str) -> None:
+    _git("add", "--all", "--", STACKS.name)
+    _git("commit", "--quiet", "--message", text)
+
+
+def _restore() -> None:
+    """The tree was clean: whatever differs below stacks/ is ours."""
+    _git("reset", "--quiet", "--", STACKS.name)
+    _git("checkout", "--quiet", "--", STACKS.name)
+    _git("clean", "--quiet", "--force", "-d", "--", STACKS.name)
+
+
+def _git(*words: str) -> None:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(f"`git {words[0]}` failed: {done.stderr.strip()}")
