@@ -15,6 +15,8 @@ RETAINED = "retainOnDelete"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
+JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
+RUN_LABEL = "trainstack/run"
 
 Deployment = Mapping[str, Any]
 Resource = dict[str, Any]
@@ -40,6 +42,13 @@ def of_type(deployment: Deployment, kind: str) -> Resource | None:
 def objects(deployment: Deployment) -> list[Resource]:
     """The Kubernetes objects in the state."""
     return [each for each in resources(deployment) if each["type"].startswith(KUBERNETES)]
+
+
+def runs(deployment: Deployment) -> list[str]:
+    """The ids of the runs that the stack's jobs make."""
+    jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] == JOB]
+    labels = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
+    return [str(each[RUN_LABEL]) for each in labels if RUN_LABEL in each]
 
 
 def access(deployment: Deployment) -> Access | None:

@@ -6,7 +6,7 @@ from toolchain.runs import listing, records
 from toolchain.runs.records import Run
 from toolchain.steps import SetupError
 
-OUTCOME = ("epochs done", "accuracy", "loss", "seconds")
+OUTCOME = ("commit", "image", "epochs done", "accuracy", "loss", "seconds")
 
 
 def compare(one: str, other: str) -> None:
@@ -27,7 +27,13 @@ def lines(one: Run, other: Run) -> list[str]:
 
 
 def _outcome(run: Run) -> dict[str, object]:
-    return dict(zip(OUTCOME, (run.epochs, run.accuracy, run.loss, run.seconds), strict=True))
+    return dict(
+        zip(
+            OUTCOME,
+            (run.commit or None, run.origin.get("image"), run.epochs, run.accuracy, run.loss, run.seconds),
+            strict=True,
+        )
+    )
 
 
 def _text(value: object) -> str:

@@ -17,7 +17,20 @@ ORDERS: dict[str, Callable[[Run], Any]] = {
     "seconds": lambda run: (run.seconds is not None, run.seconds),
     "stack": lambda run: (run.stack, run.name),
 }
-HEAD = ("", "ended", "stack", "run", "data", "network", "epochs", "replicas", "accuracy", "loss", "seconds")
+HEAD = (
+    "",
+    "ended",
+    "stack",
+    "run",
+    "data",
+    "network",
+    "epochs",
+    "replicas",
+    "accuracy",
+    "loss",
+    "seconds",
+    "commit",
+)
 
 
 def show(stack: str | None, order: str, as_json: bool) -> None:
@@ -46,6 +59,7 @@ def as_record(run: Run) -> dict[str, Any]:
         "finished": run.model is not None,
         "current": run.is_current,
         "config": run.config,
+        "origin": run.origin,
     }
 
 
@@ -64,6 +78,7 @@ def row(run: Run) -> tuple[str, ...]:
         _number(run.accuracy, 4),
         _number(run.loss, 4),
         _number(run.seconds, 1),
+        run.commit,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from toolchain.paths import MODELS
 from toolchain.steps import SetupError
 
-CONFIG, METRICS = "config.json", "metrics.jsonl"
+CONFIG, METRICS, ORIGIN = "config.json", "metrics.jsonl", "origin.json"
 # The trainer's other files of weights.
 PASSING = ("checkpoint", "best")
 
@@ -36,6 +36,7 @@ class Run:
         seconds: of training until then.
         ended: when its files were last written to.
         model: its own model; None while it is not finished.
+        origin: commit, whether the tree was clean, and image, as `make up` keeps them; empty where it has not.
     """
 
     stack: str
@@ -48,6 +49,13 @@ class Run:
     seconds: float | None
     ended: datetime
     model: Path | None
+    origin: dict[str, Any]
+
+    @property
+    def commit(self) -> str:
+        """The commit in short, with a + for a tree that was not clean; empty where none is known."""
+        commit = self.origin.get("commit")
+        return f"{commit[:8]}{'' if self.origin.get('clean') else '+'}" if isinstance(commit, str) else ""
 
     @property
     def is_current(self) -> bool:
@@ -101,13 +109,14 @@ def read(folder: Path) -> Run:
         stack=folder.parents[1].name,
         name=folder.name,
         folder=folder,
-        config=_config(folder / CONFIG),
+        config=_mapping(folder / CONFIG),
         epochs=int(_number(last.get("epoch")) or 0),
         accuracy=_number(last.get("accuracy")),
         loss=_number(last.get("test_loss")),
         seconds=_number(last.get("training_s")),
         ended=datetime.fromtimestamp(max(written.values(), default=folder.stat().st_mtime)),
         model=next((path for path in sorted(written) if _is_model(path)), None),
+        origin=_mapping(folder / ORIGIN),
     )
 
 
@@ -134,7 +143,7 @@ def _is_model(path: Path) -> bool:
     return path.suffix == ".pt" and not any(word in path.stem.split(".") for word in PASSING)
 
 
-def _config(file: Path) -> dict[str, Any]:
+def _mapping(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(errors="replace"))
     except (OSError, ValueError):

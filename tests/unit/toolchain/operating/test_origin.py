@@ -1,0 +1,197 @@
+"""Commit and image of a run: what Git says of the clone, and which runs get it beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolchain.operating import inspection, origin, pulumi_cli, setup, state, up, user_backend
+from toolchain.runs import records
+
+KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    return subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # those of a hook, for example
+        monkeypatch.delenv(name)
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    (folder / ".gitignore").write_text("/models/\n")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "begin")
+    return folder
+
+
+def test_a_clean_clone(clone: Path) -> None:
+    (clone / "models").mkdir()
+    (clone / "models" / "ignored").touch()
+    assert origin.of_clone(clone) == {"commit": git(clone, "rev-parse", "HEAD"), "clean": True}
+
+
+@pytest.mark.parametrize("change", ["changed", "added", "untracked", "removed"])
+def test_a_clone_that_differs_from_its_commit(clone: Path, change: str) -> None:
+    if change == "removed":
+        (clone / ".gitignore").unlink()
+    else:
+        (clone / (".gitignore" if change == "changed" else "new")).write_text("other")
+    if change == "added":
+        git(clone, "add", "--all")
+    assert origin.of_clone(clone) == {"commit": git(clone, "rev-parse", "HEAD"), "clean": False}
+
+
+def test_no_clone_or_a_folder_within_somebody_elses(clone: Path, tmp_path: Path) -> None:
+    inner = clone / "unpacked"
+    inner.mkdir()
+    unknown = {"commit": None, "clean": None}
+    assert origin.of_clone(inner) == unknown
+    assert origin.of_clone(tmp_path) == unknown
+
+
+def test_a_machine_without_git(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(clone))
+    assert origin.of_clone(clone) == {"commit": None, "clean": None}
+
+
+def test_a_clone_without_a_commit(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    assert origin.of_clone(tmp_path)["commit"] is None
+
+
+def run(folder: Path, *files: str, at: int = 1000) -> Path:
+    folder.mkdir(parents=True)
+    for name in files:
+        (folder / name).touch()
+        os.utime(folder / name, (at, at))
+    return folder
+
+
+def test_it_is_kept_beside_a_run_that_was_trained_now(tmp_path: Path) -> None:
+    folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
+    origin.keep([folder, tmp_path / "runs" / "elsewhere"], KEPT, began=999)
+    assert json.loads((folder / "origin.json").read_text()) == KEPT
+    found = records.read(folder)
+    assert (found.origin, found.commit) == (KEPT, "01234567")
+    assert found.ended.timestamp() == 1000, "the model is still the last of the run's files"
+    assert not (tmp_path / "runs" / "elsewhere").exists()
+
+
+def test_it_is_not_kept_of_a_run_that_was_trained_before(tmp_path: Path) -> None:
+    """A finished run that reports again writes its model again, and trains no more."""
+    older = run(tmp_path / "runs" / "older", "checkpoint.pt", at=500)
+    (older / "mnist_cnn.pt").touch()
+    foreign = run(tmp_path / "runs" / "foreign", "mnist_cnn.pt", at=500)
+    unfinished = run(tmp_path / "runs" / "unfinished", "checkpoint.pt")
+    origin.keep([older, foreign, unfinished], KEPT, began=999)
+    assert list(tmp_path.rglob("origin.json")) == []
+
+
+def test_it_is_kept_of_a_script_of_ones_own(tmp_path: Path) -> None:
+    folder = run(tmp_path / "runs" / "own", "other.pt")
+    origin.keep([folder], KEPT, began=999)
+    assert records.read(folder).origin == KEPT
+
+
+def test_what_is_known_stays(tmp_path: Path) -> None:
+    folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
+    for commit in ("first", "second"):
+        origin.keep([folder], {"commit": commit}, began=999)
+    assert records.read(folder).origin == {"commit": "first"}
+
+
+def test_a_folder_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "origin.json")
+
+    monkeypatch.setattr(origin, "write_whole", refuse)
+    origin.keep([run(tmp_path / "mnist-1", "mnist_cnn.pt")], KEPT, began=999)
+    assert "mnist-1 are not kept beside it: [Errno 13] Permission denied" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ({}, ""),
+        ({"commit": None, "clean": None}, ""),
+        ({"commit": 5}, ""),
+        ({"commit": "0123456789"}, "01234567+"),
+        ({"commit": "0123456789", "clean": False}, "01234567+"),
+        ({"commit": "0123456789", "clean": True}, "01234567"),
+    ],
+)
+def test_the_commit_in_short(tmp_path: Path, kept: dict[str, object], shown: str) -> None:
+    folder = run(tmp_path / "runs" / "mnist-1", "mnist_cnn.pt")
+    (folder / "origin.json").write_text(json.dumps(kept))
+    assert records.read(folder).commit == shown
+
+
+def job(**inputs: object) -> dict[str, object]:
+    return {"urn": "u", "type": state.JOB, "inputs": inputs}
+
+
+def labelled(run_id: str) -> dict[str, object]:
+    return job(metadata={"labels": {state.RUN_LABEL: run_id}})
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([], []),
+        ([{"urn": "u", "type": "pulumi:pulumi:Stack"}], []),
+        ([labelled("a-1"), labelled("b-2")], ["a-1", "b-2"]),
+        ([job(), job(metadata={}), job(metadata={"labels": {}})], []),
+    ],
+)
+def test_the_runs_of_a_state(resources: list[dict[str, object]], expected: list[str]) -> None:
+    assert state.runs({"resources": resources}) == expected
+
+
+def test_the_reports_come_before_the_four_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deployment = {"resources": [labelled("a-1"), labelled("elsewhere-2")]}
+    outputs = {
+        "jobName": "a",
+        "modelPath": "models/dev/m.pt",
+        "namespace": "kubeflow",
+        "imageDigest": "sha256:2",
+    }
+    folder = tmp_path / "dev" / "runs" / "a-1"
+
+    def update(*_: object) -> None:
+        run(folder, "report.html", "mnist_cnn.pt", at=2**33)
+
+    for module, name, value in (
+        (up, "MODELS", tmp_path),
+        (up, "prepare_stack", lambda _: {}),
+        (up, "_forget_left_behind", lambda *_: False),
+        (up, "_deployment", lambda *_: deployment),
+        (state, "objects", lambda _: []),
+        (up, "_update", update),
+        (pulumi_cli, "outputs", lambda *_: outputs),
+        (inspection, "inspect", lambda *_: None),
+        (user_backend, "check", lambda _: None),
+        (setup, "LOCAL", tmp_path / "local"),
+    ):
+        monkeypatch.setattr(module, name, value, raising=name != "LOCAL")
+    up.up("dev", None, lambda _: lambda: None)
+    *_, report, first, model, accuracy, loss = capsys.readouterr().out.splitlines()
+    assert report == f"report: {folder / 'report.html'}"
+    assert [line.split(":")[0].split("=")[0] for line in (first, model, accuracy, loss)] == [
+        *("job", "model", "accuracy", "loss")
+    ]
+    assert records.read(folder).origin["image"] == "sha256:2"
