@@ -16,7 +16,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status runs compare test test-unit test-full reliability review promote audit bench env clean
+.PHONY: up down status runs models compare test test-unit test-full reliability review promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -29,6 +29,9 @@ status:
 
 runs:
 	@$(PYTHON) -m toolchain runs $(ARGS)
+
+models:
+	@$(PYTHON) -m toolchain models $(ARGS)
 
 compare:
 	@$(PYTHON) -m toolchain compare -- "$(A)" "$(B)"

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain import failure, interruption
 from toolchain.checks import audit, promote, protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
-from toolchain.runs import comparison, listing
+from toolchain.runs import comparison, listing, models
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
         ("runs", "list the runs on this machine, the latest last"),
+        ("models", "say which run each stack's model is from"),
         ("compare", "say in what two runs differ: configuration, then outcome"),
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
         if name == "runs":
             verb.add_argument("--stack", default=None, help="only those of this stack")
             verb.add_argument("--sort", choices=sorted(listing.ORDERS), default="ended")
+        if name in ("runs", "models"):
             verb.add_argument(
                 "--json", action="store_true", help="for programs, with each run's configuration"
             )
@@ -93,6 +95,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             return suites.test("bench", asked.pytest)
         case "runs":
             listing.show(asked.stack, asked.sort, asked.json)
+        case "models":
+            models.show(asked.json)
         case "compare":
             comparison.compare(*asked.runs)
         case "clean":

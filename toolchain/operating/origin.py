@@ -1,4 +1,7 @@
-"""Where a run comes from: commit, whether the tree was clean, image. Kept beside the run, never in a manifest."""
+"""Where a run comes from: commit, whether the tree was clean, image. Kept beside the run, never in a manifest.
+
+With them the run gets its model card.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from toolchain.operating.environment import write_whole
 from toolchain.paths import ROOT
-from toolchain.runs import records
+from toolchain.runs import card, records
 from toolchain.steps import say
 
 CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
@@ -42,17 +45,21 @@ def keep(runs: Iterable[Path], origin: dict[str, object], began: float) -> None:
         model = records.read(folder).model if folder.is_dir() else None
         if model is None or (folder / records.ORIGIN).exists():
             continue
-        checkpoint = (
-            folder / CHECKPOINT
-        )  # a finished run that reports again writes its model, and no checkpoint
+        # A finished run that reports again writes its model, and no checkpoint.
+        checkpoint = folder / CHECKPOINT
         if (checkpoint if checkpoint.is_file() else model).stat().st_mtime < began:
             continue
         try:
-            write_whole(folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
-            # A finished run is told by its model, the last of its files.
-            os.utime(folder / records.ORIGIN, ns=(model.stat().st_atime_ns, model.stat().st_mtime_ns))
+            _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
+            _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))
         except OSError as error:
             say(f"commit and image of run {folder.name} are not kept beside it: {error}")
+
+
+def _write_as_old_as(model: Path, file: Path, text: str) -> None:
+    """Write `file` with the time of `model`: a finished run is told by its model, the last of its files."""
+    write_whole(file, text)
+    os.utime(file, ns=(model.stat().st_atime_ns, model.stat().st_mtime_ns))
 
 
 def report_lines(runs: Iterable[Path]) -> list[str]:

@@ -75,14 +75,15 @@ def row(run: Run) -> tuple[str, ...]:
         str(run.config.get("network", "?")),
         str(wanted) if run.model else f"{run.epochs} of {wanted}",
         str(run.config.get("world_size", "?")),
-        _number(run.accuracy, 4),
-        _number(run.loss, 4),
-        _number(run.seconds, 1),
+        number(run.accuracy, 4),
+        number(run.loss, 4),
+        number(run.seconds, 1),
         run.commit,
     )
 
 
-def _number(value: float | None, digits: int) -> str:
+def number(value: float | None, digits: int) -> str:
+    """`value` with so many decimal digits; empty where there is none."""
     return "" if value is None else f"{value:.{digits}f}"
 
 

@@ -70,10 +70,15 @@ class Run:
             return False
 
 
+def models_folder() -> Path:
+    """Where each stack has a folder with its models and runs."""
+    return MODELS
+
+
 def all_runs() -> list[Run]:
     """The runs of all stacks, the latest last; one that is being removed has a hidden name, and then none."""
     found = []
-    for folder in MODELS.glob("*/runs/*"):
+    for folder in models_folder().glob("*/runs/*"):
         if folder.is_dir() and not folder.name.startswith("."):
             with suppress(FileNotFoundError):
                 found.append(read(folder))

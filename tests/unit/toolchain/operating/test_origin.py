@@ -85,6 +85,7 @@ def test_it_is_kept_beside_a_run_that_was_trained_now(tmp_path: Path) -> None:
     found = records.read(folder)
     assert (found.origin, found.commit) == (KEPT, "01234567")
     assert found.ended.timestamp() == 1000, "the model is still the last of the run's files"
+    assert str(KEPT["commit"]) in (folder / "README.md").read_text()
     assert not (tmp_path / "runs" / "elsewhere").exists()
 
 
