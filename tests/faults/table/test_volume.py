@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -110,6 +111,34 @@ def test_a_training_goes_on_when_its_volume_is_whole_again(
         mend()
         run.goes_on(step)
         trial.recovered()
+        assert run.result() == undisturbed
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flip(content: bytes) -> bytes:
+    """One bit in the middle, which is among the weights."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flip], ids=lambda damage: damage.__name__)
+def test_a_training_goes_on_from_the_checkpoint_before_a_damaged_one(
+    small: Project, undisturbed: tuple[float, float], damage: Callable[[bytes], bytes]
+) -> None:
+    for old in small.models.glob("runs/*"):
+        shutil.rmtree(old)
+    with training.started(small) as run:
+        run.reaches(3, 0.2)  # behind two checkpoints
+        (checkpoint,) = small.models.glob("runs/*/checkpoint.pt")
+        aside = checkpoint.with_name(f"{checkpoint.name}.damaged")
+        trainer = cluster.trainer(small, "master")
+        os.kill(trainer, signal.SIGSTOP)  # so that it writes no other one
+        checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+        os.kill(trainer, signal.SIGKILL)
+        wait_until("the damaged one is set aside", aside.exists)
         assert run.result() == undisturbed
 
 

@@ -3,6 +3,7 @@
 Under torchrun each process imports torch for itself, so these jobs are few.
 """
 
+import json
 import os
 import re
 import signal
@@ -105,6 +106,12 @@ def steps(job: Job) -> int:
     return int(found[-1]) if found else -1
 
 
+def world(job: Job) -> int:
+    """Ranks of the run's last start, 0 before the first."""
+    path = job.folder() / "config.json"
+    return int(json.loads(path.read_text())["world_size"]) if path.exists() else 0
+
+
 def elastic(nodes: str, port: int, processes: int = 1) -> dict[str, str]:
     """As the operator describes an ElasticPolicy."""
     return {
@@ -147,6 +154,35 @@ def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, tmp_path: Path
     until(lambda: "replicas: 2 before, 1 now" in pods.output(), "the first pod does not go on alone")
     (tmp_path / "hurry").touch()
     assert pods.started[0].wait(PATIENCE_S) == 0
+    weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
+    assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
+
+
+def test_an_elastic_job_outlives_the_pod_where_its_pods_meet(job: Job, pods: Pods, tmp_path: Path) -> None:
+    """The pod is killed, and made again as the operator does; the other one ends so that it is made again, too."""
+    epochs = 100
+    options = (*TALLY, "--network", "tests.inside.own:SlowTally", "--epochs", str(epochs))
+    meeting = elastic("1:2", free_port())
+    each = [
+        {
+            **meeting,
+            "PET_RDZV_CONF": f"{meeting['PET_RDZV_CONF']},is_host={host}",
+            "HURRY": str(tmp_path / "hurry"),
+        }
+        for host in (1, 0)
+    ]
+    first, second = (pods.start(*options, **environ) for environ in each)
+    until(lambda: world(job) == 2 and steps(job) >= 4, "they do not meet")
+    for process in (*children(first.pid), first.pid):
+        os.kill(process, signal.SIGKILL)
+    pods.start(*options, **each[0])
+    until(lambda: second.poll() is not None, "the other pod does not notice")
+    assert second.returncode >= 128, "below, the operator fails the job"
+    before = steps(job)
+    pods.start(*options, **each[1])
+    until(lambda: world(job) == 2 and steps(job) >= before + 4, "they do not meet again")
+    (tmp_path / "hurry").touch()
+    assert [pod.wait(PATIENCE_S) for pod in pods.started[2:]] == [0, 0]
     weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
     assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
 
