@@ -60,7 +60,7 @@ def sync(folder: Path) -> None:
 
 
 def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
-    """The folder of this run, made when missing.
+    """The folder of this run, made when missing; what a killed start of this pod has half written there is removed.
 
     A run without a name takes the job's, and a new number where a finished run of that name exists: a restarted pod
     goes on with its run, a job submitted again starts anew.
@@ -80,6 +80,8 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
                 part(place / "probe").touch()
                 part(place / "probe").unlink()
                 sync(place)
+            for left in folder.glob(f".*.{socket.gethostname()}.*"):  # by a start of this pod that was killed
+                left.unlink()
     except VolumeError:
         if required or os.path.ismount(model_dir):
             raise

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,6 +207,37 @@ def test_a_disk_that_fills_fails_the_run_which_goes_on_with_room(
     output = small.train(*OPTIONS, world=2)
     assert ("resumed at epoch " in output) == kept
     assert small.model() == undisturbed
+
+
+# Dies as soon as the file is written, before it has its name.
+DYING = """
+import os, pathlib, signal
+from trainer import __main__, train, volume
+part = volume.part
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+def named(path):
+    if path.name.strip(".").startswith({name!r}):
+        os.fsync = os.posix_fallocate = die
+    return part(path)
+volume.part = named
+__main__.run()
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["space", "config.json", "checkpoint.pt", "mnist_cnn.best.pt", "report.html"]
+)
+def test_what_a_killed_start_has_half_written_goes_with_the_next(
+    job: Job, undisturbed: bytes, name: str
+) -> None:
+    """Else each start would leave its own: under torchrun processes have other numbers each time."""
+    ranks = job.start(*OPTIONS, script=DYING.format(name=name), world=2)
+    assert ranks.wait() == [-signal.SIGKILL, ExitStatus.PEER_LOST]
+    assert [path for path in job.folder().iterdir() if path.name.startswith(".")], "something was left"
+    job.train(*OPTIONS, world=2)
+    assert [path for path in job.folder().iterdir() if path.name.startswith(".")] == []
+    assert job.model() == undisturbed
 
 
 # The kernel refuses each link, as on file systems without them: seccomp(2), with a filter as in linux/filter.h.
