@@ -8,6 +8,8 @@ REPLACE_CLUSTER ?=
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
+# For `make use`: a run that `make runs` lists, or none.
+RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
@@ -16,7 +18,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status runs models compare test test-unit test-full reliability review promote audit bench env clean
+.PHONY: up down status runs models use compare test test-unit test-full reliability review promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -32,6 +34,9 @@ runs:
 
 models:
 	@$(PYTHON) -m toolchain models $(ARGS)
+
+use:
+	@$(PYTHON) -m toolchain use --stack "$(STACK)" -- "$(RUN)"
 
 compare:
 	@$(PYTHON) -m toolchain compare -- "$(A)" "$(B)"

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain import failure, interruption
 from toolchain.checks import audit, promote, protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
-from toolchain.runs import comparison, listing, models
+from toolchain.runs import comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
         ("bench", "run the benchmarks"),
         ("runs", "list the runs on this machine, the latest last"),
         ("models", "say which run each stack's model is from"),
+        ("use", "go back to a finished run: write its id into the stack file"),
         ("compare", "say in what two runs differ: configuration, then outcome"),
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
@@ -49,6 +50,9 @@ def parser() -> argparse.ArgumentParser:
         if name == "runs":
             verb.add_argument("--stack", default=None, help="only those of this stack")
             verb.add_argument("--sort", choices=sorted(listing.ORDERS), default="ended")
+        if name == "use":
+            verb.add_argument("--stack", default="dev")
+            verb.add_argument("run", help="a run that `runs` lists; none to train again as the file says")
         if name in ("runs", "models"):
             verb.add_argument(
                 "--json", action="store_true", help="for programs, with each run's configuration"
@@ -97,6 +101,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             listing.show(asked.stack, asked.sort, asked.json)
         case "models":
             models.show(asked.json)
+        case "use":
+            use.use(asked.stack, asked.run)
         case "compare":
             comparison.compare(*asked.runs)
         case "clean":

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from trainer import launch, options
+from trainer import launch, options, volume
 from trainer.idx import DataError
 from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
@@ -19,6 +19,8 @@ def train(arguments: Sequence[str]) -> int:
     termination = launch.Termination()
     termination.install()
     config = options.parse(arguments)
+    if config.take_finished:
+        return take_finished(config)
     if launch.needs_torchrun(os.environ):
         return launch.run_torchrun(arguments)
     launch.take_static_rank(os.environ)
@@ -41,6 +43,35 @@ def train(arguments: Sequence[str]) -> int:
         optimizers.OptimizerError,
     ) as error:
         return failed(error)
+    return ExitStatus.DONE
+
+
+def take_finished(config: options.Config) -> int:
+    """Make a finished run's model the volume's latest, and tell its metrics as if it had just ended. The exit status.
+
+    Only the first replica has something to do. Raises options.OptionError without such a run, VolumeError.
+    """
+    if os.environ.get("RANK", "0") != "0":
+        return ExitStatus.DONE
+    there = volume.finished(config.model_dir)
+    if config.run is None or config.run not in there:
+        raise options.OptionError(
+            f"--take-finished: --run {config.run} has no {volume.MODEL} below {config.model_dir}; "
+            f"finished are: {', '.join(there) or 'none'}"
+        )
+    from trainer import journal
+    from trainer.evaluation import Metrics
+
+    folder = config.model_dir / "runs" / config.run
+    with volume.reported(folder):
+        model = (folder / volume.MODEL).read_bytes()
+    volume.write(config.model_dir / volume.MODEL, model)
+    told = journal.Journal(None, None, speaks=True)
+    told.say(f"took the model of run {config.run}; nothing is trained")
+    for line in [line for line in journal.read(folder) if "accuracy" in line][-1:]:
+        metrics = Metrics(line["accuracy"], line["test_loss"])
+        told.epoch(int(line["epoch"]), int(line["step"]), metrics, line["training_s"])
+        told.end(metrics)
     return ExitStatus.DONE
 
 

@@ -63,6 +63,7 @@ class Config:
     profile: bool = False
     keep_runs: int | None = None  # finished runs of the job that stay on the volume, this one among them
     keep_days: float | None = None  # how old they may be
+    take_finished: bool = False  # train nothing: take the model of `run`, which is finished
 
     def __post_init__(self) -> None:
         """Raises OptionError for what cannot be combined."""
@@ -263,6 +264,12 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
     )
     group.add_argument(
+        "--take-finished",
+        action="store_true",
+        default=default(environ, "TRAINER_TAKE_FINISHED", ("true", "false")) == "true",
+        help="train nothing: make the model of --run, which is finished, the volume's latest again",
+    )
+    group.add_argument(
         "--keep-runs",
         type=positive,
         default=environ.get("TRAINER_KEEP_RUNS") or None,
@@ -415,6 +422,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         profile=given.profile,
         keep_runs=given.keep_runs,
         keep_days=given.keep_days,
+        take_finished=given.take_finished,
     )
 
 

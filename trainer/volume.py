@@ -89,6 +89,12 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
     return folder
 
 
+def finished(model_dir: Path) -> list[str]:
+    """Names of the runs that have a model, sorted. Raises VolumeError."""
+    with reported(model_dir):
+        return sorted(path.parent.name for path in model_dir.glob(f"runs/*/{MODEL}"))
+
+
 def reserve(folder: Path, size: int) -> None:
     """Raises VolumeError unless `size` bytes can be written into `folder` now."""
     probe = part(folder / "space")

@@ -45,7 +45,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("image", "target preset context dockerfile repository reference"),
         *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass"),
         *_keys("job.envFrom", "secret configMap prefix"),
-        *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread rerun datasetsPath"),
+        *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread rerun runId datasetsPath"),
         *_keys("job", "user readOnlyRoot"),
         *_keys("job.replicas", "master worker"),
         *_keys("job.training", "epochs digitsEpochs dataset batchSize testBatchSize lr momentum gamma seed"),

@@ -160,6 +160,13 @@ class JobConfig(Section):
         allowed="a whole number of at least 0",
         examples=[1],
     )
+    run_id: str | None = setting(
+        about="A finished run whose model is taken again instead of training, as `make use RUN=…` sets it.",
+        default=None,
+        pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
+        allowed="the id of a finished run, or null",
+        examples=["mnist-0a1b2c3d"],
+    )
     datasets_path: AbsolutePath = setting(
         about="Where the pods see the data folder.",
         default="/data",

@@ -36,6 +36,8 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
         env["TRAINER_DATA_DIR"] = job.datasets_path
     if context.dataset:
         env["TRAINER_DATASET"] = context.dataset.value
+    if job.run_id:
+        env["TRAINER_TAKE_FINISHED"] = "true"
     if context.keep_runs:
         env |= context.keep_runs.environment()
     given = env | job.nccl.environment() | job.env

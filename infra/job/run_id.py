@@ -46,6 +46,11 @@ def _sources(job: JobConfig) -> list[dict[str, Any]]:
 
 
 def run_id(job: JobConfig, context: JobContext) -> str:
-    """`<job's name>-<8 hex digits of its inputs>`: a folder below runs/ on the volume, and a label."""
+    """`<job's name>-<8 hex digits of its inputs>`: a folder below runs/ on the volume, and a label.
+
+    Where the stack file names a finished run, that one.
+    """
+    if job.run_id:
+        return job.run_id
     text = json.dumps(inputs(job, context), sort_keys=True, separators=(",", ":"))
     return f"{job.name}-{hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}"

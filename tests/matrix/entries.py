@@ -141,6 +141,7 @@ OBJECTS: dict[str, Entry] = {
     "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
     "job.runtimeClass": Entry("nvidia"),
     "job.rerun": Entry(1),
+    "job.runId": Entry("matrix-0a1b2c3d"),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
     "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }

@@ -166,3 +166,27 @@ def test_a_removal_that_fails_is_said_and_fails_no_run(job: Job) -> None:
     assert statuses == [0], ranks.output
     assert "old runs are not removed: " in ranks.output[0]
     assert (job.volume / volume.MODEL).exists()
+
+
+def test_a_finished_run_is_taken_again_whatever_the_options(job: Job) -> None:
+    first = job.train("--epochs", "2", run="older")
+    job.train(run="newer")
+    latest = job.volume / "mnist_cnn.pt"
+    assert latest.read_bytes() == job.model("newer") != job.model("older")
+    before = {path.name: path.read_bytes() for path in job.folder("older").iterdir()}
+    options = ("--network", "convnet", "--epochs", "9", "--data-dir", "/nowhere", "--dataset", "mnist")
+    output = job.train(*options, run="older", world=2, TRAINER_TAKE_FINISHED="true")
+    assert latest.read_bytes() == job.model("older")
+    assert output.splitlines()[-3:] == first.splitlines()[-3:], "accuracy, loss and the closing line"
+    assert {path.name: path.read_bytes() for path in job.folder("older").iterdir()} == before
+
+
+@pytest.mark.parametrize("asked", ["unfinished", "nowhere", ""])
+def test_a_run_that_is_not_finished_cannot_be_taken(job: Job, asked: str) -> None:
+    job.train(run="older")
+    (job.volume / "runs" / "unfinished").mkdir()
+    latest = (job.volume / "mnist_cnn.pt").read_bytes()
+    ranks = job.start("--take-finished", run=asked)
+    assert ranks.wait() == [1]
+    assert "finished are: older" in ranks.output[0]
+    assert (job.volume / "mnist_cnn.pt").read_bytes() == latest

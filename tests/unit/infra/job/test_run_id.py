@@ -26,6 +26,7 @@ ANOTHER: dict[str, Any] = {
     "envFrom": [{"secret": "login"}],
     "nprocPerNode": 2,
     "rerun": 1,
+    "runId": "other-0a1b2c3d",
     "training.epochs": 2,
     "training.batchSize": 32,
     "training.testBatchSize": 10,

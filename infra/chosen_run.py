@@ -1,0 +1,67 @@
+"""`python -m infra.chosen_run STACK RUN`: the finished run that a job goes back to, written into the stack file.
+
+RUN `none` has every job train again as the file says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from infra import paths
+from infra.config import ConfigError, from_file
+from infra.config.load import PREFIX, read
+from infra.config.stack_text import with_values
+
+NONE = "none"
+
+
+def choose(file: Path, run: str) -> list[str]:
+    """Write `run` into the stack file for the job that it is of; the names of the jobs that changed.
+
+    Raises ConfigError where no job has such runs, or the file cannot be changed; it stays as it was then.
+    """
+    stack, before = from_file(file), file.read_text()
+    jobs = [job for job in stack.jobs if run == NONE or run.rpartition("-")[0] == job.name]
+    if not jobs:
+        names = ", ".join(f"{job.name}-<8 hex digits>" for job in stack.jobs)
+        raise ConfigError(f"{file.name}: no job makes run {run}\n  fix: take a run called {names}")
+    wanted = None if run == NONE else run
+    changed = [job.name for job in jobs if job.run_id != wanted]
+    text = before
+    for name in changed:
+        text = with_values(text, _path(file, name), {"runId": wanted or "null"}, f"stacks/{file.name}")
+    file.write_text(text)
+    try:
+        from_file(file)
+    except ConfigError:
+        file.write_text(before)
+        raise
+    return changed
+
+
+def _path(file: Path, job: str) -> tuple[str | int, ...]:
+    found = read(file)
+    if "job" in found:
+        return ("config", f"{PREFIX}job")
+    return ("config", f"{PREFIX}jobs", [each["name"] for each in found["jobs"]].index(job))
+
+
+def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
+    """Print the jobs that changed, a line each; the exit status."""
+    top = argparse.ArgumentParser(prog="python -m infra.chosen_run", description=__doc__)
+    top.add_argument("stack")
+    top.add_argument("run")
+    given = top.parse_args(arguments)
+    try:
+        changed = choose(stacks / f"Pulumi.{given.stack}.yaml", given.run)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(*changed, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

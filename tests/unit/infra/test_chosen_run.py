@@ -1,0 +1,96 @@
+"""A finished run in the stack file: which job gets it, what stays, and what its pods are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra import chosen_run
+from infra.config import ConfigError, from_file
+from infra.config.job import JobConfig
+from infra.job.manifest import manifest, run_of
+from tests.unit.infra.samples import JOB, job_context
+
+ONE = """# the comment stays
+config:
+  trainstack:job:
+    name: mnist # and this one
+    training:
+      epochs: 2
+"""
+SEVERAL = """config:
+  trainstack:jobs:
+    - {name: mnist, training: {epochs: 2}}
+    - name: other
+      rerun: 1
+      training:
+        epochs: 1
+"""
+
+
+@pytest.fixture
+def stacks(tmp_path: Path) -> Path:
+    (tmp_path / "Pulumi.one.yaml").write_text(ONE)
+    (tmp_path / "Pulumi.several.yaml").write_text(SEVERAL)
+    return tmp_path
+
+
+def ids(file: Path) -> dict[str, str | None]:
+    return {job.name: job.run_id for job in from_file(file).jobs}
+
+
+def test_it_is_written_for_the_job_and_nothing_else_changes(stacks: Path) -> None:
+    file = stacks / "Pulumi.one.yaml"
+    assert chosen_run.choose(file, "mnist-01234567") == ["mnist"]
+    assert ids(file) == {"mnist": "mnist-01234567"}
+    added = [line for line in file.read_text().splitlines() if line not in ONE.splitlines()]
+    assert [line.strip() for line in added] == ["runId: mnist-01234567"]
+    assert chosen_run.choose(file, "mnist-01234567") == [], "it is there already"
+    assert chosen_run.choose(file, "mnist-89abcdef") == ["mnist"]
+    assert file.read_text().count("runId") == 1
+
+
+@pytest.mark.parametrize("job", ["mnist", "other"])
+def test_of_several_jobs_the_runs_own_gets_it(stacks: Path, job: str) -> None:
+    file = stacks / "Pulumi.several.yaml"
+    assert chosen_run.choose(file, f"{job}-01234567") == [job]
+    assert {name for name, run in ids(file).items() if run} == {job}
+    assert chosen_run.choose(file, chosen_run.NONE) == [job]
+    assert set(ids(file).values()) == {None}
+
+
+@pytest.mark.parametrize("run", ["elsewhere-01234567", "mnist", "mnist-other-01234567", "", "-01234567"])
+def test_a_run_of_no_job_is_refused(stacks: Path, run: str) -> None:
+    file = stacks / "Pulumi.one.yaml"
+    with pytest.raises(ConfigError, match="mnist-<8 hex digits>"):
+        chosen_run.choose(file, run)
+    assert file.read_text() == ONE
+
+
+def test_an_id_that_would_not_be_one_leaves_the_file_as_it_was(stacks: Path) -> None:
+    file = stacks / "Pulumi.one.yaml"
+    with pytest.raises(ConfigError, match="runId"):
+        chosen_run.choose(file, "mnist-Not_One")
+    assert file.read_text() == ONE
+
+
+def test_the_command(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert chosen_run.main(["several", "other-01234567"], stacks) == 0
+    assert capsys.readouterr().out == "other\n"
+    assert chosen_run.main(["several", "nobody-01234567"], stacks) == 1
+    assert "no job makes run nobody-01234567" in capsys.readouterr().err
+    assert yaml.safe_load((stacks / "Pulumi.several.yaml").read_text())["config"]
+
+
+def test_the_pods_are_told_to_take_it() -> None:
+    plain = manifest(JobConfig.model_validate(JOB), job_context())
+    chosen = manifest(JobConfig.model_validate({**JOB, "runId": "older-01234567"}), job_context())
+    assert run_of(chosen) == "older-01234567" != run_of(plain)
+    for job, told in ((plain, None), (chosen, "true")):
+        for replica in job["spec"]["pytorchReplicaSpecs"].values():
+            (container,) = replica["template"]["spec"]["containers"]
+            variables = {each["name"]: each.get("value") for each in container["env"]}
+            assert variables.get("TRAINER_TAKE_FINISHED") == told
+            assert variables["TRAINER_RUN"] == run_of(job)

@@ -1,0 +1,75 @@
+"""`make use`: which run it means, and what it refuses before the stack file is touched."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.toolchain.runs.test_runs import Models, epoch
+from toolchain import __main__ as command
+from toolchain.runs import records, use
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What the program is asked for; it answers that job mnist has changed."""
+    models, calls = Models(tmp_path / "models"), []
+    models.run("mnist-01234567", epoch(2, 0.97), weights="first")
+    models.run("mnist-89abcdef", epoch(1, 0.5))
+    models.run("mnist-01230000", epoch(2, 0.5), stack="gpu", weights="other")
+    (tmp_path / "stacks").mkdir()
+    for stack in ("dev", "gpu", "away"):
+        (tmp_path / "stacks" / f"Pulumi.{stack}.yaml").touch()
+
+    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        calls.append(words[2:])
+        return subprocess.CompletedProcess(words, 0, "mnist\n", "")
+
+    monkeypatch.setattr(records, "MODELS", models.folder)
+    monkeypatch.setattr(use, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(use.subprocess, "run", run)  # type: ignore[attr-defined]
+    return calls
+
+
+@pytest.mark.parametrize("name", ["mnist-01234567", "mnist-0", "dev/mnist-0"])
+def test_the_beginning_of_a_name_will_do(
+    asked: list[list[str]], capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert command.main(["use", "--", name]) == 0
+    assert asked == [["infra.chosen_run", "dev", "mnist-01234567"]]
+    assert "`make up STACK=dev` brings it about" in capsys.readouterr().out
+
+
+def test_a_run_on_a_volume_that_is_elsewhere_goes_by_its_whole_name(asked: list[list[str]]) -> None:
+    use.use("away", "away/mnist-01234567")
+    use.use("away", "mnist-01234567")
+    assert asked == [["infra.chosen_run", "away", "mnist-01234567"]] * 2
+
+
+def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    use.use("dev", "none")
+    assert asked == [["infra.chosen_run", "dev", "none"]]
+    assert "trains again as the file says" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("stack", "name", "said"),
+    [
+        ("dev", "", "a run is needed"),
+        ("dev", "mnist-8", "is not finished"),
+        ("dev", "other", "no run is called dev/other"),
+        ("dev", "gpu/mnist-01230000", "no run is called"),
+        ("dev", "mnist", "several runs"),
+        ("nowhere", "mnist-01234567", "there is no stack nowhere"),
+    ],
+)
+def test_it_is_refused(asked: list[list[str]], stack: str, name: str, said: str) -> None:
+    with pytest.raises(SetupError, match=said):
+        use.use(stack, name)
+    assert asked == []

@@ -1,0 +1,46 @@
+"""`make use RUN=…`: go back to a finished run, by the stack file, so that the way back is reviewed like any change."""
+
+from __future__ import annotations
+
+import subprocess
+
+from toolchain.paths import ROOT, STACKS, VENV
+from toolchain.runs import records
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+NONE = "none"
+
+
+def use(stack: str, name: str) -> None:
+    """Write the run called `name` into the file of `stack`, or none. Raises SetupError.
+
+    A run is looked for here first; on a volume that is elsewhere it may be all the same, under its whole name.
+    """
+    if not name:
+        raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
+    if not (STACKS / f"Pulumi.{stack}.yaml").is_file():
+        raise SetupError(f"there is no stack {stack}", "take one of those in stacks/")
+    run = name if name == NONE else _run(stack, name)
+    venv.ensure()
+    command = [str(VENV / "bin" / "python"), "-m", "infra.chosen_run", stack, run]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(done.stderr.strip())
+    for job in done.stdout.split():
+        what = "trains again as the file says" if run == NONE else f"takes run {run}"
+        print(f"job {job} {what}; `make up STACK={stack}` brings it about")
+    if not done.stdout.split():
+        print(f"stacks/Pulumi.{stack}.yaml says so already")
+
+
+def _run(stack: str, name: str) -> str:
+    """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's."""
+    if not any(run.stack == stack for run in records.all_runs()):
+        return name.removeprefix(f"{stack}/")
+    run = records.find(name if name.startswith(f"{stack}/") else f"{stack}/{name}")
+    if run.model is None:
+        raise SetupError(
+            f"run {run.name} is not finished", "take one that `make runs` shows with all its epochs"
+        )
+    return run.name
