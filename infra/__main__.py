@@ -1,9 +1,10 @@
-"""Mark, cluster, training-operator, storage, image, job, run: `pulumi up` makes them in this order."""
+"""Mark, cluster, training-operator, guard, storage, image, job, run: `pulumi up` makes them in this order."""
 
 import pulumi
 
 from infra import claim_users, folder_preparation, kept_claims, left_namespaces, paths, program, volumes
 from infra.clusters import namespaces, selection
+from infra.guard import component as guard
 from infra.image.component import Image
 from infra.job.component import Job
 from infra.job.context import context, held_by
@@ -38,6 +39,7 @@ def main() -> None:
         return
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
+    guarded = guard.provide(stack, cluster, spaces)
     storage = volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
@@ -46,7 +48,7 @@ def main() -> None:
     for job in stack.jobs:
         pulled = held_by(image.reference, storage.claims)
         given = context(stack, pulled, datasets[job.name])
-        depends_on = [*operator.ready, *prepared, *image.on_nodes]
+        depends_on = [*operator.ready, *guarded, *prepared, *image.on_nodes]
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
         folder = paths.models(stack.name) if stack.models_are_here else None

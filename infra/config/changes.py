@@ -33,7 +33,7 @@ _RULES: dict[Outcome, list[str]] = {
         "protected",
     ],
     Outcome.IN_PLACE: [
-        *_keys("cluster", "podSecurity channel addons"),
+        *_keys("cluster", "podSecurity guard channel addons"),
         *_keys("operator", "install"),
         *_keys("storage", "labels capacity prepare owner group mode"),
         *_keys("job", "model"),

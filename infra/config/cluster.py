@@ -26,6 +26,14 @@ class PodSecurity(StrEnum):
     RESTRICTED = "restricted"
 
 
+class Guard(StrEnum):
+    """What the API server does with an object in the jobs' namespace that breaks a policy, whoever applies it."""
+
+    NONE = "none"
+    WARN = "warn"
+    DENY = "deny"
+
+
 class Addon(StrEnum):
     """Add-ons of MicroK8s that a stack may ask for."""
 
@@ -46,6 +54,11 @@ ONLY_FOR: dict[str, ClusterKind] = {
 }
 
 
+# Published manifests go there, which have neither limits nor a deadline nor a digest.
+PUBLISHED_NAMESPACE = "kubeflow"
+POLICIES_SINCE = (1, 30)
+
+
 class ClusterConfig(Section):
     """The cluster. Some keys are for one kind only; beside another they are refused."""
 
@@ -62,6 +75,13 @@ class ClusterConfig(Section):
     pod_security: PodSecurity = setting(
         about="Pod Security level that namespaces of the stack enforce; they warn of what restricted would refuse.",
         default=PodSecurity.BASELINE,
+    )
+    guard: Guard | None = setting(
+        about=(
+            "What the API server does with objects in the namespace that break a policy, whoever applies them; "
+            "without it warn in a cluster that the stack makes, none in others."
+        ),
+        default=None,
     )
     name: DnsLabel | None = setting(
         about="Name of the kind cluster; without it trainstack-<stack>.",
@@ -118,6 +138,37 @@ class ClusterConfig(Section):
                 fix = f"remove {key}, or set `kind: {only}`"
                 raise refusal(f"{key} only where kind is {only}", fix, str(key), getattr(self, field))
         return self
+
+    @model_validator(mode="after")
+    def _guards_what_it_may(self) -> ClusterConfig:
+        if self.guard in (Guard.WARN, Guard.DENY) and not self.serves_policies:
+            allowed = "none where Kubernetes is older than 1.30, which has no ValidatingAdmissionPolicy"
+            raise refusal(allowed, "write `guard: none`, or take a newer channel", "guard", self.guard.value)
+        if self.guard is not Guard.DENY:
+            return self
+        if self.namespace == PUBLISHED_NAMESPACE:
+            allowed = (
+                f"another namespace than {PUBLISHED_NAMESPACE} where guard is deny: published jobs run there"
+            )
+            raise refusal(allowed, "write for example `namespace: team`", "namespace", self.namespace)
+        if self.pod_security is not PodSecurity.RESTRICTED:
+            fix = f"write `podSecurity: {PodSecurity.RESTRICTED}`, or `guard: {Guard.WARN}`"
+            raise refusal("restricted where guard is deny", fix, "podSecurity", self.pod_security.value)
+        return self
+
+    @property
+    def serves_policies(self) -> bool:
+        """Whether the API server has ValidatingAdmissionPolicies, as far as the stack file tells: since 1.30."""
+        version = self.channel.partition("/")[0].removesuffix("-strict").split(".")
+        return self.kind is not ClusterKind.MICROK8S or tuple(map(int, version)) >= POLICIES_SINCE
+
+    @property
+    def guards(self) -> Guard:
+        """What is chosen, or what a cluster of this kind gets without a choice."""
+        if self.guard:
+            return self.guard
+        own = self.kind is not ClusterKind.EXISTING
+        return Guard.WARN if own and self.serves_policies else Guard.NONE
 
     def name_for(self, stack: str) -> str:
         """The name of the cluster that `stack` makes: the one given, else trainstack-<stack>."""

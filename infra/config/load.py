@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
@@ -123,6 +123,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     _ensure_an_image(given, file)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
     _ensure_a_job_can_prepare(stack)
+    _ensure_root_is_not_needed(stack)
     return stack
 
 
@@ -165,6 +166,14 @@ def _ensure_a_job_can_prepare(stack: Stack) -> None:
     if stack.storage.kind is StorageKind.CLAIM:
         fix = "remove prepare, or write `prepare: false`: the claim's name is others'"
     raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.claim", given, allowed, fix))
+
+
+def _ensure_root_is_not_needed(stack: Stack) -> None:
+    """Raises ConfigError where the namespace lets in no root, and a root Job is to prepare the volume's folder."""
+    if stack.cluster.guard is Guard.DENY and stack.prepared_by_job:
+        allowed = "false where cluster.guard is deny: the Job that prepares the folder is root"
+        fix = "write `prepare: false`, and make the folder writable for the pods' user yourself"
+        raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
 
 
 def from_file(path: Path) -> Stack:

@@ -10,6 +10,7 @@ from pathlib import Path
 from infra import paths
 from infra.config import Stack
 from infra.config.training import Dataset
+from infra.guard import admission
 from infra.image.component import rendered_reference
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest
@@ -22,6 +23,8 @@ RENDERED = "rendered"
 GITOPS = "gitops"
 # `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
 OPERATOR = "operator"
+# What only an administrator of the cluster may apply.
+GUARD = "guard"
 # Objects that are long and the same for every stack; the stack's own label is left out.
 SHARED = f"{RENDERED}/shared"
 
@@ -36,15 +39,23 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     chosen = rendering.rendered_datasets(stack) if datasets is None else datasets
     workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
     operator = rendering.operator(stack, planned)
+    guard = admission.manifests(stack)
     rendering.ensure_allowed(stack, [*workload, *operator])
     shared = [each for each in operator if each["kind"] == CRD_KIND]
     own = [each for each in operator if each["kind"] != CRD_KIND]
+    apart = {GUARD: guard, OPERATOR: own}
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
-        **_texts(f"{RENDERED}/{stack.name}/{OPERATOR}", _numbered(own)),
+        **_below(f"{RENDERED}/{stack.name}", apart),
         **_of_all_stacks([of_every_stack(each) for each in shared]),
-        **_for_engines(stack, workload, own, bool(shared)),
+        **_for_engines(stack, workload, apart, bool(shared)),
     }
+
+
+def _below(root: str, apart: Mapping[str, list[Manifest]]) -> dict[str, str]:
+    """The texts of objects in folders of their own."""
+    folders = (_texts(f"{root}/{name}", _numbered(objects)) for name, objects in apart.items())
+    return {file: content for each in folders for file, content in each.items()}
 
 
 def _of_all_stacks(shared: list[Manifest]) -> dict[str, str]:
@@ -56,12 +67,12 @@ def _of_all_stacks(shared: list[Manifest]) -> dict[str, str]:
 
 
 def _for_engines(
-    stack: Stack, workload: list[Manifest], operator: list[Manifest], needs_shared: bool
+    stack: Stack, workload: list[Manifest], apart: Mapping[str, list[Manifest]], needs_shared: bool
 ) -> dict[str, str]:
     if gitops.obstacle(stack):
         return {}
     shared = f"../../{RENDERED}" if needs_shared else None
-    found = gitops.files(_numbered(workload), _numbered(operator), shared)
+    found = gitops.files(_numbered(workload), {name: _numbered(each) for name, each in apart.items()}, shared)
     return {f"{GITOPS}/{stack.name}/{name}": content for name, content in found.items()}
 
 

@@ -20,7 +20,8 @@ from infra.objects.manifest import Manifest
 from infra.review.text import text
 from infra.training_operator.patches import CRD_KIND
 
-KEPT, JOBS, OPERATOR = "kept", "jobs", "operator"
+KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
+ORDER = (KEPT, GUARD, OPERATOR, JOBS)
 # Kinds of a stack's workload that hold what only people may delete.
 KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
 NEVER_PRUNED = {
@@ -66,18 +67,21 @@ def _named_by_spec(job: Manifest) -> str:
     return f"{kept}-{digest}"
 
 
-def files(workload: dict[str, Manifest], operator: dict[str, Manifest], crd: str | None) -> dict[str, str]:
+def files(
+    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crd: str | None
+) -> dict[str, str]:
     """Path below the stack's folder -> contents: folders of objects, and a kustomization beside them.
 
     Parameters:
         workload: the name of a rendered file -> its object.
-        operator: the same of the operator, without its CRD.
+        others: the same of further folders; that of the operator is without its CRD.
         crd: the folder of the CRD's kustomization, as the stack's folder sees it; None where the stack brings none.
     """
     folders = {name: KEPT if each["kind"] in KEPT_KINDS else JOBS for name, each in workload.items()}
     objects = {f"{folders[name]}/{name}": text(reconciled(each)) for name, each in workload.items()}
-    objects |= {f"{OPERATOR}/{name}": text(each) for name, each in operator.items()}
-    order = sorted(objects, key=lambda name: (KEPT, OPERATOR, JOBS).index(name.partition("/")[0]))
+    for folder, found in others.items():
+        objects |= {f"{folder}/{name}": text(each) for name, each in found.items()}
+    order = sorted(objects, key=lambda name: ORDER.index(name.partition("/")[0]))
     return {KUSTOMIZATION: _kustomization([*([crd] if crd else []), *order], bool(crd)), **objects}
 
 

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from infra.config import ConfigError, Stack, from_file
 from infra.config.load import Sections, read
+from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects import pytorchjob
 from infra.objects.manifest import Manifest
-from infra.review import conformity, consequences, folder, gitops, policies
+from infra.review import conformity, consequences, folder, gitops
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 
@@ -182,7 +183,7 @@ def _trains(change: ObjectChange) -> bool:
 
 
 def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
-    lines = ["### Checks", "", f"- {len(policies.POLICIES)} policies are kept by {len(rendered)} objects."]
+    lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {len(rendered)} objects."]
     try:
         wrong = conformity.mismatches(rendered)
     except conformity.NotCheckedError as error:

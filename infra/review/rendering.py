@@ -10,6 +10,7 @@ from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
+from infra.guard import admission
 from infra.image.component import rendered_reference
 from infra.job import secret
 from infra.job.context import context
@@ -25,7 +26,6 @@ from storage.manifests import manifests as volume_manifests
 ASSUMED = ClusterContents(
     namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True, gang_scheduler=True
 )
-OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 
 def rendered_plan(stack: Stack) -> Plan:
@@ -72,21 +72,10 @@ def rendered_datasets(stack: Stack) -> dict[str, Dataset | None]:
 
 def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
     """Raises ConfigError naming each policy that the stack's manifests break."""
-    image = rendered_reference(stack)
-    pinned_later = not stack.image.reference
-    unpinned = frozenset({image} if pinned_later or stack.image.unpinned else ()) | upstream(manifests)
-    found = policies.violations(manifests, policies.Rules(stack.storage.allowed_roots, unpinned))
+    pinned_later = frozenset(() if stack.image.reference else (rendered_reference(stack),))
+    found = policies.violations(manifests, admission.allowed(stack, pinned_later))
     if found:
         raise ConfigError("\n".join(f"{stack.file}: policy: {each}" for each in found))
-
-
-def upstream(manifests: list[Manifest]) -> frozenset[str]:
-    """Images in `manifests` that go by a tag because we do not build them.
-
-    Upstream's overlay, whose version is pinned, names the operator by tag; the init container's default is ours.
-    """
-    images = (container["image"] for each in manifests for _, container in policies.containers(each))
-    return frozenset(image for image in images if image.rpartition(":")[0] == OPERATOR) | {patches.INIT_IMAGE}
 
 
 def preview(stack: Stack, planned: Plan) -> list[Manifest]:
@@ -97,4 +86,4 @@ def preview(stack: Stack, planned: Plan) -> list[Manifest]:
     # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.
     upstreams = operator(stack, planned)
     ensure_allowed(stack, upstreams)
-    return [*objects, *upstreams]
+    return [*objects, *admission.manifests(stack), *upstreams]

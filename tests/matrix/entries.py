@@ -51,6 +51,7 @@ TOLERATION = {"job.tolerations": [{"key": "first"}]}
 OBJECTS: dict[str, Entry] = {
     "cluster.namespace": Entry("other"),
     "cluster.podSecurity": Entry("restricted"),
+    "cluster.guard": Entry("warn"),
     "storage.kind": Entry("nfs", along=NFS),
     "storage.nfsServer": Entry("second.example", {"storage.kind": "nfs", **NFS}),
     "storage.nfsPath": Entry("/second", {"storage.kind": "nfs", **NFS}),

@@ -76,6 +76,8 @@ def test_one_of_each_is_registered(dev: Recorder) -> None:
         "PyTorchJob",
         "Secret",
         "Service",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
         "ValidatingWebhookConfiguration",
     ]
     assert len(dev.of(CLUSTER)) == len(dev.of(RUN)) == 1

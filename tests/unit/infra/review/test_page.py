@@ -14,8 +14,9 @@ from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, Outcome, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.load import Sections, from_raw
+from infra.guard.policy_rules import RULES
 from infra.review import __main__ as command
-from infra.review import conformity, consequences, folder, page, policies, rendering
+from infra.review import conformity, consequences, folder, page, rendering
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from tests.matrix import entries
@@ -214,7 +215,7 @@ def test_a_base_with_a_stack_file_of_another_release_still_shows_the_objects(rep
 
 def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:
     text = repository.shown()
-    assert f"- {len(policies.POLICIES)} policies are kept by" in text
+    assert f"- {len(RULES)} policies are kept by" in text
     assert NOT_CHECKED in text
     assert repository.passed
 

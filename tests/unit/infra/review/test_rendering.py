@@ -17,6 +17,7 @@ from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
 from infra.config.training import Dataset
+from infra.guard import admission
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.manifest import Manifest
@@ -78,6 +79,7 @@ def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pyt
     datasets = rendering.rendered_datasets(known)
     wanted = [
         *rendering.workload(known, planned, image_of(known), datasets),
+        *admission.manifests(known),
         *rendering.operator(known, planned),
     ]
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
@@ -160,7 +162,7 @@ def operator_with(image: str) -> list[Manifest]:
 
 
 def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:
-    rendering.ensure_allowed(stack(), operator_with(f"{rendering.OPERATOR}:v1-0123456"))
+    rendering.ensure_allowed(stack(), operator_with(f"{admission.OPERATOR}:v1-0123456"))
 
 
 def test_an_operator_of_somebody_elses_is_not() -> None:
