@@ -66,12 +66,13 @@ class Waiting:
         return found
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
-        """From the log of the container that ended badly; each of its ends is read once."""
+        """From the log of the container that ended badly; each of its ends is read until there is a log."""
         end = job_status.failed_container(pods)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []
-        self.end_read = (end, job_status.restarts(pods))
         lines = self.api.last_lines(*end)
+        if lines:
+            self.end_read = (end, job_status.restarts(pods))
         if any(text in line for line in lines for text in job_status.OTHER_PROCESSOR):
             return [job_status.wrong_architecture(end[0], end[1])]
         return []

@@ -199,6 +199,20 @@ def test_another_processors_image_ends_the_wait(pods: list[dict[str, Any]], log:
         end(FakeApi([job("Running")], pods, log))
 
 
+def test_a_log_that_comes_late_is_read_again_and_one_that_is_there_is_read_once() -> None:
+    logs = [[], [], ["exec /usr/bin/python3: exec format error"]]
+
+    class LateLog(FakeApi):
+        def last_lines(self, *_: object, **__: object) -> list[str]:
+            return logs.pop(0)
+
+    crashed = [ended("j-master-0", 1, "1", "lastState")]
+    with pytest.raises(RunFailedError, match="for another processor than the node's"):
+        end(LateLog([job("Running")] * 3, crashed))
+    logs[:] = [["Traceback"]]
+    assert end(LateLog([job("Running"), job("Running"), job("Succeeded")], crashed)) == "Succeeded"
+
+
 def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 100_000, 600))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
