@@ -17,6 +17,7 @@ from infra.inspection import SETTLE_S
 from infra.objects.pytorchjob import CRD
 from infra.review import folder, gitops
 from standins.tests.apiserver import ApiServer
+from tests.matrix.gitops_agent import AgentFolder
 from tests.matrix.judging import Objects, by_key
 from tests.matrix.merged_folder import NAMESPACE, STACK, MergedFolder
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
@@ -27,6 +28,14 @@ KEPT = (
 )
 
 OURS = f"trainstack/stack={STACK}"
+ENGINES = [
+    pytest.param(MergedFolder, id="kubectl"),
+    pytest.param(
+        AgentFolder,
+        id="Argo CD's engine",
+        marks=pytest.mark.slow(reason="five minutes of compiling where it is not cached"),
+    ),
+]
 
 
 class Cluster:
@@ -105,17 +114,25 @@ def has_ended(each: dict[str, Any]) -> bool:
     return any(condition["type"] in ("Succeeded", "Complete") for condition in status.get("conditions", []))
 
 
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> type[MergedFolder]:
+    """What applies the commits. Each begins with a cluster without objects of the other."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @pytest.fixture(scope="module")
-def cluster(api_server: ApiServer, operator: PlayedOperator) -> Iterator[Cluster]:
+def cluster(api_server: ApiServer, operator: PlayedOperator, engine: type[MergedFolder]) -> Iterator[Cluster]:
     made = Cluster(api_server.kubeconfig)
     yield made
     made.clear()
 
 
 @pytest.fixture
-def merged(cluster: Cluster, api_server: ApiServer, tmp_path: Path) -> MergedFolder:
+def merged(
+    engine: type[MergedFolder], cluster: Cluster, api_server: ApiServer, tmp_path: Path
+) -> MergedFolder:
     """A repository whose first commit has been applied."""
-    made = MergedFolder(tmp_path, api_server.kubeconfig)
+    made = engine(tmp_path, api_server.kubeconfig)
     made.merge()
     made.apply()
     cluster.settled()

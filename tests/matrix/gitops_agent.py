@@ -1,0 +1,76 @@
+"""Argo CD's own sync engine, as a program that applies the folder of a Git repository."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from pathlib import Path
+
+from infra.inspection import SETTLE_S
+from infra.review import gitops
+from tests.matrix.merged_folder import STACK, MergedFolder
+from toolchain.tools import build, go_modules
+
+DONE = re.compile(r"^RESOURCE +RESULT$", re.MULTILINE)
+FAILED = re.compile(r'"Failed to (?:parse target|synchronize cluster) state"')
+LOOK = '"Syncing" "skipHooks"=false "started"=true'
+# The engine looks once a second at what it waits for, but asks for the live objects at the beginning alone.
+LOOKS = 5
+
+
+def program() -> Path:
+    """The engine's agent, built on first use: no other command of ours needs it."""
+    return build.build(go_modules.load("gitops-agent")) / "agent"
+
+
+class AgentFolder(MergedFolder):
+    """Commits are applied by the agent.
+
+    Argo CD's controller begins again with each reconcile. The agent does not: with sync waves it waits for ever for
+    objects that it has made itself. So it is ended after some looks, and started again until a sync has ended.
+    """
+
+    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+        super().__init__(folder, kubeconfig)
+        folders = [f"--path=stacks/gitops/{STACK}/{name}" for name in (gitops.KEPT, gitops.JOBS)]
+        # A relative name: it is part of the mark by which the engine knows what it may prune.
+        repository = [self.root.name, f"--kubeconfig={kubeconfig}", "--default-namespace=default"]
+        self.command = [str(program()), *repository, *folders, "--port=0"]
+
+    def apply(self) -> str:
+        """Sync, and wait for its end; what the agent has printed."""
+        end, printed = time.monotonic() + SETTLE_S, ""
+        while not DONE.search(printed):
+            assert time.monotonic() < end, printed
+            printed = self._reconciled(end)
+            assert not FAILED.search(printed), printed
+        return printed
+
+    def delete(self) -> str:
+        """Merge the end of the stack: a folder without objects."""
+        objects = f"stacks/gitops/{STACK}/{gitops.JOBS}"
+        self.git("rm", "--quiet", "-r", objects)
+        (self.root / objects).mkdir()
+        (self.root / objects / ".gitkeep").touch()
+        self.commit("Take the stack away")
+        return self.apply()
+
+    def _reconciled(self, end: float) -> str:
+        file = self.root.parent / "agent.log"
+        with file.open("w") as log:
+            agent = subprocess.Popen(
+                self.command, cwd=self.root.parent, env=self.environment, stdout=log, stderr=subprocess.STDOUT
+            )
+            try:
+                while not is_over(file.read_text()) and time.monotonic() < end:
+                    time.sleep(0.2)
+            finally:
+                agent.kill()
+                agent.wait()
+        return file.read_text()
+
+
+def is_over(printed: str) -> bool:
+    """Whether the agent is done, has failed, or waits for what it has not looked at."""
+    return bool(DONE.search(printed) or FAILED.search(printed)) or printed.count(LOOK) >= LOOKS
