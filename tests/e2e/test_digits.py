@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -27,6 +28,20 @@ def test_without_data_the_digits_reach_the_floor(project: Project, up: dict[str,
     config = json.loads((project.models / "runs" / run / "config.json").read_text())
     assert config["dataset"] == "digits"
     assert float(up["accuracy"]) >= ACCURACY_FLOOR
+
+
+def test_rank_zero_wrote_the_published_log_lines(project: Project, up: dict[str, str]) -> None:
+    """Of a run that nobody has interrupted: one that goes on with a checkpoint trains fewer epochs, or none."""
+    log = project.run(
+        "kubectl", "logs", "--namespace=kubeflow", "--tail=-1", "pytorch-simple-master-0"
+    ).stdout
+    assert re.search(r"^Train Epoch: 1 \[\d+/\d+ \(\d+%\)\]\tloss=\d+\.\d+$", log, re.MULTILINE)
+    assert re.search(r"^accuracy=0\.\d+$", log, re.MULTILINE)
+    assert re.search(
+        r"^\{metricName: accuracy, metricValue: [\d.]+\};\{metricName: loss, metricValue: [\d.]+\}$",
+        log,
+        re.MULTILINE,
+    )
 
 
 def test_its_passphrase_is_its_own_and_git_sees_no_change(project: Project, up: dict[str, str]) -> None:
