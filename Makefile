@@ -18,7 +18,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status runs models use compare test test-unit test-full reliability review promote audit bench env clean
+.PHONY: up down status runs models use compare test test-unit test-full reliability review drift promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -55,6 +55,9 @@ reliability:
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)"
+
+drift:
+	@$(PYTHON) -m toolchain drift --stack "$(STACK)"
 
 promote:
 	@$(PYTHON) -m toolchain promote --source "$(FROM)" --target "$(TO)" --min-accuracy "$(MIN_ACCURACY)"

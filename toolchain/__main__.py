@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import failure, interruption
-from toolchain.checks import audit, promote, protected, review, suites
+from toolchain.checks import audit, drift, promote, protected, review, suites
 from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
 from toolchain.runs import comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied below stacks/, and a page for the pull request"),
+        ("drift", "say whether the cluster is what the stack file says: 0 yes, 1 no, 2 cannot tell"),
         ("promote", "take one stack's training options to another, as a commit"),
         ("audit", "list what is trusted of others, and write a bill of materials"),
         ("test", "run a suite: unit, ci, full or reliability"),
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
-        if name in ("up", "down", "status", "env", "review"):
+        if name in ("up", "down", "status", "env", "review", "drift"):
             verb.add_argument("--stack", default="dev")
         if name == "up":
             verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
@@ -89,6 +90,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             show_environment(asked.stack)
         case "review":
             return review.review(asked.stack, asked.base)
+        case "drift":
+            return drift.drift(asked.stack)
         case "promote":
             promote.promote(asked.source, asked.target, asked.min_accuracy)
         case "audit":

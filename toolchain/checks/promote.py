@@ -159,7 +159,8 @@ def _in_state(stack: str, run: str) -> dict[str, Any] | None:
 def _deployment(stack: str) -> dict[str, Any]:
     if user_backend.backend() is None:
         return recovery.deployment(stack)
-    return pulumi_cli.deployment(environment.for_stack(environment.load() or {}, stack), stack)
+    found = environment.load() or setup.prepare_pulumi()
+    return pulumi_cli.deployment(environment.for_stack(found, stack), stack)
 
 
 def message(source: str, target: str, found: list[dict[str, Any]], passed: list[Passed]) -> str:

@@ -64,8 +64,10 @@ TAKEN_UP = {"full"}
 
 
 def api_server() -> list[Path]:
-    """The folders with kube-apiserver, kubectl, etcd and kubeconform, which tests without any cluster run."""
-    return [build.build(go_modules.load(name)) for name in ("kubernetes", "etcd", "kubeconform")]
+    """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without any cluster."""
+    return [
+        build.build(go_modules.load(name)) for name in ("kubernetes", "etcd", "kubeconform", "actionlint")
+    ]
 
 
 def test(name: str, extra: Sequence[str]) -> int:

@@ -139,9 +139,9 @@ def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
-def preview(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
+def preview(variables: Mapping[str, str], stack: str, *options: str) -> list[dict[str, Any]]:
     """The steps that an update would take now. Raises SetupError with Pulumi's own words."""
-    planned = json.loads(_output(variables, "preview", "--json", "--stack", stack))
+    planned = json.loads(_output(variables, "preview", "--json", *options, "--stack", stack))
     steps: list[dict[str, Any]] = planned.get("steps") or []
     return steps
 

@@ -72,6 +72,18 @@ def prepare() -> dict[str, str]:
     return found
 
 
+def prepare_pulumi() -> dict[str, str]:
+    """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
+    choices = choice.choose()
+    if not all(each.is_available for each in choices.values()):
+        build.check_go()
+    venv.ensure()
+    pulumi = choices["pulumi"].program()
+    links = [(name, each.program()) for name, each in choices.items() if name != "kind" and each.own is None]
+    environment.link([*links, *((path.name, path) for path in _plugins(choices["pulumi"], pulumi))])
+    return _home(choices["pulumi"])
+
+
 def _home(pulumi: choice.Choice) -> dict[str, str]:
     return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
 

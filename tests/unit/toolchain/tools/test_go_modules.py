@@ -14,6 +14,7 @@ PROGRAMS = {
     "coredns": {"coredns"},
     "registry": {"registry"},
     "kubeconform": {"kubeconform"},
+    "actionlint": {"actionlint"},
     "training-operator": {"training-operator.v1"},
     "kubernetes": {
         "kube-apiserver",

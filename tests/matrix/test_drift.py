@@ -1,0 +1,82 @@
+"""Drift: what somebody has changed in the cluster is named, by the real Pulumi on an API server without nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from tests.matrix.played_operator import GROUP, PLURAL, VERSION
+from tests.matrix.project import AppliedProject
+from toolchain.checks import drift
+from toolchain.operating import pulumi_cli
+
+NAMESPACE = "kubeflow"
+VOLUME = "trainstack-matrix-models"
+Edit = Callable[[AppliedProject, bool], None]
+
+
+@pytest.fixture
+def found(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What `make drift` would print of the standing stack."""
+
+    def output(_: Mapping[str, str], *arguments: str) -> str:
+        done = project.pulumi(*arguments)
+        assert done.returncode == 0, done.stdout
+        return done.stdout[done.stdout.index("{") :]
+
+    monkeypatch.setattr(pulumi_cli, "_output", output)
+    project.stand()
+    return lambda: drift.told(pulumi_cli.preview({}, project.stack, "--refresh"))
+
+
+def exported(project: AppliedProject) -> Any:
+    done = project.pulumi("stack", "export", "--stack", project.stack)
+    return json.loads(done.stdout)["deployment"]
+
+
+def resize_volume(project: AppliedProject, changed: bool) -> None:
+    patch: dict[str, Any] = {"spec": {"capacity": {"storage": "11Gi" if changed else "10Gi"}}}
+    client.CoreV1Api(project.connection).patch_persistent_volume(VOLUME, patch)
+
+
+def shorten_job(project: AppliedProject, changed: bool) -> None:
+    patch = {"spec": {"runPolicy": {"activeDeadlineSeconds": 60 if changed else 3600}}}
+    jobs = client.CustomObjectsApi(project.connection)
+    jobs.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "mnist", patch)
+
+
+def delete_job(project: AppliedProject, changed: bool) -> None:
+    if changed:
+        jobs = client.CustomObjectsApi(project.connection)
+        jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "mnist")
+    else:
+        project.up()
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (
+            resize_volume,
+            f'PersistentVolume PersistentVolume/{VOLUME} (spec.capacity.storage: "11Gi" -> "10Gi")',
+        ),
+        (shorten_job, "PyTorchJob PyTorchJob/mnist (spec.runPolicy.activeDeadlineSeconds: 60 -> 3600)"),
+        (delete_job, "PyTorchJob PyTorchJob/mnist"),
+    ],
+)
+def test_what_somebody_has_changed_is_named(
+    project: AppliedProject, found: Callable[[], list[str]], edit: Edit, named: str
+) -> None:
+    """The edits are taken back as they were made: Pulumi applies no field that another client has set."""
+    assert found() == []
+    state = exported(project)
+    edit(project, True)
+    told = found()
+    assert any(line.endswith(named) for line in told), told
+    assert exported(project) == state, "a look changes nothing"
+    edit(project, False)
+    assert found() == []

@@ -1,0 +1,120 @@
+"""`make drift`: what Pulumi would change is told, and an error is not taken for drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from toolchain.checks import drift, review
+from toolchain.operating import backend, environment, pulumi_cli, setup, user_backend
+from toolchain.steps import SetupError
+
+JOB = "urn:pulumi:dev::trainstack::trainstack:job:Job$kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/mnist"
+
+
+def changed(op: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "urn": JOB, **more}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What a preview of a stack that is up would do."""
+    found: list[dict[str, Any]] = []
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        yield
+
+    def preview(_: Any, stack: str, *options: str) -> list[dict[str, Any]]:
+        assert (stack, options) == ("dev", ("--refresh",))
+        return found
+
+    for module, name, value in (
+        (user_backend, "check", lambda stack: None),
+        (setup, "project_lock", lock),
+        (environment, "load", lambda: {"PULUMI_HOME": "/nowhere"}),
+        (environment, "installs_operator", lambda stack: False),
+        (backend, "prepare", lambda stack, variables: None),
+        (pulumi_cli, "deployment", lambda variables, stack: {"resources": [{}]}),
+        (pulumi_cli, "preview", preview),
+        (setup, "prepare_pulumi", lambda: pytest.fail("it is set up")),
+    ):
+        monkeypatch.setattr(module, name, value)
+    return found
+
+
+def test_nothing_to_do_is_no_drift(steps: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    steps += [changed(op) for op in drift.QUIET]
+    assert drift.drift("dev") == drift.NONE
+    assert capsys.readouterr().out == "stack dev: no drift\n"
+
+
+@pytest.mark.parametrize("op", ["create", "update", "replace", "delete", "create-replacement"])
+def test_each_other_step_is_drift(
+    steps: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], op: str
+) -> None:
+    steps.append(changed(op))
+    assert drift.drift("dev") == drift.DRIFT
+    assert capsys.readouterr().out == f"{op}: PyTorchJob PyTorchJob/mnist\n"
+
+
+def test_what_is_short_is_shown_with_its_values(steps: list[dict[str, Any]]) -> None:
+    old = {"inputs": {"spec": {"limit": 1, "args": ["x" * 99]}}}
+    new = {"inputs": {"spec": {"limit": 2, "args": ["y" * 99]}}}
+    paths: dict[str, Any] = {"spec.limit": {}, "spec.args": {}, "spec.list[0]": {}}
+    steps.append(changed("update", oldState=old, newState=new, detailedDiff=paths))
+    assert drift.differences("dev") == [
+        "update: PyTorchJob PyTorchJob/mnist (spec.limit: 1 -> 2, spec.args, spec.list[0])"
+    ]
+
+
+def fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def preview(*_: Any) -> list[dict[str, Any]]:
+        raise SetupError("`pulumi preview` failed: the cluster does not answer")
+
+    monkeypatch.setattr(pulumi_cli, "preview", preview)
+
+
+def never_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: {})
+
+
+@pytest.mark.parametrize(("damage", "said"), [(fails, "does not answer"), (never_up, "stack dev is not up")])
+def test_what_cannot_be_told_is_neither(
+    steps: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[pytest.MonkeyPatch], None],
+    said: str,
+) -> None:
+    damage(monkeypatch)
+    assert drift.drift("dev") == drift.UNKNOWN
+    assert said in capsys.readouterr().err
+
+
+def test_a_stack_that_there_is_not_cannot_be_told(steps: list[dict[str, Any]]) -> None:
+    assert drift.drift("none") == drift.UNKNOWN
+
+
+def test_a_machine_without_set_up_gets_what_a_preview_needs(
+    steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def prepare() -> dict[str, str]:
+        asked.append("pulumi")
+        return {}
+
+    def with_operator(found: dict[str, str]) -> dict[str, str]:
+        asked.append("operator")
+        return found
+
+    monkeypatch.setattr(environment, "load", lambda: None)
+    monkeypatch.setattr(setup, "prepare_pulumi", prepare)
+    monkeypatch.setattr(environment, "installs_operator", lambda stack: True)
+    monkeypatch.setattr(review, "with_operator", with_operator)
+    assert drift.drift("dev") == drift.NONE
+    assert asked == ["pulumi", "operator"]

@@ -1,0 +1,66 @@
+"""`make drift`: whether the cluster still is what the stack file says. It looks, changes nothing and trains nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from toolchain.checks import review
+from toolchain.operating import backend, environment, pulumi_cli, setup, user_backend
+from toolchain.steps import SetupError, say, step
+
+NONE, DRIFT, UNKNOWN = 0, 1, 2
+"""Exit statuses. `pulumi preview --expect-no-changes` has one for both of the latter (pulumi/pulumi#8992)."""
+
+# Steps that change nothing in the cluster: what a refresh reads, and what is as it was.
+QUIET = ("same", "read", "refresh")
+MOST_LETTERS = 60
+
+
+def drift(stack: str) -> int:
+    """Print what an update would change in the cluster now, and return NONE, DRIFT or UNKNOWN."""
+    try:
+        found = differences(stack)
+    except SetupError as error:
+        say(f"cannot tell: {error}")
+        return UNKNOWN
+    print("\n".join(found or [f"stack {stack}: no drift"]))
+    return DRIFT if found else NONE
+
+
+def differences(stack: str) -> list[str]:
+    """One line for each object that is not as the stack file says. Raises SetupError where that cannot be told."""
+    backend.check_stack(stack)
+    user_backend.check(stack)
+    with setup.project_lock():
+        variables = environment.load() or setup.prepare_pulumi()
+        variables = environment.for_stack(variables, stack)
+        if environment.installs_operator(stack):
+            variables = review.with_operator(variables)
+        backend.prepare(stack, variables)
+        if not pulumi_cli.deployment(variables, stack).get("resources"):
+            raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
+        with step("pulumi preview"):
+            return told(pulumi_cli.preview(variables, stack, "--refresh"))
+
+
+def told(steps: list[dict[str, Any]]) -> list[str]:
+    """The steps that change something, one line each."""
+    return [_line(each) for each in steps if each["op"] not in QUIET]
+
+
+def _line(each: dict[str, Any]) -> str:
+    kind, _, name = str(each["urn"]).rpartition("::")
+    kind = kind.rpartition("$")[2].rpartition("::")[2].rpartition(":")[2]
+    fields = ", ".join(_field(each, path) for path in each.get("detailedDiff") or {})
+    return f"{each['op']}: {kind} {name}" + (f" ({fields})" if fields else "")
+
+
+def _field(each: dict[str, Any], path: str) -> str:
+    """A top-level value that is short is shown as it is and as it should be."""
+    values = [(each.get(state) or {}).get("inputs", {}) for state in ("oldState", "newState")]
+    for word in path.split("."):
+        values = [value.get(word) if isinstance(value, dict) else None for value in values]
+    shown = [json.dumps(value) for value in values]
+    too_long = any(len(text) > MOST_LETTERS for text in shown)
+    return path if too_long or shown[0] == shown[1] else f"{path}: {shown[0]} -> {shown[1]}"
