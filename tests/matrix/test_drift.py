@@ -16,6 +16,7 @@ from toolchain.operating import pulumi_cli
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
+SLOW = pytest.mark.slow(reason="three previews each; one object stands for the others in CI")
 Edit = Callable[[AppliedProject, bool], None]
 
 
@@ -60,12 +61,13 @@ def delete_job(project: AppliedProject, changed: bool) -> None:
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        (
+        (shorten_job, "PyTorchJob PyTorchJob/mnist (spec.runPolicy.activeDeadlineSeconds: 60 -> 3600)"),
+        pytest.param(
             resize_volume,
             f'PersistentVolume PersistentVolume/{VOLUME} (spec.capacity.storage: "11Gi" -> "10Gi")',
+            marks=SLOW,
         ),
-        (shorten_job, "PyTorchJob PyTorchJob/mnist (spec.runPolicy.activeDeadlineSeconds: 60 -> 3600)"),
-        (delete_job, "PyTorchJob PyTorchJob/mnist"),
+        pytest.param(delete_job, "PyTorchJob PyTorchJob/mnist", marks=SLOW),
     ],
 )
 def test_what_somebody_has_changed_is_named(
