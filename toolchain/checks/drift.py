@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from toolchain.checks import review
-from toolchain.operating import backend, environment, pulumi_cli, setup, user_backend
+from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.steps import SetupError, say, step
 
 NONE, DRIFT, UNKNOWN = 0, 1, 2
@@ -35,11 +35,11 @@ def differences(stack: str) -> list[str]:
     with setup.project_lock():
         variables = environment.load() or setup.prepare_pulumi()
         variables = environment.for_stack(variables, stack)
+        if not recovery.has_resources(recovery.deployment_of_any_backend(variables, stack)):
+            raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
         if environment.installs_operator(stack):
             variables = review.with_operator(variables)
         backend.prepare(stack, variables)
-        if not pulumi_cli.deployment(variables, stack).get("resources"):
-            raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
         with step("pulumi preview"):
             return told(pulumi_cli.preview(variables, stack, "--refresh"))
 

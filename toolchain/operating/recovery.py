@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import state_copies
+from toolchain.operating import pulumi_cli, state_copies, user_backend
 from toolchain.operating.pulumi_cli import PARENT
 from toolchain.paths import STATE
 from toolchain.steps import SetupError, step
@@ -133,6 +133,11 @@ def has_pending(deployment: Mapping[str, Any]) -> bool:
 def has_resources(deployment: Mapping[str, Any]) -> bool:
     """Whether there is anything to take down."""
     return bool(deployment.get("resources")) or has_pending(deployment)
+
+
+def deployment_of_any_backend(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
+    """What the stack's backend holds of it: of our own without the second that Pulumi takes. Raises SetupError."""
+    return pulumi_cli.deployment(variables, stack) if user_backend.backend() else deployment(stack)
 
 
 def deployment(stack: str) -> dict[str, Any]:

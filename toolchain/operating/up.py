@@ -207,7 +207,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
 
 def _deployment(variables: dict[str, str], stack: str) -> dict[str, Any]:
     """The stack's state: of our own backend without the second that Pulumi takes."""
-    return pulumi_cli.deployment(variables, stack) if user_backend.backend() else recovery.deployment(stack)
+    return recovery.deployment_of_any_backend(variables, stack)
 
 
 def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> None:

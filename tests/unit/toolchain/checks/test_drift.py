@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolchain.checks import drift, review
-from toolchain.operating import backend, environment, pulumi_cli, setup, user_backend
+from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.steps import SetupError
 
 JOB = "urn:pulumi:dev::trainstack::trainstack:job:Job$kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/mnist"
@@ -38,7 +38,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         (environment, "load", lambda: {"PULUMI_HOME": "/nowhere"}),
         (environment, "installs_operator", lambda stack: False),
         (backend, "prepare", lambda stack, variables: None),
-        (pulumi_cli, "deployment", lambda variables, stack: {"resources": [{}]}),
+        (recovery, "deployment", lambda stack: {"resources": [{"type": "kubernetes:core/v1:Pod"}]}),
         (pulumi_cli, "preview", preview),
         (setup, "prepare_pulumi", lambda: pytest.fail("it is set up")),
     ):
@@ -79,7 +79,8 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: {})
+    monkeypatch.setattr(recovery, "deployment", lambda stack: {})
+    monkeypatch.setattr(backend, "prepare", lambda stack, variables: pytest.fail("that would make one"))
 
 
 @pytest.mark.parametrize(("damage", "said"), [(fails, "does not answer"), (never_up, "stack dev is not up")])
