@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.inside.conftest import Job
-from trainer import checkpoint
+from tests.inside.conftest import Job, trainer
+from trainer import checkpoint, evaluation
 from trainer.launch import ExitStatus
 
 TINY = ("--data", "tests.inside.own:tiny", "--network", "fast", "--global-batch-size", "16")
@@ -136,6 +136,60 @@ def test_without_the_newest_checkpoint_the_one_before_counts(copied: Job) -> Non
     missing(copied.folder() / NEWEST)
     assert "resumed at epoch 2, image 0" in copied.train(*TINY, "--epochs", "3", world=2)
     assert copied.model() == copied.model("whole")
+
+
+@pytest.mark.filterwarnings("ignore")  # torch.load says what it makes of half an archive
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_damaged_model_is_refused_and_never_another_one(damage: str, tmp_path: Path) -> None:
+    """Cut after every byte, and a bit flipped in every byte; some of them mean nothing in an archive."""
+    path, state = tmp_path / "model.pt", {"weight": torch.arange(40.0), "bias": torch.ones(3)}
+    raw, refused = checkpoint.dump(state, {"dataset": "digits"}), 0
+    for place in range(len(raw)):
+        flipped = raw[:place] + bytes([raw[place] ^ 1 << place % 8]) + raw[place + 1 :]
+        path.write_bytes(raw[:place] if damage == "cut" else flipped)
+        try:
+            found = evaluation.read_state(path)
+        except evaluation.ModelError:
+            refused += 1
+        else:
+            assert {name: value.tolist() for name, value in found.items()} == {
+                name: value.tolist() for name, value in state.items()
+            }, f"byte {place}"
+    assert refused > len(raw) / 3, "most bytes mean something"
+
+
+@pytest.mark.parametrize("damage", DAMAGES[:-1], ids=lambda damage: damage.__name__)
+def test_nobody_uses_a_damaged_model(copied: Job, damage: Callable[[Path], None]) -> None:
+    model = copied.volume / "mnist_cnn.pt"
+    state = torch.load(model, weights_only=True)
+    raw = bytearray(checkpoint.dump(state))  # without a description, which keeps predict from it
+    model.write_bytes(raw)
+    if damage is flip:
+        values = state["fc.weight"][-1, -8:].numpy().tobytes()
+        raw[raw.index(values) + 5] ^= 4
+        model.write_bytes(raw)
+    else:
+        damage(model)
+    said = f"{model} is not a whole state_dict"
+    for verb in (("evaluate", str(model), *TINY[:4]), ("predict", str(model), "picture.png")):
+        done = trainer(*verb)
+        assert (done.returncode, said in done.stderr) == (ExitStatus.REFUSED, True), done.stderr
+    ranks = copied.start(*TINY, "--from", str(model), run="from", world=2)
+    assert ranks.wait() == [ExitStatus.REFUSED] * 2
+    assert all(said in output for output in ranks.output)
+
+
+def test_whatever_makes_other_bits_is_warned_about(copied: Job) -> None:
+    path = copied.folder() / NEWEST
+    state = torch.load(path, weights_only=True)
+    del state["sha256"]
+    machine = dict(state["machine"])
+    state["machine"] = dict.fromkeys(machine, "another")
+    path.write_bytes(checkpoint.dump({**state, "sha256": checkpoint.digest(state)}))
+    output = copied.train(*TINY, "--epochs", "3", world=2)
+    for key, value in machine.items():
+        assert f"warning: {key}: another before, {value} now; the model will not be the same file" in output
+    assert {"replicas", "threads", "precision", "device", "instructions", "torch"} <= machine.keys()
 
 
 def files(job: Job) -> dict[str, tuple[int, int]]:
