@@ -18,7 +18,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status runs models use compare test test-unit test-full reliability review drift promote audit bench env clean
+.PHONY: up down status doctor runs models use compare test test-unit test-full reliability review drift promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -27,7 +27,10 @@ down:
 	@$(PYTHON) -m toolchain down --stack "$(STACK)"
 
 status:
-	@$(PYTHON) -m toolchain status --stack "$(STACK)"
+	@$(PYTHON) -m toolchain status --stack "$(STACK)" $(ARGS)
+
+doctor:
+	@$(PYTHON) -m toolchain doctor $(ARGS)
 
 runs:
 	@$(PYTHON) -m toolchain runs $(ARGS)

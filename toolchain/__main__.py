@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toolchain import failure, interruption
 from toolchain.checks import audit, drift, promote, protected, review, suites
-from toolchain.operating import backend, clean, consents, environment, pulumi_cli, status, up
+from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_cli, status, up
 from toolchain.runs import comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
 
@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
         ("up", "set up what is missing, bring the stack up, wait for its job"),
         ("down", "destroy the stack, keep the model"),
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
+        ("doctor", "look at the machine before anything is built: 0 fit, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied below stacks/, and a page for the pull request"),
         ("drift", "say whether the cluster is what the stack file says: 0 yes, 1 no, 2 cannot tell"),
@@ -54,10 +55,8 @@ def parser() -> argparse.ArgumentParser:
         if name == "use":
             verb.add_argument("--stack", default="dev")
             verb.add_argument("run", help="a run that `runs` lists; none to train again as the file says")
-        if name in ("runs", "models"):
-            verb.add_argument(
-                "--json", action="store_true", help="for programs, with each run's configuration"
-            )
+        if name in ("runs", "models", "status", "doctor"):
+            verb.add_argument("--json", action="store_true", help="for programs, with all that is known")
         if name == "compare":
             verb.add_argument(
                 "runs", nargs=2, metavar="RUN", help="<run> or <stack>/<run>, as `runs` lists them"
@@ -85,7 +84,9 @@ def dispatch(asked: argparse.Namespace) -> int:
         case "down":
             up.down(asked.stack)
         case "status":
-            return status.status(asked.stack)
+            return status.status(asked.stack, asked.json)
+        case "doctor":
+            return doctor.doctor(asked.json)
         case "env":
             show_environment(asked.stack)
         case "review":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
+from toolchain import failure
 from toolchain.machine import engine
 from toolchain.operating import adoption, api_server, backend, environment, leftovers, live_objects, state
 from toolchain.paths import KUBECONFIGS
@@ -30,23 +31,89 @@ class Health(IntEnum):
     UNKNOWN = 2
 
 
+MARKS = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}
+
+
+class Part(StrEnum):
+    """What a finding is about."""
+
+    STACK = "stack"
+    ENGINE = "engine"
+    CLUSTER = "cluster"
+    API_SERVER = "API server"
+    OBJECTS = "objects"
+    OPERATOR = "operator"
+    VOLUME = "volume"
+    CLAIM = "claim"
+    JOB = "job"
+    OWNER = "owner"
+
+
+RUNBOOKS = {
+    Part.STACK: "docs/runbooks/first-deployment.md",
+    Part.ENGINE: "docs/runbooks/cluster-gone.md",
+    Part.CLUSTER: "docs/runbooks/cluster-gone.md",
+    Part.API_SERVER: "docs/runbooks/cluster-gone.md",
+    Part.OBJECTS: "docs/runbooks/cluster-gone.md",
+    Part.OPERATOR: "docs/runbooks/stuck-job.md",
+    Part.VOLUME: "docs/runbooks/released-volume.md",
+    Part.CLAIM: "docs/runbooks/released-volume.md",
+    Part.JOB: "docs/runbooks/stuck-job.md",
+    Part.OWNER: "docs/runbooks/lost-state.md",
+}
+"""What to open where a part is not healthy, or cannot be told to be."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One line of the answer."""
 
-    what: str
+    what: Part
     health: Health
     said: str
 
+    @property
+    def runbook(self) -> str | None:
+        """The page to open; None for what is healthy."""
+        return None if self.health is Health.HEALTHY else RUNBOOKS[self.what]
 
-def status(stack: str) -> int:
-    """Print a line for each part; returns 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
-    backend.check_stack(stack)
-    findings = list(inspect_stack(stack))
+
+def status(stack: str, as_json: bool = False) -> int:
+    """Print a line for each part, or JSON; 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
+    findings = _findings(stack)
+    health = overall(findings)
+    if as_json:
+        print(
+            json.dumps(
+                {"stack": stack, "health": MARKS[health], "findings": [_record(each) for each in findings]}
+            )
+        )
+        return health
     for each in findings:
-        mark = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}[each.health]
-        print(f"{each.what:<10} {mark:<8} {each.said}")
-    return overall(findings)
+        said = "; ".join(line.strip() for line in each.said.splitlines())
+        print(
+            f"{each.what:<10} {MARKS[each.health]:<8} {said}{f' (see {each.runbook})' if each.runbook else ''}"
+        )
+    return health
+
+
+def _findings(stack: str) -> list[Finding]:
+    """What is wrong with the look itself tells nothing of the stack."""
+    try:
+        backend.check_stack(stack)
+        return inspect_stack(stack)
+    except Exception as error:
+        told = error if isinstance(error, SetupError) else failure.sentence(error)
+        return [Finding(Part.STACK, Health.UNKNOWN, str(told))]
+
+
+def _record(finding: Finding) -> dict[str, str | None]:
+    return {
+        "what": finding.what,
+        "health": MARKS[finding.health],
+        "said": finding.said,
+        "runbook": finding.runbook,
+    }
 
 
 def overall(findings: list[Finding]) -> Health:
@@ -61,26 +128,26 @@ def inspect_stack(stack: str) -> list[Finding]:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster = environment.cluster(stack)
     except SetupError as error:
-        return [Finding("stack", Health.UNKNOWN, str(error))]
+        return [Finding(Part.STACK, Health.UNKNOWN, str(error))]
     findings = [_engine(), _nodes(cluster)] if cluster else []
     if findings and findings[-1].health is not Health.HEALTHY:
         return findings
     kubeconfig = variables.get("KUBECONFIG") or (str(KUBECONFIGS / f"{cluster}.yaml") if cluster else None)
     if not kubeconfig:
-        return [*findings, Finding("cluster", Health.UNKNOWN, "no kubeconfig: run `make up`")]
+        return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, "no kubeconfig: run `make up`")]
     access = state.Access(kubeconfig)
     problem = api_server.problem(variables, access)
     if problem and api_server.FORBIDDEN not in problem:
-        return [*findings, Finding("API server", Health.UNKNOWN, problem)]
-    findings.append(Finding("API server", Health.HEALTHY, "answers"))
+        return [*findings, Finding(Part.API_SERVER, Health.UNKNOWN, problem)]
+    findings.append(Finding(Part.API_SERVER, Health.HEALTHY, "answers"))
     try:
         namespace, claim = environment.namespace(stack), environment.claim(stack)
         objects = _objects(variables, access, stack, namespace)
     except SetupError as error:
-        return [*findings, Finding("objects", Health.UNKNOWN, str(error))]
+        return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
     if namespace is None or claim is None:
         wrong = "the stack file does not tell its name: `make up` says what is wrong there"
-        findings.append(Finding("claim", Health.UNKNOWN, wrong))
+        findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])
     waiting = claim[0] if claim and claim[1] else None
@@ -90,21 +157,21 @@ def inspect_stack(stack: str) -> list[Finding]:
 def _engine() -> Finding:
     found = engine.find()
     if found is None:
-        return Finding("engine", Health.NOT, "no container engine answers: `make up` starts it")
-    return Finding("engine", Health.HEALTHY, "ours" if found.ours else "the user's own")
+        return Finding(Part.ENGINE, Health.NOT, "no container engine answers: `make up` starts it")
+    return Finding(Part.ENGINE, Health.HEALTHY, "ours" if found.ours else "the user's own")
 
 
 def _nodes(cluster: str) -> Finding:
     found = engine.find()
     if found is None:
-        return Finding("cluster", Health.UNKNOWN, f"{cluster}: no engine to ask")
+        return Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no engine to ask")
     nodes = leftovers.nodes(found, cluster)
     if not nodes:
-        return Finding("cluster", Health.NOT, f"{cluster} is not there: `make up` makes it")
+        return Finding(Part.CLUSTER, Health.NOT, f"{cluster} is not there: `make up` makes it")
     states = found.output("inspect", "--format", "{{.State.Status}}", *nodes).split()
     running = all(each == "running" for each in states)
     said = f"{cluster}: {', '.join(states)}" + ("" if running else ": `make up` starts it")
-    return Finding("cluster", Health.HEALTHY if running else Health.NOT, said)
+    return Finding(Part.CLUSTER, Health.HEALTHY if running else Health.NOT, said)
 
 
 def _objects(
@@ -134,10 +201,10 @@ def _claim_by_name(
     options = ("--namespace", namespace, "--ignore-not-found", "--output", "json")
     done = live_objects.kubectl(variables, access, "get", OF_A_TENANT, name, *options)
     if done.returncode:
-        return [Finding("claim", Health.UNKNOWN, done.stderr.strip())]
+        return [Finding(Part.CLAIM, Health.UNKNOWN, done.stderr.strip())]
     if not done.stdout.strip():
-        return [Finding("claim", Health.NOT, f"{CLAIM}/{namespace}/{name} is missing")]
-    return _each("claim", [json.loads(done.stdout)], _bound)
+        return [Finding(Part.CLAIM, Health.NOT, f"{CLAIM}/{namespace}/{name} is missing")]
+    return _each(Part.CLAIM, [json.loads(done.stdout)], _bound)
 
 
 def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -> list[Finding]:
@@ -156,18 +223,18 @@ def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -
     for each in objects:
         by_kind.setdefault(each["kind"], []).append(each)
     findings = [
-        *_each("operator", by_kind.get("Deployment", []), _operator),
-        *_each("volume", by_kind.get("PersistentVolume", []), _bound),
-        *_each("claim", by_kind.get(CLAIM, []), bound_or_waiting),
-        *_each("job", by_kind.get("PyTorchJob", []), _job),
+        *_each(Part.OPERATOR, by_kind.get("Deployment", []), _operator),
+        *_each(Part.VOLUME, by_kind.get("PersistentVolume", []), _bound),
+        *_each(Part.CLAIM, by_kind.get(CLAIM, []), bound_or_waiting),
+        *_each(Part.JOB, by_kind.get("PyTorchJob", []), _job),
     ]
     if "PyTorchJob" not in by_kind:
-        findings.append(Finding("job", Health.NOT, "no job with this stack's mark: `make up`"))
+        findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))
     return [*findings, _owner(objects)]
 
 
 def _each(
-    what: str, objects: list[dict[str, Any]], healthy: Callable[[dict[str, Any]], tuple[bool, str]]
+    what: Part, objects: list[dict[str, Any]], healthy: Callable[[dict[str, Any]], tuple[bool, str]]
 ) -> list[Finding]:
     findings = []
     for each in objects:
@@ -199,6 +266,6 @@ def _job(job: dict[str, Any]) -> tuple[bool, str]:
 def _owner(objects: list[dict[str, Any]]) -> Finding:
     ids = sorted({owner for each in objects if (owner := adoption.owner_of(each))})
     if len(ids) > 1:
-        return Finding("owner", Health.NOT, f"objects of several stacks of this name: {', '.join(ids)}")
+        return Finding(Part.OWNER, Health.NOT, f"objects of several stacks of this name: {', '.join(ids)}")
     said = ids[0] if ids else "no id yet: `make up` gives one"
-    return Finding("owner", Health.HEALTHY if ids else Health.NOT, said)
+    return Finding(Part.OWNER, Health.HEALTHY if ids else Health.NOT, said)

@@ -11,7 +11,8 @@ import pytest
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
 from toolchain.operating import adoption, api_server, environment, leftovers, live_objects, status
-from toolchain.operating.status import Finding, Health
+from toolchain.operating.status import Finding, Health, Part
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
 OWNER = "0123456789abcdef"
@@ -78,7 +79,7 @@ def test_whatever_is_wrong_is_not_healthy(objects: list[dict[str, Any]]) -> None
 
 
 def test_known_to_be_wrong_weighs_more_than_unknown() -> None:
-    fine, wrong, unknown = (Finding("a", each, "") for each in Health)
+    fine, wrong, unknown = (Finding(Part.JOB, each, "") for each in Health)
     assert status.overall([fine, unknown]) is Health.UNKNOWN
     assert status.overall([fine, unknown, wrong]) is Health.NOT
 
@@ -201,3 +202,46 @@ def test_the_exit_status_says_how_the_stack_is(
     told[part] = answer
     assert status.status("dev") == expected
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", Part)
+def test_every_part_has_a_page_to_open(part: Part) -> None:
+    page = status.RUNBOOKS[part]
+    assert page.startswith("docs/runbooks/")
+    assert (ROOT / page).is_file()
+    assert Finding(part, Health.HEALTHY, "").runbook is None
+    assert Finding(part, Health.NOT, "").runbook == Finding(part, Health.UNKNOWN, "").runbook == page
+
+
+WRONG: list[tuple[str, Any, int]] = [
+    ("engine", None, 1),
+    ("nodes", [], 1),
+    ("problem", "refused", 2),
+    ("objects", SetupError("a time-out", "wait"), 2),
+    ("objects", [], 1),
+    ("objects", ValueError("not foreseen"), 2),
+    ("objects", KeyError("items"), 2),
+]
+
+
+@pytest.mark.parametrize(("part", "answer", "expected"), [*WRONG, ("objects", healthy(), 0)])
+def test_json_says_the_same_and_names_the_page_of_every_problem(
+    told: dict[str, Any], capsys: pytest.CaptureFixture[str], part: str, answer: Any, expected: int
+) -> None:
+    told[part] = answer
+    assert status.status("dev") == expected
+    lines = capsys.readouterr().out.splitlines()
+    assert status.status("dev", as_json=True) == expected
+    found = json.loads(capsys.readouterr().out)
+    assert found["health"] == {0: "ok", 1: "not ok", 2: "unknown"}[expected]
+    assert len(found["findings"]) == len(lines)
+    for each, line in zip(found["findings"], lines, strict=True):
+        assert (each["runbook"] is None) == (each["health"] == "ok")
+        assert (each["runbook"] or "") in line
+        assert each["what"] in line
+
+
+def test_a_stack_that_there_is_not_cannot_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status.status("nowhere") == 2
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "there is no stack 'nowhere'" in line

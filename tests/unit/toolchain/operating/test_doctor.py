@@ -1,0 +1,207 @@
+"""`make doctor`: each check on a machine that is fit, and on one that is not."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain import __main__ as command
+from toolchain.images import cluster_images
+from toolchain.machine import engine, preflight
+from toolchain.machine.engine import Engine, others
+from toolchain.operating import doctor
+from toolchain.operating.status import Health
+from toolchain.steps import SetupError
+from toolchain.tools import build, choice
+
+Machine = dict[str, Any]
+
+
+def refused(what: str) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise SetupError(what, "mend it")
+
+    return refuse
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A fit machine, whose answers a test may change: an engine of ours, tools built, version 2 of control groups."""
+    answers: Machine = {"engine": Engine("docker", ours=True), "other": None, "images": True}
+    own = {name: choice.Choice(name, Path("/usr/bin") / name) for name in choice.MODULES}
+    stacks, groups = tmp_path / "stacks", tmp_path / "cgroup"
+    stacks.mkdir()
+    groups.mkdir()
+    (groups / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    for name in (*doctor.PROXIES, "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for module, name, value in (
+        (engine, "find", lambda: answers["engine"]),
+        (others, "installed", lambda: answers["other"]),
+        (engine, "may_install", lambda: None),
+        (cluster_images, "all_built", lambda: answers["images"]),
+        (Engine, "has_image", lambda *_: False),
+        (choice, "choose", lambda: own),
+        (build, "check_go", lambda: None),
+        (preflight, "needs", lambda **_: [(tmp_path / "cache", 1)]),
+        (preflight, "check_access", lambda _: None),
+        (doctor, "STACKS", stacks),
+        (doctor, "CGROUPS", groups),
+    ):
+        monkeypatch.setattr(module, name, value)
+    answers["stacks"], answers["groups"] = stacks, groups
+    return answers
+
+
+@pytest.fixture
+def listening() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def old_python(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys, "version_info", (3, 9, 2))
+
+
+def no_go(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    machine["images"] = False
+    patch.setattr(build, "check_go", refused("Go is not installed"))
+
+
+def full_disk(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(preflight, "needs", lambda **_: [(machine["stacks"], 2**60)])
+
+
+def others_files(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(preflight, "check_access", refused("somebody else's"))
+
+
+def no_engine(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    machine["engine"] = None
+    patch.setattr(engine, "may_install", refused("only root can"))
+
+
+def silent_docker(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    machine["engine"], machine["other"] = None, others.Installed("Docker CE", "start it")
+
+
+def no_memory_group(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    (machine["groups"] / "cgroup.controllers").write_text("cpu pids\n")
+
+
+def proxy(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("https_proxy", "http://user:secret@proxy.example:3128")
+
+
+def broken_tools(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise OSError("an input/output error")
+
+    patch.setattr(choice, "choose", fail)
+
+
+def taken_port(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    text = "config:\n  trainstack:cluster:\n    apiServerPort: 16443\n"
+    (machine["stacks"] / "Pulumi.dev.yaml").write_text(text)
+    patch.setattr(doctor, "_answers", lambda port: port == 16443)
+
+
+UNFIT: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], Health]] = {
+    "python": (old_python, Health.NOT),
+    "tools": (broken_tools, Health.UNKNOWN),
+    "go": (no_go, Health.NOT),
+    "disk": (full_disk, Health.NOT),
+    "files": (others_files, Health.NOT),
+    "engine": (no_engine, Health.NOT),
+    "others": (silent_docker, Health.NOT),
+    "ports": (taken_port, Health.UNKNOWN),
+    "cgroups": (no_memory_group, Health.NOT),
+    "proxies": (proxy, Health.NOT),
+}
+
+
+def checks(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
+    status = command.main(["doctor", "--json"])
+    return status, {each["what"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+
+
+def test_a_fit_machine(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = checks(capsys)
+    assert (status, {each["health"] for each in found.values()}) == (0, {"ok"})
+    assert command.main(["doctor"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(doctor.CHECKS) == len(UNFIT)
+
+
+@pytest.mark.parametrize("check", doctor.CHECKS)
+def test_an_unfit_machine_is_told_what_to_do(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], check: str
+) -> None:
+    make_unfit, expected = UNFIT[check]
+    make_unfit(machine, monkeypatch)
+    status, found = checks(capsys)
+    assert found[check]["health"] == {Health.NOT: "not ok", Health.UNKNOWN: "unknown"}[expected]
+    assert found[check]["fix"] or check == "tools"
+    assert status in (expected, Health.NOT), "another check may fail with it"
+    assert status != 0
+    assert command.main(["doctor"]) == status
+    assert found[check]["said"].splitlines()[0] in capsys.readouterr().out
+
+
+def test_no_password_of_a_proxy_is_shown(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy(machine, monkeypatch)
+    command.main(["doctor"])
+    assert "secret" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("excepted", "fit"),
+    [
+        ("", False),
+        ("localhost", False),
+        ("127.0.0.1,example.org", False),
+        ("localhost, 127.0.0.1", True),
+        ("127.0.0.1,localhost,.svc", True),
+        ("*", True),
+    ],
+)
+def test_a_proxy_that_leaves_this_machine_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, excepted: str, fit: bool
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", excepted)
+    assert (doctor.proxies()[0] is Health.HEALTHY) == fit
+
+
+def test_version_1_of_control_groups(machine: Machine) -> None:
+    (machine["groups"] / "cgroup.controllers").unlink()
+    for name in ("cpu,cpuacct", "memory", "pids", "systemd"):
+        (machine["groups"] / name).mkdir()
+    assert doctor.cgroups() == (Health.HEALTHY, "version 1 with cpu, memory, pids")
+    (machine["groups"] / "memory").rmdir()
+    assert doctor.cgroups()[:2] == (Health.NOT, "version 1 without memory")
+
+
+def test_a_port_is_in_use_only_where_something_listens(machine: Machine, listening: int) -> None:
+    file = machine["stacks"] / "Pulumi.dev.yaml"
+    file.write_text(f"config:\n  trainstack:cluster:\n    apiServerPort: {listening} # ours\n")
+    assert doctor.ports()[:2] == (Health.UNKNOWN, f"in use: {listening} (Pulumi.dev.yaml)")
+    file.write_text("config:\n  trainstack:cluster:\n    kind: kind\n")
+    assert doctor.ports()[0] is Health.HEALTHY
+
+
+def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
+    machine["engine"] = Engine("docker", ours=False)
+    machine["other"] = others.Installed("Docker CE", "start it")
+    assert doctor.other_engines() == (Health.HEALTHY, "Docker CE, which is used")
+    assert doctor.container_engine()[0] is Health.HEALTHY

@@ -1,0 +1,208 @@
+"""`make doctor`: whether this machine has what `make up` needs. It changes nothing and builds nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain import failure
+from toolchain.images import cluster_images
+from toolchain.machine import engine, preflight
+from toolchain.machine.engine import others
+from toolchain.operating.status import MARKS, Health
+from toolchain.paths import LOCAL, STACKS, VENV, cache
+from toolchain.steps import SetupError
+from toolchain.tools import build, choice
+
+CGROUPS = Path("/sys/fs/cgroup")
+CONTROLLERS = ("cpu", "memory", "pids")
+PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+LOOPBACK = ("127.0.0.1", "localhost")
+PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one look at the machine found; `fix` is empty where nothing has to be done."""
+
+    what: str
+    health: Health
+    said: str
+    fix: str = ""
+
+
+Found = tuple[Health, str] | tuple[Health, str, str]
+
+
+def doctor(as_json: bool) -> int:
+    """Print a line for each check, or JSON; 0 where all passed, 1 where one did not, 2 where one cannot be told."""
+    found = [_looked(name, look) for name, look in CHECKS.items()]
+    healths = {each.health for each in found}
+    health = Health.NOT if Health.NOT in healths else max(healths)
+    if as_json:
+        records = [{**vars(each), "health": MARKS[each.health]} for each in found]
+        print(json.dumps({"health": MARKS[health], "checks": records}))
+        return health
+    for each in found:
+        print(f"{each.what:<12} {MARKS[each.health]:<8} {each.said}")
+        if each.fix:
+            print(f"{'':<21} fix: {each.fix}")
+    return health
+
+
+def _looked(name: str, look: Callable[[], Found]) -> Check:
+    """What `look` finds. A SetupError is what make up would end with; any other error tells nothing."""
+    try:
+        return Check(name, *look())
+    except SetupError as error:
+        return Check(name, Health.NOT, error.what, error.fix)
+    except Exception as error:
+        told = failure.sentence(error)
+        return Check(name, Health.UNKNOWN, told.what, told.fix)
+
+
+def python() -> Found:
+    """The version that runs this."""
+    wanted = ".".join(map(str, preflight.PYTHON_NEEDED))
+    said = f"{sys.version.split()[0]}, {wanted} or newer is needed"
+    if sys.version_info < preflight.PYTHON_NEEDED:
+        return Health.NOT, said, f"install Python {wanted} or newer"
+    return Health.HEALTHY, said
+
+
+def tools() -> Found:
+    """Pulumi, kind and kubectl: the user's own, built already, or to be built."""
+    said = [
+        f"{name} {each.own}" if each.own else f"{name} {'built' if each.is_available else 'to be built'}"
+        for name, each in choice.choose().items()
+    ]
+    return Health.HEALTHY, ", ".join(said)
+
+
+def go() -> Found:
+    """Go, where something has to be built. Raises SetupError."""
+    if not builds():
+        return Health.HEALTHY, "not needed: nothing has to be built"
+    build.check_go()
+    return Health.HEALTHY, f"{shutil.which('go')}, for what has to be built"
+
+
+def builds() -> bool:
+    """Whether a tool or an image is missing. No registry is asked, which might have the images after all."""
+    if not all(each.is_available for each in choice.choose().values()):
+        return True
+    answering = engine.find()
+    has_published = answering is not None and answering.has_image(cluster_images.PUBLISHED_NODE)
+    return not has_published and not cluster_images.all_built()
+
+
+def disk() -> Found:
+    """Room for what will be built and run. Raises SetupError."""
+    grows = preflight.needs(builds=builds())
+    preflight.check_space(grows)
+    there = {folder: next(path for path in (folder, *folder.parents) if path.exists()) for folder, _ in grows}
+    said = [
+        f"{shutil.disk_usage(there[folder]).free / preflight.GIB:.0f} GiB free for {folder}, "
+        f"which grows by {size / preflight.GIB:.0f}"
+        for folder, size in grows
+    ]
+    return Health.HEALTHY, "; ".join(said)
+
+
+def files() -> Found:
+    """Whether this user may write what an earlier set-up has left. Raises SetupError."""
+    preflight.check_access([LOCAL, VENV, cache()])
+    return Health.HEALTHY, "this user may write the project's own folders"
+
+
+def container_engine() -> Found:
+    """The engine that answers, or whether one can be installed. Raises SetupError."""
+    if found := engine.find():
+        return Health.HEALTHY, "ours answers" if found.ours else "the user's own answers"
+    engine.may_install()
+    return Health.HEALTHY, "none answers; `make up` installs and starts Debian's"
+
+
+def other_engines() -> Found:
+    """Engines that are installed beside ours. One that answers is used."""
+    other, found = others.installed(), engine.find()
+    if other is None:
+        return Health.HEALTHY, "none"
+    if found and not found.ours:
+        return Health.HEALTHY, f"{other.name}, which is used"
+    return Health.NOT, f"{other.name} does not answer; nothing is installed beside it", other.fix
+
+
+def ports() -> Found:
+    """The ports that stack files ask for, each free or in use. A cluster that is up holds its own."""
+    wanted = {
+        file.name: int(found[1])
+        for file in sorted(STACKS.glob("Pulumi.*.yaml"))
+        if (found := PORT.search(file.read_text(errors="replace")))
+    }
+    if not wanted:
+        return Health.HEALTHY, "no stack file asks for one; kind takes a free one"
+    taken = [f"{port} ({name})" for name, port in wanted.items() if _answers(port)]
+    if taken:
+        fix = "nothing where the stack's own cluster is up; else set another `apiServerPort`"
+        return Health.UNKNOWN, f"in use: {', '.join(taken)}", fix
+    return Health.HEALTHY, f"free: {', '.join(map(str, wanted.values()))}"
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.settimeout(1)
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def cgroups() -> Found:
+    """The version of control groups, and the controllers that limits of pods need."""
+    unified = CGROUPS / "cgroup.controllers"
+    version = 2 if unified.is_file() else 1
+    there = unified.read_text().split() if version == 2 else [each.name for each in CGROUPS.iterdir()]
+    # Version 1 may have two controllers in one folder: cpu,cpuacct.
+    known = {word for name in there for word in name.split(",")}
+    if missing := [each for each in CONTROLLERS if each not in known]:
+        fix = "boot with these controllers, or give them to this container or virtual machine"
+        return Health.NOT, f"version {version} without {', '.join(missing)}", fix
+    return Health.HEALTHY, f"version {version} with {', '.join(CONTROLLERS)}"
+
+
+def proxies() -> Found:
+    """Whether a proxy of the environment would get what is meant for this machine's own cluster."""
+    if not (named := list(_set(PROXIES))):
+        return Health.HEALTHY, "none is set"
+    excepted = {word.strip() for value in _set(("NO_PROXY",)) for word in value.split(",")}
+    if "*" in excepted or excepted.issuperset(LOOPBACK):
+        return Health.HEALTHY, "set, and not for this machine"
+    missing = ",".join(each for each in LOOPBACK if each not in excepted)
+    said = f"{len(named)} set, and NO_PROXY does not name {missing}: requests to a cluster here would go to the proxy"
+    return Health.NOT, said, f"export NO_PROXY=$NO_PROXY,{missing}"
+
+
+def _set(names: tuple[str, ...]) -> Iterator[str]:
+    """Values of these variables, which programs read in capitals or small; a proxy's value may hold a password."""
+    for name in names:
+        if value := os.environ.get(name) or os.environ.get(name.lower()):
+            yield value
+
+
+CHECKS: dict[str, Callable[[], Found]] = {
+    "python": python,
+    "tools": tools,
+    "go": go,
+    "disk": disk,
+    "files": files,
+    "engine": container_engine,
+    "others": other_engines,
+    "ports": ports,
+    "cgroups": cgroups,
+    "proxies": proxies,
+}
