@@ -150,20 +150,25 @@ def read_state(path: Path) -> dict[str, Tensor]:
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror}") from error
     try:
-        if zipfile.is_zipfile(io.BytesIO(content)):  # older files are no archives
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                if damaged := archive.testzip():
-                    raise ValueError(f"{damaged} has another checksum")
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        whole = _has_its_checksums(content)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True) if whole else None
     except MemoryError:
         raise
-    except Exception as error:  # whatever a damaged archive makes of torch.load: it raises half a dozen types
-        raise ModelError(
-            f"{path} is not a whole state_dict that torch.load(weights_only=True) reads"
-        ) from error
+    except Exception:  # whatever a damaged archive makes of torch.load: it raises half a dozen types
+        whole, state = False, None
+    if not whole:
+        raise ModelError(f"{path} is not a whole state_dict that torch.load(weights_only=True) reads")
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ModelError(f"{path} is no state_dict; a checkpoint is not a model")
     return state
+
+
+def _has_its_checksums(content: bytes) -> bool:
+    file = io.BytesIO(content)
+    if not zipfile.is_zipfile(file):  # older files are no archives
+        return True
+    with zipfile.ZipFile(file) as archive:
+        return archive.testzip() is None
 
 
 def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> nn.Module:
