@@ -139,6 +139,21 @@ def test_the_model_evaluated_anew_is_as_good_as_the_job_said(
     assert float(found["accuracy"]) >= ACCURACY_FLOOR
 
 
+def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[str, str]) -> None:
+    (report,) = re.findall(r"^report: (.*)$", up["output"], re.MULTILINE)
+    folder, accuracy = Path(report).parent, f"{float(up['accuracy']):.4f}"
+    assert folder.parent == project.models / "runs"
+    page = Path(report).read_text()
+    assert f"<dd>{accuracy}</dd>" in page
+    assert 1 <= page.count("<img ") <= 25
+    origin = json.loads((folder / "origin.json").read_text())
+    assert origin["image"] == project.outputs()["imageDigest"]
+    project.run("git", "cat-file", "-e", origin["commit"])
+    assert f"value: {accuracy}" in (folder / "README.md").read_text()
+    listed = project.make("models").stdout
+    assert re.search(rf"models/{project.stack}/mnist_cnn.pt +{folder.name} .*{origin['commit'][:8]}", listed)
+
+
 def test_stack_outputs_name_everything(project: Project, up: dict[str, str]) -> None:
     outputs = project.outputs()
     assert outputs["namespace"] == "kubeflow"

@@ -8,18 +8,25 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from toolchain.operating.environment import write_whole
-from toolchain.paths import ROOT
+from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import card, records
 from toolchain.steps import say
 
 CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
+BEGUN = LOCAL / "begun"
+MOST_SOURCES = 20
+
+Source = dict[str, Any]
+"""`commit`, `clean`, and when make up `began`, in seconds since 1970."""
 
 
-def of_clone(root: Path = ROOT) -> dict[str, object]:
+def of_clone(root: Path = ROOT) -> Source:
     """`commit` that is checked out, and whether the tree is `clean`; None for what Git cannot tell of this folder."""
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
@@ -36,10 +43,35 @@ def _git(root: Path, *words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def keep(runs: Iterable[Path], origin: dict[str, object], began: float) -> None:
-    """Write `origin` beside each of `runs`, folders, that was trained to its end since `began`, in seconds since 1970.
+def begin(stack: str) -> list[Source]:
+    """Note what `make up` of `stack` begins with; the sources since the last one that came to its end, this one last.
 
-    What is known of a run stays. Where nothing can be written, a line says so: the training has succeeded.
+    A job goes on when its `make up` is killed: the next one then finds a run that it has not begun itself.
+    """
+    sources = [*_begun(stack), {**of_clone(), "began": time.time()}][-MOST_SOURCES:]
+    BEGUN.mkdir(parents=True, exist_ok=True)
+    write_whole(BEGUN / f"{stack}.json", json.dumps(sources))
+    return sources
+
+
+def _begun(stack: str) -> list[Source]:
+    try:
+        found = json.loads((BEGUN / f"{stack}.json").read_text())
+    except (OSError, ValueError):
+        return []
+    return [each for each in found if "began" in each] if isinstance(found, list) else []
+
+
+def end(stack: str) -> None:
+    """`make up` has come to its end, and what it began with is kept where it belongs."""
+    (BEGUN / f"{stack}.json").unlink(missing_ok=True)
+
+
+def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None:
+    """Write beside each of `runs`, folders, what the last `make up` before its end began with, and the image's digest.
+
+    A run that had ended before all `sources` gets nothing, and what is known of a run stays. Where nothing can be
+    written, a line says so: the training has succeeded.
     """
     for folder in runs:
         model = records.read(folder).model if folder.is_dir() else None
@@ -47,8 +79,11 @@ def keep(runs: Iterable[Path], origin: dict[str, object], began: float) -> None:
             continue
         # A finished run that reports again writes its model, and no checkpoint.
         checkpoint = folder / CHECKPOINT
-        if (checkpoint if checkpoint.is_file() else model).stat().st_mtime < began:
+        ended = (checkpoint if checkpoint.is_file() else model).stat().st_mtime
+        before = [each for each in sources if float(each["began"]) <= ended]
+        if not before:
             continue
+        origin = {"commit": before[-1].get("commit"), "clean": before[-1].get("clean"), "image": image}
         try:
             _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
             _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,13 +59,14 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
             with step("a first look at the volumes"):
                 inspection.release_volumes(variables, stack)
         ensure_reviewed()
-        began, source = time.time(), origin.of_clone()
+        sources = origin.begin(stack)
         _update(variables, stack)
         found = pulumi_cli.outputs(variables, stack)
         with step("a last look at cluster and model"):
             inspection.inspect(variables, stack, found)
         runs = [MODELS / stack / "runs" / name for name in state.runs(_deployment(variables, stack))]
-        origin.keep(runs, {**source, "image": found.get("imageDigest")}, began)
+        origin.keep(runs, sources, found.get("imageDigest"))
+        origin.end(stack)
     print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in phase_times()))
     print("\n".join([*origin.report_lines(runs), *closing_lines(found)]), flush=True)
 

@@ -13,6 +13,7 @@ from toolchain.operating import inspection, origin, pulumi_cli, setup, state, up
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
+SOURCE = {"commit": "0123456789abcdef", "clean": True, "began": 999}
 
 
 def git(folder: Path, *words: str) -> str:
@@ -80,7 +81,7 @@ def run(folder: Path, *files: str, at: int = 1000) -> Path:
 
 def test_it_is_kept_beside_a_run_that_was_trained_now(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
-    origin.keep([folder, tmp_path / "runs" / "elsewhere"], KEPT, began=999)
+    origin.keep([folder, tmp_path / "runs" / "elsewhere"], [SOURCE], "sha256:1")
     assert json.loads((folder / "origin.json").read_text()) == KEPT
     found = records.read(folder)
     assert (found.origin, found.commit) == (KEPT, "01234567")
@@ -95,21 +96,60 @@ def test_it_is_not_kept_of_a_run_that_was_trained_before(tmp_path: Path) -> None
     (older / "mnist_cnn.pt").touch()
     foreign = run(tmp_path / "runs" / "foreign", "mnist_cnn.pt", at=500)
     unfinished = run(tmp_path / "runs" / "unfinished", "checkpoint.pt")
-    origin.keep([older, foreign, unfinished], KEPT, began=999)
+    origin.keep([older, foreign, unfinished], [SOURCE], "sha256:1")
     assert list(tmp_path.rglob("origin.json")) == []
 
 
 def test_it_is_kept_of_a_script_of_ones_own(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "own", "other.pt")
-    origin.keep([folder], KEPT, began=999)
+    origin.keep([folder], [SOURCE], "sha256:1")
     assert records.read(folder).origin == KEPT
 
 
 def test_what_is_known_stays(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
     for commit in ("first", "second"):
-        origin.keep([folder], {"commit": commit}, began=999)
-    assert records.read(folder).origin == {"commit": "first"}
+        origin.keep([folder], [{**SOURCE, "commit": commit}], "sha256:1")
+    assert records.read(folder).commit == "first"
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"), [(500, ""), (1500, "first"), (2500, "second"), (9000, "third")]
+)
+def test_a_run_belongs_to_the_last_make_up_before_its_end(tmp_path: Path, ended: int, expected: str) -> None:
+    """The first two were killed, and the third finds what their jobs have done meanwhile."""
+    folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt", at=ended)
+    sources = [
+        {"commit": commit, "clean": True, "began": began}
+        for commit, began in (("first", 1000), ("second", 2000), ("third", 3000))
+    ]
+    origin.keep([folder], sources, None)
+    assert records.read(folder).commit == expected
+
+
+def test_what_a_killed_make_up_began_with_is_known_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origin, "BEGUN", tmp_path / "begun")
+    (first,) = origin.begin("dev")
+    again = origin.begin("dev")
+    assert again[0] == first
+    assert [first["began"] <= each["began"] for each in again] == [True, True]
+    assert len(origin.begin("gpu")) == 1, "another stack's"
+    for _ in range(origin.MOST_SOURCES + 5):
+        many = origin.begin("dev")
+    assert len(many) == origin.MOST_SOURCES
+    origin.end("dev")
+    assert len(origin.begin("dev")) == 1
+    origin.end("dev")
+    origin.end("dev")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "5", '[{"commit": "x"}]', "\0"])
+def test_a_damaged_note_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    monkeypatch.setattr(origin, "BEGUN", tmp_path)
+    (tmp_path / "dev.json").write_text(damage)
+    assert len(origin.begin("dev")) == 1
 
 
 def test_a_folder_that_cannot_be_written_is_said(
@@ -119,7 +159,7 @@ def test_a_folder_that_cannot_be_written_is_said(
         raise PermissionError(13, "Permission denied", "origin.json")
 
     monkeypatch.setattr(origin, "write_whole", refuse)
-    origin.keep([run(tmp_path / "mnist-1", "mnist_cnn.pt")], KEPT, began=999)
+    origin.keep([run(tmp_path / "mnist-1", "mnist_cnn.pt")], [SOURCE], "sha256:1")
     assert "mnist-1 are not kept beside it: [Errno 13] Permission denied" in capsys.readouterr().err
 
 
@@ -178,6 +218,7 @@ def test_the_reports_come_before_the_four_lines(
 
     for module, name, value in (
         (up, "MODELS", tmp_path),
+        (origin, "BEGUN", tmp_path / "begun"),
         (up, "prepare_stack", lambda _: {}),
         (up, "_forget_left_behind", lambda *_: False),
         (up, "_deployment", lambda *_: deployment),
