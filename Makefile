@@ -13,12 +13,14 @@ RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
+# For `make rerun`: one job of a stack that has several.
+JOB ?=
 # For `make promote`: two stacks, and the accuracy that the first has to have reached.
 FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status doctor runs models use compare test test-unit test-full reliability review drift promote audit bench env clean
+.PHONY: up down status doctor runs models use compare test test-unit test-full reliability review drift rerun promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -61,6 +63,9 @@ review:
 
 drift:
 	@$(PYTHON) -m toolchain drift --stack "$(STACK)"
+
+rerun:
+	@$(PYTHON) -m toolchain rerun --stack "$(STACK)" --job "$(JOB)"
 
 promote:
 	@$(PYTHON) -m toolchain promote --source "$(FROM)" --target "$(TO)" --min-accuracy "$(MIN_ACCURACY)"

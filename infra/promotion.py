@@ -14,7 +14,7 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import ConfigError, Stack, from_file
-from infra.config.load import PREFIX, read
+from infra.config.load import job_path
 from infra.config.stack_text import literals, with_values
 from infra.config.training import TrainingConfig
 from infra.image.component import rendered_reference
@@ -58,7 +58,8 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
     found = []
     for job, to in _pairs(given, taking):
         wanted, has = (
-            literals(file.read_text(), _path(file, name)) for file, name in ((source, job), (target, to))
+            literals(file.read_text(), (*job_path(file, name), "training"))
+            for file, name in ((source, job), (target, to))
         )
         changes = {
             key: (has.get(key), wanted[key])
@@ -69,6 +70,11 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
         found.append(Promotion(job, to, runs[job], dataset.value if dataset else None, changes, left))
     return found
+
+
+def _written(file: Path, job: str) -> dict[str, str]:
+    """The options of `job`, as the stack file has them."""
+    return literals(file.read_text(), (*job_path(file, job), "training"))
 
 
 def _value(written: str | None) -> float | str | None:
@@ -99,22 +105,15 @@ def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[str, str]]:
     yield from ((name, name) for name in common)
 
 
-def _path(file: Path, job: str) -> tuple[str | int, ...]:
-    """Where the options of `job` stand in the document."""
-    found = read(file)
-    if "job" in found:
-        return ("config", f"{PREFIX}job", "training")
-    places = [each["name"] for each in found["jobs"]]
-    return ("config", f"{PREFIX}jobs", places.index(job), "training")
-
-
 def write(target: Path, found: list[Promotion]) -> None:
     """Change the stack file `target`. Raises ConfigError where it would not be valid; it stays as it was then."""
     before = text = target.read_text()
     for each in found:
         values = {key: new for key, (_, new) in each.changes.items()}
         if values:
-            text = with_values(text, _path(target, each.to), values, f"stacks/{target.name}")
+            text = with_values(
+                text, (*job_path(target, each.to), "training"), values, f"stacks/{target.name}"
+            )
     target.write_text(text)
     try:
         from_file(target)

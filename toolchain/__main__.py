@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from toolchain import failure, interruption
-from toolchain.checks import audit, drift, promote, protected, review, suites
+from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
 from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_cli, status, up
 from toolchain.runs import comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
         ("review", "write what would be applied below stacks/, and a page for the pull request"),
         ("drift", "say whether the cluster is what the stack file says: 0 yes, 1 no, 2 cannot tell"),
+        ("rerun", "have the stack file ask for the same training once more"),
         ("promote", "take one stack's training options to another, as a commit"),
         ("audit", "list what is trusted of others, and write a bill of materials"),
         ("test", "run a suite: unit, ci, full or reliability"),
@@ -36,12 +37,14 @@ def parser() -> argparse.ArgumentParser:
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
-        if name in ("up", "down", "status", "env", "review", "drift"):
+        if name in ("up", "down", "status", "env", "review", "drift", "rerun"):
             verb.add_argument("--stack", default="dev")
         if name == "up":
             verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
             verb.add_argument("--adopt", default="", help="owner's id of a stack whose state was lost")
             verb.add_argument("--replace-cluster", choices=["", "no", "yes"], default="")
+        if name == "rerun":
+            verb.add_argument("--job", default="", help="only this job of the stack")
         if name == "promote":
             for option in ("source", "target", "min-accuracy"):
                 verb.add_argument(f"--{option}", default="")
@@ -93,6 +96,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             return review.review(asked.stack, asked.base)
         case "drift":
             return drift.drift(asked.stack)
+        case "rerun":
+            return rerun.rerun(asked.stack, asked.job)
         case "promote":
             promote.promote(asked.source, asked.target, asked.min_accuracy)
         case "audit":

@@ -202,6 +202,15 @@ def read(path: Path) -> dict[str, Any]:
     return sections(config or {})
 
 
+def job_path(path: Path, job: str) -> tuple[str | int, ...]:
+    """Where `job` stands in the document of a valid stack file: names, and its place in a list."""
+    found = read(path)
+    if "job" in found:
+        return ("config", f"{PREFIX}job")
+    places = [each["name"] for each in found["jobs"]]
+    return ("config", f"{PREFIX}jobs", places.index(job))
+
+
 def sections(config: Mapping[str, Any]) -> dict[str, Any]:
     """Of a stack's configuration what is ours, by the section's name. `config`: full keys to their values.
 

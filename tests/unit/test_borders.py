@@ -143,6 +143,7 @@ NAMESAKES = {
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
     "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
+    "rerun": "the command that changes the stack file, and the call of it",
     "state": "what a state holds: of a stack, of one object",
     "volumes": "volumes and claims: of the program, and when they are ready",
 }

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -363,3 +364,25 @@ def test_every_make_line_of_the_page_is_a_command() -> None:
         clean = {"PATH": os.environ["PATH"]}
         shown = subprocess.run(words, cwd=ROOT, env=clean, capture_output=True, text=True, check=True).stdout
         assert parser().parse_args(shlex.split(shown)[3:]).verb == line.split()[1]
+
+
+def check_jsonschema(schema: str, *files: Path) -> subprocess.CompletedProcess[str]:
+    """With the schemas of the two sites that the package brings: no network is asked."""
+    program = Path(sys.executable).parent / "check-jsonschema"
+    command = [str(program), "--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("site", "schema", "right", "wrong"),
+    [("github", "github-workflows", "runs-on:", "run-on:"), ("gitlab", "gitlab-ci", "rules:", "rule:")],
+)
+def test_the_files_have_the_shape_that_the_site_publishes(
+    tmp_path: Path, site: str, schema: str, right: str, wrong: str
+) -> None:
+    files = [path for path in WORKFLOWS if path.parent.name == site]
+    done = check_jsonschema(schema, *files)
+    assert done.returncode == 0, done.stdout
+    assert right in files[0].read_text()
+    (tmp_path / "wrong.yml").write_text(files[0].read_text().replace(right, wrong))
+    assert check_jsonschema(schema, tmp_path / "wrong.yml").returncode == 1

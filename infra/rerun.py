@@ -1,0 +1,79 @@
+"""`python -m infra.rerun STACK [JOB]`: has the stack file ask for the same training once more, as a run of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from infra import dataset, paths
+from infra.config import ConfigError, Stack, from_file
+from infra.config.job import JobConfig
+from infra.config.load import job_path
+from infra.config.stack_text import with_values
+from infra.image.component import rendered_reference
+from infra.job.context import context
+from infra.job.manifest import manifest, run_of
+from infra.review import rendering
+
+
+def reruns(stack: Stack, only: str = "") -> dict[str, int]:
+    """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
+
+    Raises ConfigError for a job that there is not.
+
+    Parameters:
+        only: the one job that is asked for; empty for all.
+    """
+    names = [job.name for job in stack.jobs]
+    if only and only not in names:
+        raise ConfigError(f"{stack.file}: there is no job {only}\n  fix: use one of: {', '.join(names)}")
+    return {job.name: _next(stack, job) for job in stack.jobs if only in ("", job.name)}
+
+
+def _next(stack: Stack, job: JobConfig) -> int:
+    there = paths.models(stack.name) / "runs"
+    fresh = (
+        number
+        for number in count(job.rerun + 1)
+        if not any((there / run).exists() for run in _runs(stack, job.model_copy(update={"rerun": number})))
+    )
+    return next(fresh)
+
+
+def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
+    """The ids that the job's run may have: with the data set of a review, and with that of this machine."""
+    image = rendered_reference(stack)
+    for datasets in (rendering.rendered_datasets(stack), dataset.of_jobs(stack)):
+        yield run_of(manifest(job, context(stack, image, datasets[job.name])))
+
+
+def write(file: Path, numbers: dict[str, int]) -> None:
+    """Set `rerun` of each job in the stack file. Raises ConfigError where its layout does not let it."""
+    text = file.read_text()
+    for job, number in numbers.items():
+        text = with_values(text, job_path(file, job), {"rerun": str(number)}, f"stacks/{file.name}")
+    file.write_text(text)
+
+
+def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
+    """Change the stack file, and print what it says now; the exit status."""
+    top = argparse.ArgumentParser(prog="python -m infra.rerun", description=__doc__)
+    top.add_argument("stack")
+    top.add_argument("job", nargs="?", default="")
+    given = top.parse_args(arguments)
+    file = stacks / f"Pulumi.{given.stack}.yaml"
+    try:
+        numbers = reruns(from_file(file), given.job)
+        write(file, numbers)
+    except (ConfigError, dataset.DataError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("\n".join(f"{job}: rerun: {number}" for job, number in numbers.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

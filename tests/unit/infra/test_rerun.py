@@ -1,0 +1,67 @@
+"""`make rerun`: the same training once more is another run, which none on this machine has been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra import dataset, paths, rerun
+from infra.config import from_file
+from infra.config.load import read
+from infra.config.training import Dataset
+
+IMAGE = (
+    "  trainstack:cluster: {kind: existing}\n  trainstack:image: {reference: localhost/t:1, unpinned: true}\n"
+)
+ONE = f"config:\n{IMAGE}  trainstack:job:\n    name: mnist # the only one\n    training: {{dataset: auto}}\n"
+TWO = f"config:\n{IMAGE}  trainstack:jobs:\n    - name: first\n      rerun: 4\n    - name: second\n"
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(ONE)
+    (tmp_path / "stacks" / "Pulumi.two.yaml").write_text(TWO)
+    monkeypatch.setattr(paths, "models", lambda stack: tmp_path / "models" / stack)
+    monkeypatch.setattr(dataset, "of_jobs", lambda stack: {job.name: Dataset.DIGITS for job in stack.jobs})
+    return tmp_path / "stacks"
+
+
+def numbers(stacks: Path, stack: str) -> list[int]:
+    return [job.rerun for job in from_file(stacks / f"Pulumi.{stack}.yaml").jobs]
+
+
+def test_one_line_is_added_and_then_changed(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stacks / "Pulumi.dev.yaml"
+    for number in (1, 2):
+        assert rerun.main(["dev"], stacks) == 0
+        assert file.read_text() == ONE.replace("only one\n", f"only one\n    rerun: {number}\n")
+    assert capsys.readouterr().out == "mnist: rerun: 1\nmnist: rerun: 2\n"
+
+
+@pytest.mark.parametrize(("arguments", "after"), [(["two"], [5, 1]), (["two", "second"], [4, 1])])
+def test_of_several_jobs_all_or_one_are_counted_up(
+    stacks: Path, arguments: list[str], after: list[int]
+) -> None:
+    assert rerun.main(arguments, stacks) == 0
+    assert numbers(stacks, "two") == after
+    assert [job["name"] for job in read(stacks / "Pulumi.two.yaml")["jobs"]] == ["first", "second"]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["of a review", "of this machine"])
+def test_a_number_whose_run_is_there_already_is_passed_over(stacks: Path, tmp_path: Path, which: int) -> None:
+    """After a revert, for example: its job would find that run finished, and train nothing."""
+    stack = from_file(stacks / "Pulumi.dev.yaml")
+    job = stack.jobs[0].model_copy(update={"rerun": 1})
+    runs = list(rerun._runs(stack, job))
+    assert runs[0] != runs[1], "auto is MNIST in a review, and digits here"
+    (tmp_path / "models" / "dev" / "runs" / runs[which]).mkdir(parents=True)
+    assert rerun.main(["dev"], stacks) == 0
+    assert numbers(stacks, "dev") == [2]
+
+
+def test_a_job_that_there_is_not_is_named(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rerun.main(["two", "third"], stacks) == 1
+    assert "use one of: first, second" in capsys.readouterr().err
+    assert (stacks / "Pulumi.two.yaml").read_text() == TWO

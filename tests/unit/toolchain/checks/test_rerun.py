@@ -1,0 +1,52 @@
+"""`make rerun` changes the stack file and its renderings, or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain import __main__
+from toolchain.checks import rerun, review
+from toolchain.operating import backend
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stack file; what counts up in it is played."""
+    made = tmp_path / "Pulumi.dev.yaml"
+    made.write_text("before")
+
+    def count_up(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        assert command[1:] == ["-m", "infra.rerun", "dev", "small"]
+        made.write_text("after")
+        return subprocess.CompletedProcess(command, 0)
+
+    for module in (backend, rerun):
+        monkeypatch.setattr(module, "STACKS", tmp_path)
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(review, "render", lambda stack: 0)
+    monkeypatch.setattr(subprocess, "run", count_up)
+    return made
+
+
+def test_it_says_what_comes_next(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = __main__.parser().parse_args(["rerun", "--stack", "dev", "--job", "small"])
+    assert __main__.dispatch(asked) == 0
+    assert file.read_text() == "after"
+    assert "make up STACK=dev" in capsys.readouterr().out
+
+
+def test_what_cannot_be_rendered_is_taken_back(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review, "render", lambda stack: 1)
+    assert rerun.rerun("dev", "small") == 1
+    assert file.read_text() == "before"
+
+
+def test_a_stack_that_there_is_not_is_refused(file: Path) -> None:
+    with pytest.raises(SetupError, match="there is no stack 'none'"):
+        rerun.rerun("none", "")

@@ -1,0 +1,37 @@
+"""`make rerun`: the same training once more, on purpose. What changes is a line that a review shows."""
+
+from __future__ import annotations
+
+import subprocess
+
+from toolchain.checks import review
+from toolchain.operating import backend, environment, setup
+from toolchain.paths import ROOT, STACKS, VENV
+from toolchain.tools import venv
+
+
+def rerun(stack: str, job: str) -> int:
+    """Count the key `rerun` of `stack` up, render it, and say what comes next; the exit status.
+
+    The stack file stays as it was where that fails. Raises SetupError for a stack that there is not.
+
+    Parameters:
+        job: the one that is trained once more; empty for all.
+    """
+    backend.check_stack(stack)
+    with setup.project_lock():
+        venv.ensure()
+        file = STACKS / f"Pulumi.{stack}.yaml"
+        before = file.read_text()
+        status = _count_up(stack, job) or review.render(stack)
+        if status:
+            file.write_text(before)
+            return status
+    print(f"to train it once more: make up STACK={stack}")
+    return 0
+
+
+def _count_up(stack: str, job: str) -> int:
+    command = [str(VENV / "bin" / "python"), "-m", "infra.rerun", stack, *([job] if job else [])]
+    variables = environment.for_child({"PATH": environment.path(), **(environment.load() or {})})
+    return subprocess.run(command, cwd=ROOT, env=variables).returncode
