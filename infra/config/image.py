@@ -89,11 +89,18 @@ class ImageConfig(Section):
         self._ensure_ours_counts()
         return self
 
+    @property
+    def is_wholly_own(self) -> bool:
+        """Whether the image is built by a Dockerfile of the user's that does not build on ours."""
+        if not self.dockerfile:
+            return False
+        return build_context.TRAINER_IMAGE not in build_context.declared(
+            build_context.resolved(self.dockerfile)
+        )
+
     def _ensure_ours_counts(self) -> None:
         """Raises the refusal of a choice among our images where the user's Dockerfile builds on none of them."""
-        if not self.dockerfile or build_context.TRAINER_IMAGE in build_context.declared(
-            build_context.resolved(self.dockerfile)
-        ):
+        if not self.is_wholly_own:
             return
         for key in ("target", "preset"):
             if key in self.model_fields_set and getattr(self, key) is not None:

@@ -121,6 +121,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         raise explain(error, Sections, file) from None
     jobs = _jobs(given, file)
     _ensure_an_image(given, file)
+    _ensure_runs_are_ours(given, jobs, file)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
@@ -152,6 +153,20 @@ def _ensure_an_image(given: Sections, file: str) -> None:
     )
     fix = "add `repository: <registry>/<path>` that the cluster can pull from"
     raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
+
+
+def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
+    """Raises ConfigError where a job is to take a finished run, and its program is not our trainer.
+
+    It would not know how, and train into that run's folder.
+    """
+    usual = JobConfig.model_fields["model"].default
+    for place, job in enumerate(jobs):
+        if job.run_id and (given.image.is_wholly_own or job.model != usual):
+            key = f"{PREFIX}{'job' if given.job else f'jobs[{place}]'}.runId"
+            allowed = f"a finished run of our trainer, on an image with it, whose model is {usual}"
+            fix = "remove it, and copy that run's model by hand: docs/runbooks/models.md"
+            raise ConfigError(paragraph(file, key, job.run_id, allowed, fix))
 
 
 def _ensure_a_job_can_prepare(stack: Stack) -> None:

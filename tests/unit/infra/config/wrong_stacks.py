@@ -312,6 +312,26 @@ CASES: dict[str, Case] = {
         "nothing beside a Dockerfile",
         "ARG TRAINER_IMAGE",
     ),
+    "a finished run for a program of one's own": Case(
+        {
+            "job": {**JOB, "runId": "mnist-0a1b2c3d"},
+            "image": {"dockerfile": "examples/own-script/Dockerfile"},
+        },
+        "job.runId",
+        "'mnist-0a1b2c3d'",
+        "a finished run of our trainer",
+        "remove it",
+    ),
+    "a finished run of another model": Case(
+        job(runId="mnist-0a1b2c3d", model="other.pt"),
+        "job.runId",
+        "'mnist-0a1b2c3d'",
+        "whose model is mnist_cnn.pt",
+        "remove it",
+    ),
+    "a run that is no id": Case(
+        job(runId="Mnist 1"), "job.runId", "'Mnist 1'", "id of a finished run", "runId"
+    ),
     "unknown install": Case(
         with_job(operator={"install": "maybe"}),
         "operator.install",
