@@ -46,7 +46,7 @@ def _container(image: str, owner: int, group: int, mode: str) -> Manifest:
         "command": script(MOUNT, owner, group, mode),
         "resources": {
             "limits": {"cpu": "100m", "memory": "64Mi"},
-            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "requests": {"cpu": "10m", "memory": "64Mi"},
         },
         "securityContext": {
             "runAsUser": 0,

@@ -34,9 +34,12 @@ _RULES: dict[Outcome, list[str]] = {
     ],
     Outcome.IN_PLACE: [
         *_keys("cluster", "podSecurity guard channel addons"),
+        *_keys("cluster.quota", "cpu memory gpu pods"),
+        *_keys("cluster.limitRange", "cpu memory memoryRatio"),
         *_keys("operator", "install"),
         *_keys("storage", "labels capacity prepare owner group mode"),
         *_keys("job", "model"),
+        *_keys("job.egress", "port protocol cidr namespace"),
         "jobs",
     ],
     Outcome.JOB_REPLACED: [

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import model_validator
 
+from infra.config.limits import LimitRange, Quota
 from infra.config.names import AbsolutePath, DnsLabel, DnsName
 from infra.config.section import Natural, Section, Whole, refusal, setting
 
@@ -82,6 +83,14 @@ class ClusterConfig(Section):
             "without it warn in a cluster that the stack makes, none in others."
         ),
         default=None,
+    )
+    quota: Quota | None = setting(
+        about="What all pods of the namespace may use together.", default=None, allowed="a mapping"
+    )
+    limit_range: LimitRange | None = setting(
+        about="What a container of the namespace gets that asks for nothing, and how near requests are to limits.",
+        default=None,
+        allowed="a mapping",
     )
     name: DnsLabel | None = setting(
         about="Name of the kind cluster; without it trainstack-<stack>.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
+from infra.config.egress import Egress
 from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
 from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
@@ -62,6 +63,15 @@ class JobConfig(Section):
         default=(),
         allowed="a list of mappings with secret or configMap",
         examples=["[{secret: registry-login}]"],
+    )
+    egress: tuple[Egress, ...] | None = setting(
+        about=(
+            "What the replicas may reach besides each other and DNS; without it nothing in a cluster that the stack "
+            "makes, and in others everything."
+        ),
+        default=None,
+        allowed="a list of ports, [] for none",
+        examples=["[{port: 443}]"],
     )
     resources: ResourcesConfig = setting(
         about="What one replica may use, and what is set aside for it.",

@@ -1,4 +1,4 @@
-"""What holds everybody in the jobs' namespace to the rules."""
+"""What guards the jobs' namespace: the policy, quota and limit range, and a network policy for each job."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.guard import admission
-from infra.objects.manifest import register
+from infra.guard import admission, job_network, namespace_limits
+from infra.objects.manifest import Manifest, register
+
+
+def manifests(stack: Stack) -> list[Manifest]:
+    """Its objects, as a review renders them. Raises ConfigError where the stack's own jobs would be refused by them."""
+    return [*admission.manifests(stack), *namespace_limits.manifests(stack), *job_network.manifests(stack)]
 
 
 def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -> list[pulumi.Resource]:
@@ -17,4 +22,4 @@ def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -
         namespaces: the stack's own, which come first.
     """
     opts = cluster.options(cluster.provider, namespaces)
-    return [register(each, opts) for each in admission.manifests(stack)]
+    return [register(each, opts) for each in manifests(stack)]

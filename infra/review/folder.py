@@ -10,7 +10,7 @@ from pathlib import Path
 from infra import paths
 from infra.config import Stack
 from infra.config.training import Dataset
-from infra.guard import admission
+from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest
@@ -23,7 +23,7 @@ RENDERED = "rendered"
 GITOPS = "gitops"
 # `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
 OPERATOR = "operator"
-# What only an administrator of the cluster may apply.
+# What guards the namespace: its policy takes rights in the whole cluster.
 GUARD = "guard"
 # Objects that are long and the same for every stack; the stack's own label is left out.
 SHARED = f"{RENDERED}/shared"
@@ -39,11 +39,10 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     chosen = rendering.rendered_datasets(stack) if datasets is None else datasets
     workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
     operator = rendering.operator(stack, planned)
-    guard = admission.manifests(stack)
     rendering.ensure_allowed(stack, [*workload, *operator])
     shared = [each for each in operator if each["kind"] == CRD_KIND]
     own = [each for each in operator if each["kind"] != CRD_KIND]
-    apart = {GUARD: guard, OPERATOR: own}
+    apart = {GUARD: guard.manifests(stack), OPERATOR: own}
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
         **_below(f"{RENDERED}/{stack.name}", apart),

@@ -11,6 +11,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.training import Dataset
 from infra.guard import admission
+from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.job import secret
 from infra.job.context import context
@@ -86,4 +87,4 @@ def preview(stack: Stack, planned: Plan) -> list[Manifest]:
     # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.
     upstreams = operator(stack, planned)
     ensure_allowed(stack, upstreams)
-    return [*objects, *admission.manifests(stack), *upstreams]
+    return [*objects, *guard.manifests(stack), *upstreams]

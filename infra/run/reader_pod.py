@@ -75,7 +75,7 @@ def manifest(name: str, volume: MountedClaim) -> Manifest:
         "command": ["sleep", str(DEADLINE_S)],
         "resources": {
             "limits": {"cpu": "200m", "memory": "64Mi"},
-            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "requests": {"cpu": "10m", "memory": "64Mi"},
         },
         "securityContext": restricted_container(),
         "volumeMounts": [{"name": "models", "mountPath": volume.mount_path, "readOnly": True}],

@@ -44,7 +44,7 @@ INIT_CONTAINER = """\
     echo "rank 0 ({{.MasterAddr}}) did not come: $now"; exit 1
   resources:
     limits: {cpu: 100m, memory: 32Mi}
-    requests: {cpu: 10m, memory: 8Mi}
+    requests: {cpu: 10m, memory: 32Mi}
   securityContext:
     allowPrivilegeEscalation: false
     capabilities: {drop: [ALL]}
@@ -54,7 +54,7 @@ INIT_CONTAINER = """\
     seccompProfile: {type: RuntimeDefault}
 """
 LIMITS = {"cpu": "500m", "memory": "512Mi"}
-REQUESTS = {"cpu": "50m", "memory": "64Mi"}
+REQUESTS = {"cpu": "50m", "memory": "256Mi"}
 
 
 def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:

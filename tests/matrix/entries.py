@@ -36,10 +36,13 @@ class Entry:
 def whole(key: str) -> str:
     """The key that a stack file sets: of a list of mappings the list."""
     outer = key.rpartition(".")[0]
-    return outer if outer in ("job.tolerations", "job.envFrom") else key
+    return outer if outer in ("job.tolerations", "job.envFrom", "job.egress") else key
 
 
 JOB = {"name": "mnist", "model": None}
+QUOTA = {"cluster.quota": {"pods": 8}}
+RANGE = {"cluster.limitRange": {"memoryRatio": 4}}
+EGRESS = {"job.egress": [{"port": 443}]}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
@@ -52,6 +55,13 @@ OBJECTS: dict[str, Entry] = {
     "cluster.namespace": Entry("other"),
     "cluster.podSecurity": Entry("restricted"),
     "cluster.guard": Entry("warn"),
+    "cluster.quota.cpu": Entry("9", QUOTA),
+    "cluster.quota.memory": Entry("9Gi", QUOTA),
+    "cluster.quota.gpu": Entry(9, QUOTA),
+    "cluster.quota.pods": Entry(9, QUOTA),
+    "cluster.limitRange.cpu": Entry("2", RANGE),
+    "cluster.limitRange.memory": Entry("2Gi", RANGE),
+    "cluster.limitRange.memoryRatio": Entry(5, RANGE),
     "storage.kind": Entry("nfs", along=NFS),
     "storage.nfsServer": Entry("second.example", {"storage.kind": "nfs", **NFS}),
     "storage.nfsPath": Entry("/second", {"storage.kind": "nfs", **NFS}),
@@ -99,6 +109,10 @@ OBJECTS: dict[str, Entry] = {
     "job.envFrom.secret": Entry([{"secret": "second"}], SOURCE),
     "job.envFrom.configMap": Entry([{"configMap": "second"}], SOURCE),
     "job.envFrom.prefix": Entry([{"secret": "first", "prefix": "DB_"}], SOURCE),
+    "job.egress.port": Entry([{"port": 80}], EGRESS),
+    "job.egress.protocol": Entry([{"port": 443, "protocol": "UDP"}], EGRESS),
+    "job.egress.cidr": Entry([{"port": 443, "cidr": "192.0.2.0/24"}], EGRESS),
+    "job.egress.namespace": Entry([{"port": 443, "namespace": "other"}], EGRESS),
     "job.resources.cpu": Entry("2"),
     "job.resources.memory": Entry("3Gi"),
     "job.resources.gpu": Entry(1),

@@ -23,7 +23,19 @@ from tests.unit.infra.guard.bad_manifests import BAD, good, pod_of, running
 
 NAMESPACE = "guarded"
 DENY: dict[str, Any] = {
-    "cluster": {"kind": "existing", "namespace": NAMESPACE, "guard": "deny", "podSecurity": "restricted"},
+    "cluster": {
+        "kind": "existing",
+        "namespace": NAMESPACE,
+        "guard": "deny",
+        "podSecurity": "restricted",
+        "quota": {"cpu": 20, "memory": "20Gi", "gpu": 8, "pods": 20},
+        "limitRange": {"cpu": 2, "memoryRatio": 4},
+    },
+    "job.egress": [
+        {"port": 443},
+        {"port": 2049, "cidr": "192.0.2.0/24"},
+        {"port": 2379, "namespace": "etcd"},
+    ],
 }
 WARN: dict[str, Any] = {"cluster.guard": "warn", "storage.volume": "published-models"}
 PATIENCE_S = 120
@@ -132,6 +144,26 @@ def test_a_container_for_debugging_is_held_to_the_rules(denied: AppliedProject, 
     assert RULES["image by digest"].demand in done.stderr
     assert kubectl("label", *where, "team=a").returncode == 0, "another change asks for nothing"
     kubectl("delete", *where, "--wait=false", "--now")
+
+
+@pytest.mark.parametrize(
+    ("resources", "told"),
+    [
+        (
+            {"limits": {"cpu": "1", "memory": "5Gi"}, "requests": {"memory": "1Gi"}},
+            "memory max limit to request ratio per Container is 4, but provided ratio is 5",
+        ),
+        ({"limits": {"cpu": "30", "memory": "1Gi"}}, "exceeded quota: trainstack-matrix"),
+    ],
+)
+def test_a_pod_beyond_the_limits_of_its_namespace_is_refused(
+    denied: AppliedProject, kubectl: Kubectl, resources: dict[str, Any], told: str
+) -> None:
+    pod = pod_of(good(stack_of(DENY))["Pod"])
+    pod["containers"][0]["resources"] = resources
+    done = applied(kubectl, running("Pod", NAMESPACE, pod))
+    assert done.returncode == 1
+    assert told in done.stderr
 
 
 def test_a_provisioners_volume_is_its_own(denied: AppliedProject, kubectl: Kubectl) -> None:

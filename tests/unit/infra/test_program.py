@@ -71,6 +71,7 @@ def test_one_of_each_is_registered(dev: Recorder) -> None:
         "CustomResourceDefinition",
         "Deployment",
         "Namespace",
+        "NetworkPolicy",
         "PersistentVolume",
         "PersistentVolumeClaim",
         "PyTorchJob",

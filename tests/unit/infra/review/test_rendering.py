@@ -18,6 +18,7 @@ from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
 from infra.config.training import Dataset
 from infra.guard import admission
+from infra.guard import component as guard
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.manifest import Manifest
@@ -79,7 +80,7 @@ def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pyt
     datasets = rendering.rendered_datasets(known)
     wanted = [
         *rendering.workload(known, planned, image_of(known), datasets),
-        *admission.manifests(known),
+        *guard.manifests(known),
         *rendering.operator(known, planned),
     ]
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):

@@ -1,0 +1,59 @@
+"""Section `job.egress`: what a job's replicas may reach besides each other and DNS."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from ipaddress import ip_network
+from typing import Annotated
+
+from pydantic import AfterValidator, model_validator
+
+from infra.config.names import DnsLabel
+from infra.config.section import Section, Whole, refusal, setting
+
+
+class Protocol(StrEnum):
+    """Protocols of a NetworkPolicy."""
+
+    TCP = "TCP"
+    UDP = "UDP"
+
+
+def _network(value: str) -> str:
+    try:
+        return str(ip_network(value))
+    except ValueError:
+        allowed = "a network in CIDR notation, its address without bits of a host"
+        raise refusal(allowed, "write for example 192.0.2.0/24") from None
+
+
+class Egress(Section):
+    """One port, of every address unless a network or a namespace is named."""
+
+    port: Whole = setting(
+        about="Port that the replicas may reach.",
+        ge=1,
+        le=65535,
+        allowed="a port, 1 to 65535",
+        examples=[443],
+    )
+    protocol: Protocol = setting(about="Protocol of the port.", default=Protocol.TCP)
+    cidr: Annotated[str, AfterValidator(_network)] | None = setting(
+        about="Network that has the port; without it, and without namespace, every address.",
+        default=None,
+        allowed="a network in CIDR notation",
+        examples=["192.0.2.0/24"],
+    )
+    namespace: DnsLabel | None = setting(
+        about="Namespace whose pods have the port.",
+        default=None,
+        allowed="a namespace's name",
+        examples=["storage"],
+    )
+
+    @model_validator(mode="after")
+    def _names_one_place(self) -> Egress:
+        if self.cidr and self.namespace:
+            fix = "write one entry with cidr, and another with namespace"
+            raise refusal("cidr or namespace, not both", fix, "namespace", self.namespace)
+        return self

@@ -1,0 +1,91 @@
+"""Sections `cluster.quota` and `cluster.limitRange`: what the jobs' namespace may use, and each container in it."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from infra.config.names import Quantity
+from infra.config.resources import GPU
+from infra.config.section import Count, Section, Whole, refusal, setting
+
+
+class Quota(Section):
+    """The most that all pods of the namespace that have not ended may have together."""
+
+    cpu: Quantity | None = setting(
+        about="CPU that the limits of all pods may add up to.",
+        default=None,
+        allowed="a quantity of CPUs",
+        examples=[8],
+    )
+    memory: Quantity | None = setting(
+        about="Memory that the limits of all pods may add up to.",
+        default=None,
+        allowed="a quantity of bytes",
+        examples=["32Gi"],
+    )
+    gpu: Count | None = setting(
+        about="GPUs of all pods.", default=None, allowed="a whole number of at least 1", examples=[4]
+    )
+    pods: Count | None = setting(
+        about="Pods of all kinds, the one that reads a model at the end included.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[20],
+    )
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Quota:
+        if not self.hard():
+            raise refusal(
+                "one of cpu, memory, gpu and pods", "write `pods: 20`, or remove quota", "pods", None
+            )
+        return self
+
+    def hard(self) -> dict[str, str]:
+        """As in a ResourceQuota."""
+        found = {
+            "limits.cpu": self.cpu,
+            "limits.memory": self.memory,
+            f"requests.{GPU}": self.gpu,
+            "pods": self.pods,
+        }
+        return {name: str(value) for name, value in found.items() if value is not None}
+
+
+class LimitRange(Section):
+    """What a container of the namespace gets that asks for nothing, and how near its request is to its limit."""
+
+    cpu: Quantity | None = setting(
+        about="CPU limit, and request, of a container that names none.",
+        default=None,
+        allowed="a quantity of CPUs",
+        examples=[1],
+    )
+    memory: Quantity | None = setting(
+        about="Memory limit, and request, of a container that names none.",
+        default=None,
+        allowed="a quantity of bytes",
+        examples=["2Gi"],
+    )
+    memory_ratio: Whole | None = setting(
+        about="How many times its memory request a container's memory limit may be.",
+        default=None,
+        ge=2,
+        allowed="a whole number of at least 2",
+        examples=[2],
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> LimitRange:
+        if not self.item():
+            fix = "write `memoryRatio: 2`, or remove limitRange"
+            raise refusal("one of cpu, memory and memoryRatio", fix, "memoryRatio", None)
+        return self
+
+    def item(self) -> dict[str, dict[str, str]]:
+        """As in a LimitRange, for containers."""
+        defaults = {"cpu": self.cpu, "memory": self.memory}
+        given = {name: value for name, value in defaults.items() if value is not None}
+        ratio = {"maxLimitRequestRatio": {"memory": str(self.memory_ratio)}} if self.memory_ratio else {}
+        return {**({"default": given, "defaultRequest": given} if given else {}), **ratio}

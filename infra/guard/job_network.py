@@ -1,0 +1,59 @@
+"""A NetworkPolicy for each job: its replicas reach each other, DNS, and what `job.egress` lists.
+
+Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
+"""
+
+from __future__ import annotations
+
+from infra.config import Stack
+from infra.config.cluster import ClusterKind
+from infra.config.egress import Egress
+from infra.config.job import JobConfig
+from infra.guard.admission import NAME_OF_NAMESPACE
+from infra.objects.labels import stack_labels
+from infra.objects.manifest import Manifest
+
+DNS = 53
+# On every pod of a job, in a rendering for engines too, whose jobs have other names.
+OF_JOB = "pytorch_job_name"
+
+
+def manifests(stack: Stack) -> list[Manifest]:
+    """One for each job that lists what it reaches, and for every job in a cluster that the stack makes."""
+    own = stack.cluster.kind is not ClusterKind.EXISTING
+    return [policy(stack, job) for job in stack.jobs if own or job.egress is not None]
+
+
+def policy(stack: Stack, job: JobConfig) -> Manifest:
+    """Nobody but the replicas reaches a replica."""
+    replicas = {"matchLabels": {OF_JOB: job.name}}
+    dns = [{"protocol": protocol, "port": DNS} for protocol in ("UDP", "TCP")]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": job.name,
+            "namespace": stack.cluster.namespace,
+            "labels": stack_labels(stack.name),
+        },
+        "spec": {
+            "podSelector": replicas,
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": replicas}]}],
+            "egress": [
+                {"to": [{"podSelector": replicas}]},
+                {"ports": dns},
+                *(_rule(each) for each in job.egress or ()),
+            ],
+        },
+    }
+
+
+def _rule(each: Egress) -> Manifest:
+    ports = {"ports": [{"protocol": each.protocol.value, "port": each.port}]}
+    if each.cidr:
+        return {"to": [{"ipBlock": {"cidr": each.cidr}}], **ports}
+    if each.namespace:
+        place = {"namespaceSelector": {"matchLabels": {NAME_OF_NAMESPACE: each.namespace}}}
+        return {"to": [place], **ports}
+    return ports
