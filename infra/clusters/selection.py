@@ -25,7 +25,6 @@ from infra.config.errors import paragraph
 from infra.config.operator import Install
 from infra.config.storage_kinds import StorageKind
 from infra.objects.api import ApiAddress
-from infra.objects.pytorchjob import OPERATOR_NAMESPACE
 from infra.objects.stack_state import StackState
 
 
@@ -75,7 +74,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
     """What has to be known of the stack's cluster: with a claim, an image and an operator given, nothing of others'."""
     installs = stack.operator.install is not Install.NEVER
     wants_gangs = any(job.run_policy.scheduling_policy for job in stack.jobs)
-    asked = {stack.cluster.namespace, *([OPERATOR_NAMESPACE] if installs else [])}
+    asked = {stack.cluster.namespace, *([stack.operator.namespace] if installs else [])}
     given = {stack.cluster.namespace} if _is_given(stack, is_ours) else set()
     return Question(
         namespaces=frozenset(asked - given),

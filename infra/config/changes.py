@@ -36,7 +36,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("cluster", "podSecurity guard channel addons"),
         *_keys("cluster.quota", "cpu memory gpu pods"),
         *_keys("cluster.limitRange", "cpu memory memoryRatio"),
-        *_keys("operator", "install"),
+        *_keys("operator", "install namespace"),
         *_keys("storage", "labels capacity prepare owner group mode"),
         *_keys("job", "model"),
         *_keys("job.egress", "port protocol cidr namespace"),

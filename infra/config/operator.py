@@ -5,7 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.names import DnsLabel
 from infra.config.section import Section, setting
+
+# Where upstream installs its operator.
+OPERATOR_NAMESPACE = "kubeflow"
 
 
 class Install(StrEnum):
@@ -22,6 +26,13 @@ class OperatorConfig(Section):
     install: Install = setting(
         about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",
         default=Install.AUTO,
+    )
+
+    namespace: DnsLabel = setting(
+        about="Namespace of an operator that the stack installs, and of its webhook's key; made where it is missing.",
+        default=OPERATOR_NAMESPACE,
+        allowed="a namespace's name",
+        examples=["training-operator"],
     )
 
     def installs(self, cluster: ClusterConfig) -> bool:

@@ -8,7 +8,5 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "PyTorchJob"
 PLURAL = "pytorchjobs"
 CRD = f"{PLURAL}.{GROUP}"
-# Where upstream installs its operator.
-OPERATOR_NAMESPACE = "kubeflow"
 # Selects the training-operator's Deployment, whoever installed it.
 OPERATOR_SELECTOR = "control-plane=kubeflow-training-operator"

@@ -9,6 +9,7 @@ from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
+from infra.config.operator import OPERATOR_NAMESPACE
 from infra.config.training import Dataset
 from infra.guard import admission
 from infra.guard import component as guard
@@ -18,14 +19,13 @@ from infra.job.context import context
 from infra.job.manifest import manifest
 from infra.objects.manifest import Manifest
 from infra.review import policies
-from infra.training_operator import patches
 from infra.training_operator.component import manifests as operator_manifests
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = ClusterContents(
-    namespaces=frozenset({patches.NAMESPACE}), crd=True, operator=True, gang_scheduler=True
+    namespaces=frozenset({OPERATOR_NAMESPACE}), crd=True, operator=True, gang_scheduler=True
 )
 
 
@@ -41,7 +41,7 @@ def rendered_plan(stack: Stack) -> Plan:
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:
     """The operator's objects that `planned` registers. Raises CommandError where they cannot be read."""
-    return operator_manifests(stack.name, planned)
+    return operator_manifests(stack, planned)
 
 
 def workload(

@@ -24,19 +24,19 @@ FILLED_IN = {
 }
 
 
-def manifests(stack: str, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
     """The operator's objects that `plan` registers, the CRD first; a review renders the same.
 
     The Deployment has the images that upstream publishes. Raises CommandError where upstream's overlay cannot be read.
 
     Parameters:
-        stack: the stack's name, for the labels.
+        stack: for its name, which the labels have, and the operator's namespace.
         environment: may name a folder that has the overlay.
     """
     if not (plan.crd or plan.operator):
         return []
     upstream = overlay.rendered(overlay.location(environment), paths.STATE / "cache")
-    objects = patches.patched(upstream, stack, None, patches.INIT_IMAGE)
+    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, stack.operator.namespace)
     return [each for each in objects if (plan.crd if each["kind"] == patches.CRD_KIND else plan.operator)]
 
 
@@ -68,7 +68,7 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:operator:Operator", f"{stack.name}-operator")
         self.stack, self.cluster = stack, cluster
         self.ready = [*namespaces]
-        objects = manifests(stack.name, plan, environment)
+        objects = manifests(stack, plan, environment)
         self.ready += [self._register(each) for each in objects if each["kind"] == patches.CRD_KIND]
         if plan.operator:
             rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
@@ -91,7 +91,7 @@ class Operator(pulumi.ComponentResource):
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
             "context": self.cluster.context,
-            "namespace": patches.NAMESPACE,
+            "namespace": self.stack.operator.namespace,
             "operator": deployment.uid,
         }
         return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [deployment, *others]))

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import CRD, OPERATOR_NAMESPACE
+from infra.objects.pytorchjob import CRD
 
-NAMESPACE = OPERATOR_NAMESPACE
 NAME = "training-operator"
 CRD_KIND = "CustomResourceDefinition"
 WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"
@@ -72,12 +71,12 @@ def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:
     return kept
 
 
-def init_template() -> Manifest:
+def init_template(namespace: str) -> Manifest:
     """The ConfigMap with the template of the workers' init container."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": f"{NAME}-init", "namespace": NAMESPACE},
+        "metadata": {"name": f"{NAME}-init", "namespace": namespace},
         "data": {INIT_TEMPLATE: INIT_CONTAINER},
     }
 
@@ -140,7 +139,25 @@ def secret(manifest: Manifest) -> Manifest:
     return {key: value for key, value in manifest.items() if key != "data"}
 
 
-def patched(upstream: Iterable[Manifest], stack: str, image: str | None, init_image: str) -> list[Manifest]:
+def moved(manifest: Manifest, namespace: str) -> Manifest:
+    """`manifest` in `namespace`, whatever it refers to there included.
+
+    The operator itself reads its namespace from its pod (getOperatorNamespace in pkg/cert/cert.go).
+    """
+    place = {"namespace": namespace}
+    changed = copy.deepcopy(manifest)
+    if "namespace" in changed["metadata"]:
+        changed["metadata"] |= place
+    for subject in changed.get("subjects") or []:
+        subject |= place
+    for hook in changed.get("webhooks") or []:
+        hook["clientConfig"]["service"] |= place
+    return changed
+
+
+def patched(
+    upstream: Iterable[Manifest], stack: str, image: str | None, init_image: str, namespace: str
+) -> list[Manifest]:
     """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
 
     Parameters:
@@ -148,6 +165,7 @@ def patched(upstream: Iterable[Manifest], stack: str, image: str | None, init_im
         stack: the stack's name, for the labels.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
+        namespace: the operator's.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         "Deployment": lambda each: deployment(each, image, init_image),
@@ -155,6 +173,6 @@ def patched(upstream: Iterable[Manifest], stack: str, image: str | None, init_im
         "Secret": secret,
     }
     wanted = [each for each in only_pytorch(upstream) if each["kind"] != "Namespace"]
-    objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
-    objects.append(init_template())
+    objects = [moved(by_kind.get(each["kind"], copy.deepcopy)(each), namespace) for each in wanted]
+    objects.append(init_template(namespace))
     return sorted((labelled(each, stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND)

@@ -9,7 +9,6 @@ from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Install
-from infra.training_operator.patches import NAMESPACE
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
     ensure_gangs(stack, found)
     installs = install is not Install.NEVER
     operator = installs and not found.operator
-    wanted = {stack.cluster.namespace, *([NAMESPACE] if operator else [])}
+    wanted = {stack.cluster.namespace, *([stack.operator.namespace] if operator else [])}
     return Plan(
         crd=installs and not found.crd,
         operator=operator,

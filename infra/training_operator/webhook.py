@@ -13,6 +13,7 @@ from pulumi.dynamic import CreateResult, Resource, UpdateResult
 from infra.dynamic import Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.patience import Patience
+from infra.objects.pod_security import restricted_container
 from infra.objects.pytorchjob import API_VERSION, GROUP, KIND, PLURAL, VERSION
 
 WAIT_S = 180
@@ -24,13 +25,27 @@ class WebhookError(RuntimeError):
 
 
 def probe_job(namespace: str) -> dict[str, Any]:
-    """A PyTorchJob that is right, and is only asked about."""
-    pod = {"spec": {"containers": [{"name": "pytorch", "image": "pytorch"}]}}
+    """A PyTorchJob that is right, keeps to the policies, and is only asked about."""
+    limits = {"cpu": "1", "memory": "1Gi"}
+    container = {
+        "name": "pytorch",
+        "image": f"pytorch@sha256:{'0' * 64}",
+        "resources": {"limits": limits},
+        "securityContext": restricted_container(),
+    }
+    replica = {
+        "replicas": 1,
+        "restartPolicy": "Never",
+        "template": {"spec": {"containers": [container]}},
+    }
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"generateName": "trainstack-webhook-", "namespace": namespace},
-        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": pod}}},
+        "spec": {
+            "runPolicy": {"backoffLimit": 0, "activeDeadlineSeconds": 1},
+            "pytorchReplicaSpecs": {"Master": replica},
+        },
     }
 
 

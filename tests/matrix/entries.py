@@ -165,6 +165,7 @@ ON_KIND: dict[str, Entry] = {
     "cluster.name": Entry("trainstack-matrix-renamed"),
     "cluster.workers": Entry(2),
     "operator.install": Entry("always"),
+    "operator.namespace": Entry("training-operator"),
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
     "image.context": Entry("examples/own-network"),

@@ -228,6 +228,7 @@ def test_the_two_stacks_keep_their_own_policies(
     }
 
 
+@pytest.mark.slow(reason="two more updates of a stack; the matrix changes the key, too")
 def test_a_guard_that_is_taken_back_leaves_nothing(denied: AppliedProject, kubectl: Kubectl) -> None:
     without = {**DENY, "cluster": {**DENY["cluster"], "guard": "none"}}
     denied.up(**without)

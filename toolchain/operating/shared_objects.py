@@ -9,9 +9,6 @@ from toolchain.operating import adoption, state
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 OPERATOR = "trainstack:operator:Operator"
-OPERATORS = "kubeflow"
-"""The namespace that the operator is in, and stays in with it."""
-
 Users = Mapping[str, Any]
 
 
@@ -27,25 +24,36 @@ def are_in(deployment: Mapping[str, Any]) -> bool:
 
 def retain(deployment: dict[str, Any], users: Users) -> None:
     """Have the destruction leave what others use."""
-    for each in state.objects(deployment):
-        if _is_used(each, users):
-            each[state.RETAINED] = True
+    for each in _used(deployment, users):
+        each[state.RETAINED] = True
 
 
 def _is_for_all(resource: Mapping[str, Any]) -> bool:
     return resource["type"] == NAMESPACE or OPERATOR in resource["urn"]
 
 
-def _is_used(resource: Mapping[str, Any], users: Users) -> bool:
-    if resource["type"] != NAMESPACE:
-        return _is_for_all(resource) and bool(users["jobs"])
-    name = resource["outputs"]["metadata"]["name"]
-    return bool(users["namespaces"].get(name)) or (name == OPERATORS and bool(users["jobs"]))
+def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
+    """The operator, where others have jobs, with the namespace that it is in; and namespaces with others' objects."""
+    found = list(state.objects(deployment))
+    of_operator = [_metadata(each).get("namespace") for each in found if OPERATOR in each["urn"]]
+
+    def is_used(resource: Mapping[str, Any]) -> bool:
+        if resource["type"] != NAMESPACE:
+            return _is_for_all(resource) and bool(users["jobs"])
+        name = _metadata(resource)["name"]
+        return bool(users["namespaces"].get(name)) or (name in of_operator and bool(users["jobs"]))
+
+    return [each for each in found if is_used(each)]
+
+
+def _metadata(resource: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (resource.get("outputs") or {}).get("metadata") or {}
+    return found
 
 
 def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
     """Lines that name what stays in the cluster, and for whom; none where nothing does."""
-    kept = [adoption.title(each["outputs"]) for each in state.objects(deployment) if _is_used(each, users)]
+    kept = [adoption.title(each["outputs"]) for each in _used(deployment, users)]
     if not kept:
         return []
     others = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]

@@ -31,7 +31,7 @@ def test_our_own_manifests_pass() -> None:
 
 def test_the_patched_operator_passes() -> None:
     reference = "ghcr.io/kubeflow/training-v1/training-operator@sha256:" + "0" * 64
-    assert policies.violations(patched(OVERLAY, "dev", reference, "busybox:1.37"), ALLOWED) == []
+    assert policies.violations(patched(OVERLAY, "dev", reference, "busybox:1.37", "kubeflow"), ALLOWED) == []
 
 
 @pytest.mark.parametrize("case", BAD)

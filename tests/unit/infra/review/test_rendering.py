@@ -159,7 +159,7 @@ def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
 
 def operator_with(image: str) -> list[Manifest]:
     deployment = next(each for each in OVERLAY if each["kind"] == "Deployment")
-    return patches.patched([deployment], "dev", image, patches.INIT_IMAGE)
+    return patches.patched([deployment], "dev", image, patches.INIT_IMAGE, "kubeflow")
 
 
 def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:

@@ -22,7 +22,7 @@ IMAGE = "registry.example/operator@sha256:" + "0" * 64
 
 @pytest.fixture
 def objects() -> list[dict[str, Any]]:
-    return patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37")
+    return patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37", "kubeflow")
 
 
 def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -48,6 +48,51 @@ def test_the_operator_runs_our_images_restricted_and_limited(objects: list[dict[
     assert set(manager["resources"]["limits"]) == {"cpu", "memory"}
     assert manager["securityContext"]["readOnlyRootFilesystem"]
     assert pod["securityContext"]["runAsNonRoot"]
+
+
+IN_UPSTREAM: list[dict[str, Any]] = [
+    *OVERLAY,
+    {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "training-operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": "training-operator", "namespace": "kubeflow"}],
+    },
+]
+
+
+def namespaces_in(value: Any) -> set[str]:
+    """Every namespace that anything below `value` names."""
+    if isinstance(value, list):
+        return {name for each in value for name in namespaces_in(each)}
+    if not isinstance(value, dict):
+        return set()
+    named = {value["namespace"]} if isinstance(value.get("namespace"), str) else set()
+    return named.union(*(namespaces_in(each) for each in value.values()))
+
+
+def test_everything_of_the_operator_moves_with_its_namespace() -> None:
+    assert namespaces_in(IN_UPSTREAM) == {"kubeflow"}
+    objects = patches.patched(IN_UPSTREAM, "dev", IMAGE, "busybox:1.37", "operators")
+    assert namespaces_in(objects) == {"operators"}
+    assert one(objects, "ClusterRoleBinding")["subjects"][0]["namespace"] == "operators"
+    (hook,) = one(objects, "ValidatingWebhookConfiguration")["webhooks"]
+    assert hook["clientConfig"]["service"]["namespace"] == "operators"
+    placed = {each["kind"] for each in objects if "namespace" in each["metadata"]}
+    assert placed == {"ConfigMap", "Deployment", "Secret", "Service", "ServiceAccount"}
+
+
+def test_its_namespace_is_made_where_it_is_missing_and_no_other_one_for_it() -> None:
+    known = stack(operator={"namespace": "operators"}, cluster={"namespace": "team"})
+    assert plan(known, ClusterContents()).namespaces == ("operators", "team")
+    assert plan(known, ClusterContents(namespaces=frozenset({"operators"}))).namespaces == ("team",)
+    others = plan(known, ClusterContents(crd=True, operator=True))
+    assert others.namespaces == ("team",), "somebody else's operator is where it is"
 
 
 @pytest.fixture
@@ -121,7 +166,7 @@ def execute(container: dict[str, Any], folder: Path, run: str) -> subprocess.Com
 
 def test_a_changed_template_starts_the_operator_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     def annotations() -> dict[str, str]:
-        objects = patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37")
+        objects = patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37", "kubeflow")
         return dict(one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"])
 
     before = annotations()
@@ -234,7 +279,7 @@ def test_a_review_shows_what_is_registered_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, crd: bool, operator: bool
 ) -> None:
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
-    kinds = {each["kind"] for each in component.manifests("dev", Plan(crd, operator, ()))}
+    kinds = {each["kind"] for each in component.manifests(stack(), Plan(crd, operator, ()))}
     assert (patches.CRD_KIND in kinds) is crd
     assert ("Deployment" in kinds) is operator
 

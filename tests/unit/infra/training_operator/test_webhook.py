@@ -9,7 +9,9 @@ import pytest
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
+from infra.guard.conditions import Allowed
 from infra.objects.api import ApiAddress
+from infra.review import policies
 from infra.training_operator import webhook
 from infra.training_operator.webhook import WebhookError
 
@@ -68,3 +70,8 @@ def test_a_refused_job_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(WebhookError, match="no such field"):
         wait(monkeypatch, refused)
     assert time.monotonic() == 0
+
+
+def test_the_question_keeps_to_the_policies() -> None:
+    """A namespace that refuses what breaks them has to let it through to the webhook."""
+    assert policies.violations([webhook.probe_job("team")], Allowed(())) == []

@@ -78,3 +78,14 @@ def test_a_volume_is_the_stacks_own() -> None:
     own = {"resources": [resource("kubernetes:core/v1:PersistentVolume", "models", parent="storage:Storage")]}
     assert not shared_objects.are_in(own)
     assert shared_objects.titles(own) == ["PersistentVolume/models"]
+
+
+def test_an_operator_in_another_namespace_stays_in_it() -> None:
+    made = [
+        resource("kubernetes:apps/v1:Deployment", "training-operator", "operators"),
+        resource("kubernetes:core/v1:Namespace", "operators", parent="cluster:Existing"),
+        resource("kubernetes:core/v1:Namespace", "kubeflow", parent="cluster:Existing"),
+    ]
+    deployment = {"resources": made}
+    shared_objects.retain(deployment, {"jobs": [THEIRS], "namespaces": {"operators": [], "kubeflow": []}})
+    assert retained(deployment) == {"training-operator", "operators"}
