@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import ConfigError, from_file
-from infra.config.load import PREFIX, read
+from infra.config.load import job_path
 from infra.config.stack_text import with_values
 
 NONE = "none"
@@ -31,7 +31,7 @@ def choose(file: Path, run: str) -> list[str]:
     changed = [job.name for job in jobs if job.run_id != wanted]
     text = before
     for name in changed:
-        text = with_values(text, _path(file, name), {"runId": wanted or "null"}, f"stacks/{file.name}")
+        text = with_values(text, job_path(file, name), {"runId": wanted or "null"}, f"stacks/{file.name}")
     file.write_text(text)
     try:
         from_file(file)
@@ -39,13 +39,6 @@ def choose(file: Path, run: str) -> list[str]:
         file.write_text(before)
         raise
     return changed
-
-
-def _path(file: Path, job: str) -> tuple[str | int, ...]:
-    found = read(file)
-    if "job" in found:
-        return ("config", f"{PREFIX}job")
-    return ("config", f"{PREFIX}jobs", [each["name"] for each in found["jobs"]].index(job))
 
 
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:

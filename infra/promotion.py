@@ -14,7 +14,7 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import ConfigError, Stack, from_file
-from infra.config.load import job_path
+from infra.config.load import ensure_trains, job_path
 from infra.config.stack_text import literals, with_values
 from infra.config.training import TrainingConfig
 from infra.image.component import rendered_reference
@@ -57,6 +57,8 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
     runs, datasets = _runs(given), rendering.rendered_datasets(given)
     found = []
     for job, to in _pairs(given, taking):
+        ensure_trains(given, job)
+        ensure_trains(taking, to)
         wanted, has = (
             literals(file.read_text(), (*job_path(file, name), "training"))
             for file, name in ((source, job), (target, to))

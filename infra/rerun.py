@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file
 from infra.config.job import JobConfig
-from infra.config.load import job_path
+from infra.config.load import ensure_trains, job_path
 from infra.config.stack_text import with_values
 from infra.image.component import rendered_reference
 from infra.job.context import context
@@ -22,7 +22,7 @@ from infra.review import rendering
 def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
 
-    Raises ConfigError for a job that there is not.
+    Raises ConfigError for a job that there is not, or that `runId` keeps from training.
 
     Parameters:
         only: the one job that is asked for; empty for all.
@@ -30,7 +30,10 @@ def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     names = [job.name for job in stack.jobs]
     if only and only not in names:
         raise ConfigError(f"{stack.file}: there is no job {only}\n  fix: use one of: {', '.join(names)}")
-    return {job.name: _next(stack, job) for job in stack.jobs if only in ("", job.name)}
+    asked = [job for job in stack.jobs if only in ("", job.name)]
+    for job in asked:
+        ensure_trains(stack, job.name)
+    return {job.name: _next(stack, job) for job in asked}
 
 
 def _next(stack: Stack, job: JobConfig) -> int:

@@ -217,6 +217,16 @@ def read(path: Path) -> dict[str, Any]:
     return sections(config or {})
 
 
+def ensure_trains(stack: Stack, name: str) -> None:
+    """Raises ConfigError where the job `name` takes the model of a run that is there, instead of training."""
+    (job,) = [each for each in stack.jobs if each.name == name]
+    if job.run_id:
+        raise ConfigError(
+            f"{stack.file}: job {name} takes the model of run {job.run_id} (runId), and trains nothing\n"
+            f"  fix: make use RUN=none STACK={stack.name}"
+        )
+
+
 def job_path(path: Path, job: str) -> tuple[str | int, ...]:
     """Where `job` stands in the document of a valid stack file: names, and its place in a list."""
     found = read(path)

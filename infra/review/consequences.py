@@ -19,6 +19,7 @@ REPLACED: dict[Outcome, tuple[str, ...]] = {
     Outcome.JOB_REPLACED: (pytorchjob.KIND,),
     Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", pytorchjob.KIND),
 }
+JOBS = (pytorchjob.KIND, "Job")
 HOUR_S = 3600
 
 
@@ -66,11 +67,11 @@ def replaced(
 ) -> list[str]:
     """Titles of the objects of `there`, what another revision rendered, that are made anew at most.
 
-    A changed job is one of them in any case, also where only the image's contents have changed.
+    A job with another spec is one of them in any case, also where only the image's contents have changed.
     """
     if any(change.outcome is Outcome.REFUSED for change in keys):
         return []
-    changed = {each.title for each in objects if each.before and each.after and _is_job(each.before)}
+    changed = {each.title for each in objects if each.fields and _has_another_spec(each)}
     for change in keys:
         if change.outcome is Outcome.CLUSTER_REPLACED:
             return [title(each) for each in there]
@@ -84,8 +85,10 @@ def replaced(
     return [title(each) for each in there if title(each) in changed]
 
 
-def _is_job(manifest: Manifest) -> bool:
-    return str(manifest["kind"]) == pytorchjob.KIND
+def _has_another_spec(change: ObjectChange) -> bool:
+    """Of a kind whose spec cannot be changed in place: the program replaces such an object."""
+    kind = (change.before or {}).get("kind")
+    return kind in JOBS and any(path.startswith("spec.") for path, _, _ in change.fields)
 
 
 def losses(

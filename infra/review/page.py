@@ -23,6 +23,7 @@ from infra.review.object_changes import ObjectChange, object_changes
 # A pull request takes 65,536 characters; whoever needs more reads the diff.
 MOST_FIELDS = 40
 MOST_LETTERS = 200
+NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
 MARK = "<!-- trainstack review: {stack} -->"
 
 
@@ -91,7 +92,8 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
     if not keys and not objects:
         lines += ["Nothing that the stack applies has changed.", ""]
     else:
-        lines += [*_keys(keys), *_objects(objects, bool(committed))]
+        lines += _keys(keys) or ([NO_KEY, ""] if before else [])
+        lines += _objects(objects, bool(committed))
         lines += _consequences(base.stack(stack.name), keys, objects, there)
         lines += _costs(stack, objects)
     checks, passed = _checks(rendered)
@@ -156,7 +158,7 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
     yield from ("### Cost", "")
     rows = []
     for job in stack.jobs:
-        if job.name in runs:
+        if job.name in runs and not job.run_id:
             most = consequences.cost(job)
             rows.append(
                 (
@@ -173,7 +175,7 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
             ("new run", "pods", "GPUs of each", "deadline", "GPU hours, at most", "pod hours, at most"), rows
         )
     else:
-        yield from ("No training starts from its beginning: no job has another run.", "")
+        yield from ("No training starts from its beginning: no job has another run to train.", "")
 
 
 def _trains(change: ObjectChange) -> bool:

@@ -186,6 +186,13 @@ def test_preview_finds_nothing_to_do(project: Project, up: dict[str, str]) -> No
     project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
 
 
+@pytest.mark.slow(reason="one more preview of what the two above have shown")
+def test_make_drift_finds_none(project: Project, up: dict[str, str]) -> None:
+    done = project.make("drift")
+    assert done.returncode == 0, done.stdout
+    assert f"stack {project.stack}: no drift" in done.stdout
+
+
 def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[str, str]) -> None:
     again = project.up()
     changes = re.search(r"(\d+) unchanged", again["output"])

@@ -65,3 +65,13 @@ def test_a_job_that_there_is_not_is_named(stacks: Path, capsys: pytest.CaptureFi
     assert rerun.main(["two", "third"], stacks) == 1
     assert "use one of: first, second" in capsys.readouterr().err
     assert (stacks / "Pulumi.two.yaml").read_text() == TWO
+
+
+def test_a_job_that_takes_an_earlier_model_is_refused(
+    stacks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = stacks / "Pulumi.dev.yaml"
+    file.write_text(before := ONE.replace("only one\n", "only one\n    runId: mnist-0a1b2c3d\n"))
+    assert rerun.main(["dev"], stacks) == 1
+    assert "make use RUN=none STACK=dev" in capsys.readouterr().err
+    assert file.read_text() == before

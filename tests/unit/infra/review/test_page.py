@@ -19,6 +19,7 @@ from infra.review import __main__ as command
 from infra.review import conformity, consequences, folder, page, rendering
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
+from infra.review.object_changes import object_changes
 from tests.matrix import entries
 from tests.matrix.project import with_changes
 
@@ -27,6 +28,7 @@ NOT_CHECKED = "Schemas were not checked"
 KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secret", "PyTorchJob")
 ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"name": "mnist"}}
 ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
+NO_TRAINING = "No training starts from its beginning: no job has another run to train."
 SECRET = {"secure": "v1:first:cipher"}
 
 
@@ -184,11 +186,40 @@ def test_a_new_run_costs_gpus_until_its_deadline(
     assert (cost[0], cost[1], cost[3]) == (pods, gpus, gpu_hours)
 
 
+def test_another_image_alone_replaces_what_runs_it(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer has changed, the stack file has not."""
+    repository.before(**{"storage.prepare": True})
+    monkeypatch.setattr(rendering, "ensure_allowed", lambda stack, manifests: None)
+    monkeypatch.setattr(folder, "rendered_reference", lambda stack: "localhost:5000/trainer:2")
+    text = repository.shown(**{"storage.prepare": True})
+    assert page.NO_KEY in text
+    assert replaced(text) == {"Job", "PyTorchJob"}
+    repository.before()
+    assert page.NO_KEY not in repository.shown(**{"job.training.epochs": 2})
+
+
+def test_labels_alone_replace_no_job(repository: Repository) -> None:
+    before = {"kind": "Job", "metadata": {"name": "prepare", "labels": {}}}
+    after = {"kind": "Job", "metadata": {"name": "prepare", "labels": {"team": "a"}}}
+    changes = object_changes({"job": yaml.safe_dump(before)}, {"job": yaml.safe_dump(after)})
+    assert [path for path, _, _ in changes[0].fields] == ["metadata.labels.team"]
+    assert consequences.replaced([], changes, [before]) == []
+
+
 def test_the_same_run_costs_nothing_new(repository: Repository) -> None:
     repository.before()
     text = repository.shown(**{"job.resources.memory": "3Gi"})
     assert replaced(text) == {"PyTorchJob"}
-    assert part(text, "Cost") == ["No training starts from its beginning: no job has another run."]
+    assert part(text, "Cost") == [NO_TRAINING]
+
+
+def test_a_run_that_is_taken_again_costs_nothing(repository: Repository) -> None:
+    repository.before()
+    text = repository.shown(**{"job.runId": "mnist-0a1b2c3d"})
+    assert replaced(text) == {"PyTorchJob"}
+    assert part(text, "Cost") == [NO_TRAINING]
 
 
 def test_a_new_stack_is_counted_not_listed(repository: Repository) -> None:

@@ -220,6 +220,13 @@ def test_jobs_go_by_their_names_where_there_are_several(clone: Clone) -> None:
     assert "no job of the same name" in refusal(clone)
 
 
+@pytest.mark.parametrize(("stack", "text"), [("dev", DEV), ("gpu", GPU)])
+def test_a_job_that_takes_an_earlier_model_is_refused(clone: Clone, stack: str, text: str) -> None:
+    clone.write(stack, text.replace("    training:", "    runId: earlier-0a1b2c3d\n    training:"))
+    clone.commit()
+    assert f"make use RUN=none STACK={stack}" in refusal(clone)
+
+
 # The gate, without the program behind it.
 
 RUN = "small-12345678"
