@@ -75,20 +75,26 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
     """
     for folder in runs:
         model = records.read(folder).model if folder.is_dir() else None
-        if model is None or (folder / records.ORIGIN).exists():
+        if model is None:
             continue
-        # A finished run that reports again writes its model, and no checkpoint.
-        checkpoint = folder / CHECKPOINT
-        ended = (checkpoint if checkpoint.is_file() else model).stat().st_mtime
-        before = [each for each in sources if float(each["began"]) <= ended]
-        if not before:
-            continue
-        origin = {"commit": before[-1].get("commit"), "clean": before[-1].get("clean"), "image": image}
         try:
-            _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
-            _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))
+            if not (folder / records.ORIGIN).exists():
+                source = _source(folder, model, sources)
+                if source is None:
+                    continue
+                origin = {"commit": source.get("commit"), "clean": source.get("clean"), "image": image}
+                _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
+            if not (folder / card.FILE).exists():
+                _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))
         except OSError as error:
             say(f"commit and image of run {folder.name} are not kept beside it: {error}")
+
+
+def _source(folder: Path, model: Path, sources: Sequence[Source]) -> Source | None:
+    # A finished run that reports again writes its model, and no checkpoint.
+    checkpoint = folder / CHECKPOINT
+    ended = (checkpoint if checkpoint.is_file() else model).stat().st_mtime
+    return next((each for each in reversed(sources) if float(each["began"]) <= ended), None)
 
 
 def _write_as_old_as(model: Path, file: Path, text: str) -> None:

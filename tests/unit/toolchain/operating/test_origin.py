@@ -106,6 +106,15 @@ def test_it_is_kept_of_a_script_of_ones_own(tmp_path: Path) -> None:
     assert records.read(folder).origin == KEPT
 
 
+def test_a_make_up_that_was_killed_before_the_card_is_finished_by_the_next(tmp_path: Path) -> None:
+    folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
+    origin.keep([folder], [SOURCE], "sha256:1")
+    (folder / "README.md").unlink()
+    origin.keep([folder], [{"commit": "other", "clean": True, "began": 10**6}], "sha256:2")
+    assert records.read(folder).origin == KEPT
+    assert str(KEPT["commit"]) in (folder / "README.md").read_text()
+
+
 def test_what_is_known_stays(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
     for commit in ("first", "second"):

@@ -1,0 +1,60 @@
+"""`make use`: an earlier run's model comes back by the stack file, and goes again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Project
+
+pytestmark = pytest.mark.slow(
+    reason="a second training, and two jobs that take a run; tests/unit has the parts"
+)
+
+
+@pytest.fixture
+def restored(project: Project) -> Iterator[Project]:
+    """The stack file is as it is committed afterwards."""
+    yield project
+    subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)
+
+
+def run_of(closing: dict[str, str]) -> Path:
+    """The folder of the run whose report `make up` names."""
+    (report,) = re.findall(r"^report: (.*)$", closing["output"], re.MULTILINE)
+    return Path(report).parent
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def use(project: Project, run: str) -> dict[str, str]:
+    done = project.make("use", f"RUN={run}")
+    assert done.returncode == 0, done.stdout
+    return project.up()
+
+
+def test_an_earlier_run_comes_back_and_goes_again(restored: Project, up: dict[str, str]) -> None:
+    project, latest = restored, restored.models / "mnist_cnn.pt"
+    first, before = run_of(up), files(run_of(up))
+    project.configure({"trainstack:job": {"args": ["--seed", "3"]}})
+    other = project.up()
+    second = run_of(other)
+    assert latest.read_bytes() == files(second)["mnist_cnn.pt"] != before["mnist_cnn.pt"]
+
+    back = use(project, first.name)
+    assert run_of(back) == first
+    assert latest.read_bytes() == before["mnist_cnn.pt"]
+    assert (back["accuracy"], back["loss"]) == (up["accuracy"], up["loss"])
+    assert "Train Epoch" not in back["output"]
+    assert files(first) == before, "nothing is trained into the run"
+
+    again = use(project, "none")
+    assert run_of(again) == second
+    assert latest.read_bytes() == files(second)["mnist_cnn.pt"]
+    assert again["accuracy"] == other["accuracy"]
