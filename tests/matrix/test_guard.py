@@ -13,8 +13,12 @@ import pytest
 import yaml
 
 from infra.config import Stack, from_raw
-from infra.guard import admission
+from infra.guard import admission, component
 from infra.guard.policy_rules import RULES
+from infra.objects.adoption import Ownership, survey
+from infra.objects.api import ApiAddress
+from infra.objects.manifest import title
+from infra.objects.stack_state import StackState
 from standins.tests.apiserver import ApiServer
 from tests.e2e.test_published import MANIFESTS
 from tests.matrix.played_operator import PlayedOperator
@@ -226,6 +230,16 @@ def test_the_two_stacks_keep_their_own_policies(
         f"trainstack-matrix.{NAMESPACE}": ["Deny", "Audit"],
         "trainstack-matrix.kubeflow": ["Warn", "Audit"],
     }
+
+
+def test_all_that_guards_is_found_again_by_whoever_has_lost_the_state(
+    denied: AppliedProject, api_server: ApiServer
+) -> None:
+    planned = component.manifests(stack_of(DENY))
+    nobody = Ownership(StackState(), None, own_cluster=False)
+    found = survey(ApiAddress(str(api_server.kubeconfig)), planned, nobody)
+    assert [title(each) for each in found.others] == [title(each) for each in planned]
+    assert len(planned) == 5, "policy, binding, quota, limit range and the job's network policy"
 
 
 @pytest.mark.slow(reason="two more updates of a stack; the matrix changes the key, too")
