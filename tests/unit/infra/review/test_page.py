@@ -216,8 +216,9 @@ def test_the_same_run_costs_nothing_new(repository: Repository) -> None:
 
 
 def test_a_run_that_is_taken_again_costs_nothing(repository: Repository) -> None:
-    repository.before()
-    text = repository.shown(**{"job.runId": "mnist-0a1b2c3d"})
+    usual = {"job.model": "mnist_cnn.pt"}
+    repository.before(**usual)
+    text = repository.shown(**usual, **{"job.runId": "mnist-0a1b2c3d"})
     assert replaced(text) == {"PyTorchJob"}
     assert part(text, "Cost") == [NO_TRAINING]
 
@@ -280,3 +281,17 @@ def test_a_stack_that_is_refused_says_so_on_its_page(
     assert command.main(["dev", "--page", str(target), "--revision", "`main`"]) == 1
     assert "policy: one is broken" in target.read_text()
     assert str(target.name) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("wrong", "status"), [([], 0), (["job.yaml: no such key"], 1)])
+def test_the_command_writes_the_page_beside_the_rendering(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str], status: int
+) -> None:
+    monkeypatch.setattr(conformity, "mismatches", lambda files: wrong)
+    target = tmp_path / "pages" / "nccl.md"
+    asked = ["nccl", "--into", str(tmp_path), "--page", str(target), "--base", str(tmp_path / "none")]
+    assert command.main(asked) == status
+    assert list((tmp_path / "rendered" / "nccl").glob("*-pytorchjob-*.yaml"))
+    text = target.read_text()
+    assert text.startswith(page.MARK.format(stack="nccl"))
+    assert all(each in text for each in wrong)

@@ -144,10 +144,8 @@ def refusal(clone: Clone, *arguments: str) -> str:
 
 
 def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
-    user_clone: Clone, capsys: pytest.CaptureFixture[str]
+    clone: Clone, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clone = user_clone
-    clone.with_program()
     clone.commit()
     clone.trained(0.95)
     asked = ["promote", "--source", "dev", "--target", "gpu", "--min-accuracy", "0.95"]
@@ -167,6 +165,18 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
     assert "as before in gpu: seed" in capsys.readouterr().out
     promote.promote("dev", "gpu", "0.95")
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
+
+
+@pytest.mark.parametrize(("target", "answers"), [("gpu", True), ("broken", False)])
+def test_the_program_of_the_clone_is_asked(user_clone: Clone, target: str, answers: bool) -> None:
+    user_clone.with_program()
+    user_clone.write("broken", "config: {trainstack:job: {nome: small}}\n")
+    if answers:
+        (found,) = promote._ask("dev", target)
+        assert (found["run"], found["to"], found["left"]) == (user_clone.run, "big", ["seed"])
+    else:
+        with pytest.raises(SetupError, match="nome"):
+            promote._ask("dev", target)
 
 
 def change(clone: Clone) -> None:
