@@ -85,6 +85,12 @@ def replaced(
     return [title(each) for each in there if title(each) in changed]
 
 
+def makes_cluster_anew(stack: Stack, keys: Iterable[KeyChange]) -> bool:
+    """Whether `keys` replace the cluster of `stack`: one of somebody else's is only left."""
+    is_ours = stack.cluster.kind is not ClusterKind.EXISTING
+    return is_ours and any(each.outcome is Outcome.CLUSTER_REPLACED for each in keys)
+
+
 def _has_another_spec(change: ObjectChange) -> bool:
     """Of a kind whose spec cannot be changed in place: the program replaces such an object."""
     kind = (change.before or {}).get("kind")

@@ -52,7 +52,7 @@ class Base:
 
     def rendering(self, name: str, shared: Sequence[str]) -> dict[str, str]:
         """Path -> contents of what was committed for the stack, and of the files `shared` with others."""
-        own = (self.folder / folder.RENDERED / name).rglob("*.yaml")
+        own = sorted((self.folder / folder.RENDERED / name).rglob("*.yaml"))
         found = [*own, *(self.folder / each for each in shared)]
         return {str(each.relative_to(self.folder)): each.read_text() for each in found if each.exists()}
 
@@ -144,8 +144,10 @@ def _consequences(
     before: Stack | None, keys: Sequence[KeyChange], objects: Sequence[ObjectChange], there: list[Manifest]
 ) -> Iterator[str]:
     again = consequences.replaced(keys, objects, there)
+    cluster = before.cluster_name if before and consequences.makes_cluster_anew(before, keys) else None
+    shown = [*([f"Cluster/{cluster}"] if cluster else []), *again]
     yield from ("### Replaced", "")
-    yield from [f"- `{each}`" for each in again] or ["Nothing."]
+    yield from [f"- `{each}`" for each in shown] or ["Nothing."]
     yield from ("", "### Lost", "")
     lost = list(consequences.losses(before, keys, again, objects)) if before else []
     yield from [f"- {each}" for each in lost] or ["Nothing."]

@@ -232,9 +232,18 @@ def test_a_new_stack_is_counted_not_listed(repository: Repository) -> None:
 
 def test_a_replaced_cluster_names_what_is_lost_with_it(repository: Repository) -> None:
     repository.before(**ON_KIND)
-    (first, *_) = part(repository.shown(**ON_KIND, **{"cluster.workers": 2}), "Lost")
+    text = repository.shown(**ON_KIND, **{"cluster.workers": 2})
+    assert f"- `Cluster/trainstack-{NAME}`" in part(text, "Replaced")
+    (first, *_) = part(text, "Lost")
     assert f"cluster trainstack-{NAME}" in first
     assert "REPLACE_CLUSTER=yes" in first
+
+
+def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> None:
+    repository.before()
+    text = repository.shown(**{"cluster.context": "other"})
+    assert not any("Cluster/" in line for line in part(text, "Replaced"))
+    assert part(text, "Lost")[0] == "- The stack's objects in the old cluster; its nodes keep the files."
 
 
 def test_a_base_with_a_stack_file_of_another_release_still_shows_the_objects(repository: Repository) -> None:
