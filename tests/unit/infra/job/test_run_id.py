@@ -57,6 +57,7 @@ THE_SAME: dict[str, Any] = {
     "runtimeClass": "nvidia",
     "spread": False,
     "model": "other.pt",
+    "egress": [{"port": 443}],
     "datasetsPath": "/elsewhere",
     "training.dataset": "auto",
     "training.digitsEpochs": 3,
