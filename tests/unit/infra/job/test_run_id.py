@@ -42,7 +42,6 @@ ANOTHER: dict[str, Any] = {
 THE_SAME: dict[str, Any] = {
     "restartPolicy": "Never",
     "resources": {"cpu": 2, "memory": "4Gi"},
-    "egress": [{"port": 443}],
     "runPolicy": {"backoffLimit": 1, "activeDeadlineSeconds": 60},
     "elasticPolicy": {"minReplicas": 1},
     "annotations": {"team": "vision"},
