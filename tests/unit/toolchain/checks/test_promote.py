@@ -17,7 +17,7 @@ from infra import paths, promotion
 from infra.promotion import OF_THE_PLACE, PROMOTED, promotions
 from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
-from tests.unit.toolchain.runs.test_runs import Models, epoch
+from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__
 from toolchain.checks import promote, protected, review
 from toolchain.operating import backend, environment, recovery

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.toolchain.runs.test_runs import Models, epoch
+from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain.runs import card, records
-
-
-@pytest.fixture
-def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
-    made = Models(tmp_path / "models")
-    monkeypatch.setattr(records, "MODELS", made.folder)
-    return made
 
 
 @pytest.fixture

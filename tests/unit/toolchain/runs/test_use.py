@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.toolchain.runs.test_runs import Models, epoch
+from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain.runs import records, use
 from toolchain.steps import SetupError
