@@ -94,12 +94,6 @@ def crash(scene: Scene) -> None:
     """An option's value is wrong: the trainer ends at once, again and again."""
     apply(scene, job(scene, command=[*WORKING[:2], "--epochs=none"]))
     wait_until("the kubelet backs off", lambda: waiting_for(scene, "CrashLoopBackOff"))
-    # Between two starts the kubelet has no file of the start before.
-    previous = ["kubectl", "logs", f"{NAME}-master-0", "--namespace", "kubeflow", "--previous"]
-    wait_until(
-        "the log of an earlier start can be read",
-        lambda: "epochs" in scene.project.run(*previous, check=False).stdout,
-    )
 
 
 def image_pull(scene: Scene) -> None:
