@@ -6,7 +6,7 @@ import subprocess
 
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import environment, setup
-from toolchain.paths import LOCAL, ROOT, VENV
+from toolchain.paths import LOCAL, ROOT
 from toolchain.tools import venv
 
 BILL = LOCAL / "audit" / "sbom.cdx.json"
@@ -16,6 +16,5 @@ def audit() -> int:
     """List what this clone and this machine trust; changes nothing but the bill. Returns the exit status."""
     with setup.project_lock():
         venv.ensure()
-    variables = {"PATH": environment.path(), **(environment.load() or {})}
-    command = [str(VENV / "bin" / "python"), "-m", "infra.audit", str(BILL.relative_to(ROOT)), PUBLISHED_NODE]
-    return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
+    command = venv.program("infra.audit", str(BILL.relative_to(ROOT)), PUBLISHED_NODE)
+    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode

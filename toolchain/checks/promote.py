@@ -13,7 +13,7 @@ from typing import Any
 
 from toolchain.checks import protected, review
 from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
-from toolchain.paths import MODELS, ROOT, STACKS, VENV
+from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -90,8 +90,8 @@ def _ensure_fresh(target: str) -> None:
 
 def _ask(source: str, target: str, *options: str) -> list[dict[str, Any]]:
     """What infra.promotion says: each job's run and changes. Raises SetupError with its own words."""
-    command = [str(VENV / "bin" / "python"), "-m", "infra.promotion", source, target, *options]
-    variables = environment.for_child({"PATH": environment.path(), **(environment.load() or {})})
+    command = venv.program("infra.promotion", source, target, *options)
+    variables = environment.for_child(environment.tools())
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     if done.returncode:
         raise SetupError(done.stderr.strip())

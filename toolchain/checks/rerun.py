@@ -6,7 +6,7 @@ import subprocess
 
 from toolchain.checks import review
 from toolchain.operating import backend, environment, setup
-from toolchain.paths import ROOT, STACKS, VENV
+from toolchain.paths import ROOT, STACKS
 from toolchain.tools import venv
 
 
@@ -32,6 +32,5 @@ def rerun(stack: str, job: str) -> int:
 
 
 def _count_up(stack: str, job: str) -> int:
-    command = [str(VENV / "bin" / "python"), "-m", "infra.rerun", stack, *([job] if job else [])]
-    variables = environment.for_child({"PATH": environment.path(), **(environment.load() or {})})
-    return subprocess.run(command, cwd=ROOT, env=variables).returncode
+    command = venv.program("infra.rerun", stack, *([job] if job else []))
+    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode

@@ -12,7 +12,7 @@ from pathlib import Path
 from toolchain.checks import base_revision
 from toolchain.images import cluster_images
 from toolchain.operating import backend, environment, setup
-from toolchain.paths import LOCAL, ROOT, VENV
+from toolchain.paths import LOCAL, ROOT
 from toolchain.steps import SetupError, say
 from toolchain.tools import build, go_modules, venv
 
@@ -47,10 +47,10 @@ def render(
         add: called with the program's variables; returns them with what else it needs.
     """
     venv.ensure()
-    variables = add({"PATH": environment.path(), **(environment.load() or {})})
+    variables = add(environment.tools())
     if environment.installs_operator(stack):
         variables = with_operator(variables)
-    command = [str(VENV / "bin" / "python"), "-m", "infra.review", stack, *options]
+    command = venv.program("infra.review", stack, *options)
     return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from toolchain.machine import engine
 from toolchain.operating import environment, leftovers
-from toolchain.paths import ROOT, VENV
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say, step
+from toolchain.tools import venv
 
 
 def repair(variables: Mapping[str, str], stack: str) -> None:
@@ -22,7 +23,7 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
         leftovers.marker(cluster).exists() or leftovers.anybodys(engine.ensure(), cluster)
     ):
         return
-    cmd = [str(VENV / "bin" / "python"), "-m", "infra.clusters.repair", cluster]
+    cmd = venv.program("infra.clusters.repair", cluster)
     with step(f"cluster {cluster}"):
         done = subprocess.run(
             cmd, cwd=ROOT, env=environment.for_child(variables), capture_output=True, text=True

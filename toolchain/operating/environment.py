@@ -55,6 +55,11 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
     return variables
 
 
+def tools() -> dict[str, str]:
+    """Variables of the last set-up; where there was none, what finds the tools that are here."""
+    return {"PATH": path(), **(load() or {})}
+
+
 def for_child(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `variables` over it, for a child.
 
@@ -117,7 +122,7 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
 @cache
 def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]:
     """Asked once for each content of the file: it takes the models a second."""
-    cmd = [str(VENV / "bin" / "python"), "-m", "infra.config.cluster_access", str(file)]
+    cmd = venv.program("infra.config.cluster_access", str(file))
     done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SetupError(done.stderr.strip())

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolchain.operating import environment
-from toolchain.paths import ROOT, VENV
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError
+from toolchain.tools import venv
 
 
 def release_volumes(variables: Mapping[str, str], stack: str) -> None:
@@ -48,7 +49,7 @@ def _run(
     Raises SetupError with `about` and what the module says, where it fails.
     """
     done = subprocess.run(
-        [str(VENV / "bin" / "python"), "-m", module, stack],
+        venv.program(module, stack),
         cwd=ROOT,
         env=environment.for_child(variables),
         input=stdin,

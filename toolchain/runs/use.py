@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from toolchain.paths import ROOT, STACKS, VENV
+from toolchain.paths import ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -23,7 +23,7 @@ def use(stack: str, name: str) -> None:
         raise SetupError(f"there is no stack {stack}", "take one of those in stacks/")
     run = name if name == NONE else _run(stack, name)
     venv.ensure()
-    command = [str(VENV / "bin" / "python"), "-m", "infra.chosen_run", stack, run]
+    command = venv.program("infra.chosen_run", stack, run)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SetupError(done.stderr.strip())

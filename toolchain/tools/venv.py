@@ -48,6 +48,11 @@ def ensure() -> Path:
     return VENV / "bin"
 
 
+def program(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of the program that Pulumi runs."""
+    return [str(VENV / "bin" / "python"), "-m", module, *arguments]
+
+
 def _install(uv: Path) -> None:
     env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
     if not _same_python():

@@ -106,8 +106,7 @@ def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
         monkeypatch.setattr(module, "ROOT", root)
     for module in (promote, backend):
         monkeypatch.setattr(module, "STACKS", root / "stacks")
-    for module in (promote, review):
-        monkeypatch.setattr(module, "VENV", Path(sys.prefix))
+    monkeypatch.setattr(venv, "VENV", Path(sys.prefix))
     for module in (promote, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)
