@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
+from toolchain import git
 from toolchain.paths import LOGS, ROOT
 from toolchain.steps import SetupError, pipe
 
@@ -22,21 +22,21 @@ def unpack(asked: str, target: Path) -> str:
     Parameters:
         asked: a revision as Git takes it; empty for the main branch.
     """
-    if _git("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+    if git.answer(ROOT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
         return "nothing: no commit of a Git repository is here"
     name = asked or next((each for each in MAIN if _commit(each)), "HEAD")
     if _commit(name) is None:
         raise SetupError(
             f"there is no revision {name}", "fetch it, or give another one: make review BASE=<revision>"
         )
-    base = _git("merge-base", name, "HEAD")
+    base = git.answer(ROOT, "merge-base", name, "HEAD")
     if base is None:
         raise SetupError(
             f"{name} and the present commit have no history in common, as far as this clone knows it",
             "fetch all of it: git fetch --unshallow",
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
-    if _git("cat-file", "-e", f"{base}:{FOLDER}") is not None:
+    if git.answer(ROOT, "cat-file", "-e", f"{base}:{FOLDER}") is not None:
         source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, FOLDER]
         pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
     return (
@@ -45,13 +45,4 @@ def unpack(asked: str, target: Path) -> str:
 
 
 def _commit(name: str) -> str | None:
-    return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-
-
-def _git(*words: str) -> str | None:
-    """What Git answers; None where it fails."""
-    try:
-        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
-    except FileNotFoundError:
-        return None
-    return None if done.returncode else done.stdout.strip()
+    return git.answer(ROOT, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toolchain import git
 from toolchain.checks import protected, review
 from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.paths import MODELS, ROOT, STACKS
@@ -195,6 +196,6 @@ def _restore() -> None:
 
 
 def _git(*words: str) -> None:
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    done = git.run(ROOT, *words)
     if done.returncode:
         raise SetupError(f"`git {words[0]}` failed: {done.stderr.strip()}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from functools import partial
 
+from toolchain import git
 from toolchain.checks import review
 from toolchain.operating import environment
 from toolchain.paths import ROOT, STACKS
@@ -54,7 +54,7 @@ def _ensure_reviewed(stack: str) -> None:
 
 def changes() -> list[str]:
     """Files of this clone that differ from its commit, or are not in it. Raises SetupError outside of Git."""
-    asked = subprocess.run(["git", "status", "--porcelain", "-z"], cwd=ROOT, capture_output=True, text=True)
+    asked = git.run(ROOT, "status", "--porcelain", "-z")
     if "safe.directory" in asked.stderr:  # the clone is another user's: Git says itself what helps
         raise SetupError(asked.stderr.strip())
     if asked.returncode:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from toolchain import git
 from toolchain.operating import user_backend
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STACKS, STATE
@@ -146,7 +146,7 @@ def _in_git() -> bool:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
+    return git.run(ROOT, *arguments).stdout
 
 
 def forget_filter() -> None:

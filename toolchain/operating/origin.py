@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolchain import git
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import card, records
@@ -28,19 +28,14 @@ Source = dict[str, Any]
 
 def of_clone(root: Path = ROOT) -> Source:
     """`commit` that is checked out, and whether the tree is `clean`; None for what Git cannot tell of this folder."""
-    top = _git(root, "rev-parse", "--show-toplevel")
+    top = git.answer(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return {"commit": None, "clean": None}
-    changed = _git(root, "status", "--porcelain")
-    return {"commit": _git(root, "rev-parse", "HEAD"), "clean": None if changed is None else not changed}
-
-
-def _git(root: Path, *words: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
-    except OSError:  # there is no Git
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    changed = git.answer(root, "status", "--porcelain")
+    return {
+        "commit": git.answer(root, "rev-parse", "HEAD"),
+        "clean": None if changed is None else not changed,
+    }
 
 
 def begin(stack: str) -> list[Source]:
