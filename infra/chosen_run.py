@@ -11,8 +11,7 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import ConfigError, from_file
-from infra.config.load import job_path
-from infra.config.stack_text import with_values
+from infra.config.job_keys import set_keys
 
 NONE = "none"
 
@@ -22,22 +21,14 @@ def choose(file: Path, run: str) -> list[str]:
 
     Raises ConfigError where no job has such runs, or the file cannot be changed; it stays as it was then.
     """
-    stack, before = from_file(file), file.read_text()
+    stack = from_file(file)
     jobs = [job for job in stack.jobs if run == NONE or run.rpartition("-")[0] == job.name]
     if not jobs:
         names = ", ".join(f"{job.name}-<8 hex digits>" for job in stack.jobs)
         raise ConfigError(f"{file.name}: no job makes run {run}\n  fix: take a run called {names}")
     wanted = None if run == NONE else run
     changed = [job.name for job in jobs if job.run_id != wanted]
-    text = before
-    for name in changed:
-        text = with_values(text, job_path(file, name), {"runId": wanted or "null"}, f"stacks/{file.name}")
-    file.write_text(text)
-    try:
-        from_file(file)
-    except ConfigError:
-        file.write_text(before)
-        raise
+    set_keys(file, {name: {"runId": wanted or "null"} for name in changed})
     return changed
 
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import ConfigError, Stack, from_file
-from infra.config.load import ensure_trains, job_path
-from infra.config.stack_text import literals, with_values
+from infra.config.job import JobConfig
+from infra.config.job_keys import set_keys, written
+from infra.config.load import ensure_trains
 from infra.config.training import TrainingConfig
-from infra.image.component import rendered_reference
-from infra.job.context import context
-from infra.job.manifest import manifest, run_of
 from infra.review import rendering
 
 # Of job.training: what decides how the weights come about. The others belong to a stack's place: which data is there,
@@ -54,29 +52,22 @@ class Promotion:
 def promotions(source: Path, target: Path) -> list[Promotion]:
     """What the jobs of the stack file `target` take over from those of `source`. Raises ConfigError."""
     given, taking = from_file(source), from_file(target)
-    runs, datasets = _runs(given), rendering.rendered_datasets(given)
+    datasets = rendering.rendered_datasets(given)
     found = []
     for job, to in _pairs(given, taking):
-        ensure_trains(given, job)
+        ensure_trains(given, job.name)
         ensure_trains(taking, to)
-        wanted, has = (
-            literals(file.read_text(), (*job_path(file, name), "training"))
-            for file, name in ((source, job), (target, to))
-        )
+        wanted, has = written(source, job.name, "training"), written(target, to, "training")
         changes = {
             key: (has.get(key), wanted[key])
             for key in PROMOTED
             if key in wanted and _value(wanted[key]) != _value(has.get(key))
         }
-        dataset = datasets[job]
+        dataset = datasets[job.name]
+        run = rendering.run_id(given, job, dataset)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
-        found.append(Promotion(job, to, runs[job], dataset.value if dataset else None, changes, left))
+        found.append(Promotion(job.name, to, run, dataset.value if dataset else None, changes, left))
     return found
-
-
-def _written(file: Path, job: str) -> dict[str, str]:
-    """The options of `job`, as the stack file has them."""
-    return literals(file.read_text(), (*job_path(file, job), "training"))
 
 
 def _value(written: str | None) -> float | str | None:
@@ -87,41 +78,25 @@ def _value(written: str | None) -> float | str | None:
         return written
 
 
-def _runs(stack: Stack) -> dict[str, str]:
-    datasets, image = rendering.rendered_datasets(stack), rendered_reference(stack)
-    return {job.name: run_of(manifest(job, context(stack, image, datasets[job.name]))) for job in stack.jobs}
-
-
-def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[str, str]]:
+def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, str]]:
     """The only job of one stack and the only one of the other; of several those of one name."""
     names = [job.name for job in taking.jobs]
     if len(given.jobs) == len(names) == 1:
-        yield given.jobs[0].name, names[0]
+        yield given.jobs[0], names[0]
         return
-    common = [job.name for job in given.jobs if job.name in names]
+    common = [job for job in given.jobs if job.name in names]
     if not common:
         raise ConfigError(
             f"stacks {given.name} and {taking.name} have no job of the same name\n"
             f"  fix: give a job of {taking.name} the name of the one in {given.name} whose options it takes"
         )
-    yield from ((name, name) for name in common)
+    yield from ((job, job.name) for job in common)
 
 
 def write(target: Path, found: list[Promotion]) -> None:
     """Change the stack file `target`. Raises ConfigError where it would not be valid; it stays as it was then."""
-    before = text = target.read_text()
-    for each in found:
-        values = {key: new for key, (_, new) in each.changes.items()}
-        if values:
-            text = with_values(
-                text, (*job_path(target, each.to), "training"), values, f"stacks/{target.name}"
-            )
-    target.write_text(text)
-    try:
-        from_file(target)
-    except ConfigError:
-        target.write_text(before)
-        raise
+    changes = {each.to: {key: new for key, (_, new) in each.changes.items()} for each in found}
+    set_keys(target, changes, "training")
 
 
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:

@@ -11,11 +11,8 @@ from pathlib import Path
 from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file
 from infra.config.job import JobConfig
-from infra.config.load import ensure_trains, job_path
-from infra.config.stack_text import with_values
-from infra.image.component import rendered_reference
-from infra.job.context import context
-from infra.job.manifest import manifest, run_of
+from infra.config.job_keys import set_keys
+from infra.config.load import ensure_trains
 from infra.review import rendering
 
 
@@ -48,17 +45,13 @@ def _next(stack: Stack, job: JobConfig) -> int:
 
 def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
     """The ids that the job's run may have: with the data set of a review, and with that of this machine."""
-    image = rendered_reference(stack)
     for datasets in (rendering.rendered_datasets(stack), dataset.of_jobs(stack)):
-        yield run_of(manifest(job, context(stack, image, datasets[job.name])))
+        yield rendering.run_id(stack, job, datasets[job.name])
 
 
 def write(file: Path, numbers: dict[str, int]) -> None:
     """Set `rerun` of each job in the stack file. Raises ConfigError where its layout does not let it."""
-    text = file.read_text()
-    for job, number in numbers.items():
-        text = with_values(text, job_path(file, job), {"rerun": str(number)}, f"stacks/{file.name}")
-    file.write_text(text)
+    set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})
 
 
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:

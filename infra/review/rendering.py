@@ -9,6 +9,7 @@ from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
+from infra.config.job import JobConfig
 from infra.config.operator import OPERATOR_NAMESPACE
 from infra.config.training import Dataset
 from infra.guard import admission
@@ -16,7 +17,7 @@ from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.job import secret
 from infra.job.context import context
-from infra.job.manifest import manifest
+from infra.job.manifest import manifest, run_of
 from infra.objects.manifest import Manifest
 from infra.review import policies
 from infra.training_operator.component import manifests as operator_manifests
@@ -69,6 +70,11 @@ def rendered_datasets(stack: Stack) -> dict[str, Dataset | None]:
     """Job's name -> what it trains on in a review: `auto` is MNIST there, as a machine's files do not count."""
     chosen = {job.name: job.training.dataset for job in stack.jobs}
     return {name: Dataset.MNIST if dataset is Dataset.AUTO else dataset for name, dataset in chosen.items()}
+
+
+def run_id(stack: Stack, job: JobConfig, dataset: Dataset | None) -> str:
+    """The id of the run that `job` makes on `dataset`, as `workload` renders it."""
+    return run_of(manifest(job, context(stack, rendered_reference(stack), dataset)))
 
 
 def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
