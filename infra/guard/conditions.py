@@ -72,6 +72,14 @@ class Field:
         first, *others = (_chained(path) for path in self.paths)
         return first + "".join(f".or({each})" for each in others)
 
+    def read_text(self, bound: Bound) -> str:
+        """The value as text, empty where there is none."""
+        return str(self.read(bound) or "")
+
+    def cel_text(self) -> str:
+        """The same in CEL."""
+        return f'{self.cel()}.orValue("")'
+
 
 def at(*words: str) -> Field:
     """The field that this path leads to."""
@@ -146,10 +154,10 @@ class Contains(Condition):
     part: str
 
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        return self.part in str(self.field.read(bound) or "")
+        return self.part in self.field.read_text(bound)
 
     def cel(self, allowed: Allowed) -> str:
-        return f'{self.field.cel()}.orValue("").contains({text(self.part)})'
+        return f"{self.field.cel_text()}.contains({text(self.part)})"
 
 
 @dataclass(frozen=True)
@@ -174,10 +182,10 @@ class EndsWith(Condition):
     end: str
 
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        return str(self.field.read(bound) or "").endswith(self.end)
+        return self.field.read_text(bound).endswith(self.end)
 
     def cel(self, allowed: Allowed) -> str:
-        return f'{self.field.cel()}.orValue("").endsWith({text(self.end)})'
+        return f"{self.field.cel_text()}.endsWith({text(self.end)})"
 
 
 @dataclass(frozen=True)
@@ -187,11 +195,11 @@ class Unpinned(Condition):
     field: Field
 
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        image = str(self.field.read(bound) or "")
+        image = self.field.read_text(bound)
         return image in allowed.unpinned or any(image.startswith(f"{each}:") for each in allowed.repositories)
 
     def cel(self, allowed: Allowed) -> str:
-        image = f'{self.field.cel()}.orValue("")'
+        image = self.field.cel_text()
         parts = [f"{image} in {text(sorted(allowed.unpinned))}"]
         parts += [f"{image}.startsWith({text(f'{each}:')})" for each in allowed.repositories]
         return " || ".join(parts)
@@ -204,12 +212,12 @@ class Below(Condition):
     field: Field
 
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        path = str(self.field.read(bound) or "")
+        path = self.field.read_text(bound)
         roots = [_root(each) for each in allowed.roots]
         return ".." not in path.split("/") and any(f"{path}/".startswith(f"{root}/") for root in roots)
 
     def cel(self, allowed: Allowed) -> str:
-        path = f'{self.field.cel()}.orValue("")'
+        path = self.field.cel_text()
         roots = text([f"{_root(each)}/" for each in allowed.roots])
         return f'!(".." in {path}.split("/")) && {roots}.exists(root, ({path} + "/").startsWith(root))'
 

@@ -16,7 +16,7 @@ from toolchain import failure
 from toolchain.images import cluster_images
 from toolchain.machine import engine, preflight
 from toolchain.machine.engine import others
-from toolchain.operating.status import MARKS, Health
+from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, STACKS, VENV, cache
 from toolchain.steps import SetupError
 from toolchain.tools import build, choice
@@ -44,8 +44,7 @@ Found = tuple[Health, str] | tuple[Health, str, str]
 def doctor(as_json: bool) -> int:
     """Print a line for each check, or JSON; 0 where all passed, 1 where one did not, 2 where one cannot be told."""
     found = [_looked(name, look) for name, look in CHECKS.items()]
-    healths = {each.health for each in found}
-    health = Health.NOT if Health.NOT in healths else max(healths)
+    health = overall(found)
     if as_json:
         records = [{**vars(each), "health": MARKS[each.health]} for each in found]
         print(json.dumps({"health": MARKS[health], "checks": records}))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from toolchain import failure
 from toolchain.machine import engine
@@ -32,6 +32,14 @@ class Health(IntEnum):
 
 
 MARKS = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}
+
+
+class Judged(Protocol):
+    """What has been looked at."""
+
+    @property
+    def health(self) -> Health:
+        """How it is."""
 
 
 class Part(StrEnum):
@@ -116,7 +124,7 @@ def _record(finding: Finding) -> dict[str, str | None]:
     }
 
 
-def overall(findings: list[Finding]) -> Health:
+def overall(findings: Iterable[Judged]) -> Health:
     """What is known to be wrong weighs more than what is not known."""
     healths = {each.health for each in findings}
     return Health.NOT if Health.NOT in healths else max(healths)
