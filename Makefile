@@ -13,6 +13,8 @@ RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
+# For `make board`: where TensorBoard listens on this machine, 0 for a free port.
+PORT ?= 6006
 # For `make rerun`: one job of a stack that has several.
 JOB ?=
 # For `make promote`: two stacks, and the accuracy that the first has to have reached.
@@ -20,7 +22,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status doctor runs models use compare test test-unit test-full reliability review drift rerun promote audit bench env clean
+.PHONY: up down status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -45,6 +47,9 @@ use:
 
 compare:
 	@$(PYTHON) -m toolchain compare -- "$(A)" "$(B)"
+
+board:
+	@$(PYTHON) -m toolchain board --port "$(PORT)"
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain import failure, interruption
 from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
 from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_cli, status, up
-from toolchain.runs import comparison, listing, models, use
+from toolchain.runs import board, comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
         ("models", "say which run each stack's model is from"),
         ("use", "go back to a finished run: write its id into the stack file"),
         ("compare", "say in what two runs differ: configuration, then outcome"),
+        ("board", "show the runs of all stacks in TensorBoard, on this machine alone"),
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
@@ -64,6 +65,8 @@ def parser() -> argparse.ArgumentParser:
             verb.add_argument(
                 "runs", nargs=2, metavar="RUN", help="<run> or <stack>/<run>, as `runs` lists them"
             )
+        if name == "board":
+            verb.add_argument("--port", default=board.PORT, help="0 for one that is free")
         if name == "test":
             verb.add_argument("--suite", choices=sorted(suites.SUITES), default="ci")
     return top
@@ -114,6 +117,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             use.use(asked.stack, asked.run)
         case "compare":
             comparison.compare(*asked.runs)
+        case "board":
+            board.board(asked.port)
         case "clean":
             clean.clean()
     return 0

@@ -1,4 +1,4 @@
-"""The Python packages of requirements.lock."""
+"""The Python packages of the locks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.audit.trusted import Kind, Trusted
 
-LOCK = "requirements.lock"
+LOCKS = ("requirements.lock", "requirements-board.lock")
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 _CLASSIFIER = "License :: "
@@ -18,8 +18,12 @@ LONGEST = 60
 
 
 def locked(root: Path) -> Iterator[Trusted]:
-    """Each package of the lock, with the checksums of all its files. `root`: the clone's folder."""
-    text = (root / LOCK).read_text()
+    """Each package of the locks, with the checksums of all its files. `root`: the clone's folder."""
+    for lock in LOCKS:
+        yield from _of(lock, (root / lock).read_text())
+
+
+def _of(lock: str, text: str) -> Iterator[Trusted]:
     found = list(_PINNED.finditer(text))
     for entry, following in zip(found, [*found[1:], None], strict=True):
         name, version = entry.groups()
@@ -31,7 +35,7 @@ def locked(root: Path) -> Iterator[Trusted]:
             version=version,
             checksums=checksums,
             licence=licence(name, version),
-            place=LOCK,
+            place=lock,
         )
 
 

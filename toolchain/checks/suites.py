@@ -42,6 +42,7 @@ class Stage:
 UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES)
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
+    "tests/monitoring",
     "tests/preview",
     "tests/matrix",
     "standins/tests",

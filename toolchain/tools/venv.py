@@ -1,7 +1,8 @@
-"""The project's `.venv`, made from requirements.lock by uv."""
+"""The project's `.venv`, made from requirements.lock by uv, and environments beside it."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -19,14 +20,19 @@ from toolchain.tools.installed import which
 
 UV_VERSION = "0.13.8"
 LOCK = ROOT / "requirements.lock"
-STAMP = VENV / ".trainstack"
+STAMP_NAME = ".trainstack"
+STAMP = VENV / STAMP_NAME
 _LOG = LOGS / "venv.log"
 
 
 def wanted() -> str:
     """A hash of what the environment is made from: lock, project file, Python."""
-    parts = [LOCK.read_bytes(), (ROOT / "pyproject.toml").read_bytes()]
-    parts.append(f"{platform.python_version()} {sys.base_prefix} {VENV}".encode())
+    return _hash(VENV, LOCK, ROOT / "pyproject.toml")
+
+
+def _hash(folder: Path, *sources: Path) -> str:
+    parts = [each.read_bytes() for each in sources]
+    parts.append(f"{platform.python_version()} {sys.base_prefix} {folder}".encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
@@ -48,18 +54,40 @@ def ensure() -> Path:
     return VENV / "bin"
 
 
+def ensure_beside(folder: Path, lock: Path) -> Path:
+    """Make `folder` an environment with the packages that `lock` names and no others; returns its `bin` folder.
+
+    Two commands that ask at once wait for each other. Raises SetupError.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    stamp = folder / STAMP_NAME
+    with folder.with_name(f"{folder.name}.lock").open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not (stamp.exists() and stamp.read_text() == _hash(folder, lock)):
+            with step(f"packages of {lock.name}"):
+                stamp.unlink(missing_ok=True)
+                _sync(find_uv(), folder, lock)
+                stamp.write_text(_hash(folder, lock))
+    return folder / "bin"
+
+
 def program(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of the program that Pulumi runs."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
 
 
 def _install(uv: Path) -> None:
+    _sync(uv, VENV, LOCK, "--compile-bytecode")
     env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
-    if not _same_python():
-        shutil.rmtree(VENV, ignore_errors=True)
-        run([uv, "venv", "--seed", "--python", sys.executable, VENV], log=_LOG, cwd=ROOT, env=env)
-    run([uv, "pip", "sync", "--compile-bytecode", LOCK], log=_LOG, cwd=ROOT, env=env)
     run([uv, "pip", "install", "--no-deps", "--editable", ROOT], log=_LOG, cwd=ROOT, env=env)
+
+
+def _sync(uv: Path, folder: Path, lock: Path, *options: str) -> None:
+    env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
+    if not _same_python(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        run([uv, "venv", "--seed", "--python", sys.executable, folder], log=_LOG, cwd=ROOT, env=env)
+    run([uv, "pip", "sync", *options, lock], log=_LOG, cwd=ROOT, env=env)
 
 
 def uv_cache(uv: Path) -> dict[str, str]:
@@ -67,8 +95,8 @@ def uv_cache(uv: Path) -> dict[str, str]:
     return {"UV_CACHE_DIR": str(cache() / "uv")} if uv.is_relative_to(cache()) else {}
 
 
-def _same_python() -> bool:
-    python = VENV / "bin" / "python"
+def _same_python(folder: Path) -> bool:
+    python = folder / "bin" / "python"
     if not python.exists():
         return False
     done = subprocess.run([python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)

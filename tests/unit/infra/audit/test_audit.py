@@ -59,6 +59,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "go.mod").write_text(GO_MOD)
     (folder / "go.sum").write_text(GO_SUM)
     (tmp_path / "requirements.lock").write_text(LOCK)
+    (tmp_path / "requirements-board.lock").write_text("of-the-board==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "Dockerfile_training").write_text(
         f"ARG CPU_BASE=debian:slim@{A}\nARG GPU_BASE=r.io:5000/gpu\nFROM x\n"
     )
@@ -80,10 +81,13 @@ def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path
     assert found["pyyaml"].licence == "MIT"
     assert found["not-here"].checksums == (A,)
     assert found["not-here"].gaps() == ["licence"]
+    assert found["of-the-board"].place == "requirements-board.lock"
 
 
-def test_every_package_of_our_own_lock_is_found() -> None:
-    lines = (paths.ROOT / "requirements.lock").read_text().splitlines()
+def test_every_package_of_our_own_locks_is_found() -> None:
+    locks = sorted(paths.ROOT.glob("*.lock"))
+    lines = [line for lock in locks for line in lock.read_text().splitlines()]
+    assert len(locks) > 1
     pinned = [line for line in lines if "==" in line and not line.startswith((" ", "#"))]
     found = list(python_packages.locked(paths.ROOT))
     assert len(found) == len(pinned)
@@ -209,11 +213,11 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     assert audit.main([str(bill), f"kindest/node:v1@{B}"]) == 0
     said = capsys.readouterr().out
     for line in (
-        "     2  Python packages",
+        "     3  Python packages",
         "     4  Go modules",
         "     2  Debian packages",
         "     6  images",
-        "gap: 1 Python packages without a licence: not-here",
+        "gap: 2 Python packages without a licence: not-here, of-the-board",
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
         "gap: 1 images without a version: r.io:5000/gpu",
@@ -224,7 +228,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     assert (written["bomFormat"], written["specVersion"], len(written["components"])) == (
         "CycloneDX",
         "1.6",
-        14,
+        15,
     )
     (node,) = (each for each in written["components"] if each["name"] == "kindest/node")
     assert node["hashes"] == [{"alg": "SHA-256", "content": "b" * 64}]
