@@ -22,7 +22,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit bench env clean
+.PHONY: up down status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
@@ -77,6 +77,9 @@ promote:
 
 audit:
 	@$(PYTHON) -m toolchain audit
+
+lock-images:
+	@$(PYTHON) -m toolchain lock-images
 
 bench:
 	@$(PYTHON) -m toolchain bench -- $(ARGS)

@@ -28,6 +28,7 @@ def parser() -> argparse.ArgumentParser:
         ("rerun", "have the stack file ask for the same training once more"),
         ("promote", "take one stack's training options to another, as a commit"),
         ("audit", "list what is trusted of others, and write a bill of materials"),
+        ("lock-images", "write the digest of each base that has none beside its tag"),
         ("test", "run a suite: unit, ci, full or reliability"),
         ("bench", "run the benchmarks"),
         ("runs", "list the runs on this machine, the latest last"),
@@ -105,6 +106,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             promote.promote(asked.source, asked.target, asked.min_accuracy)
         case "audit":
             return audit.audit()
+        case "lock-images":
+            return audit.lock_images()
         case "test":
             return suites.test(asked.suite, asked.pytest)
         case "bench":

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from infra import docker
 from infra.audit.trusted import Kind, Trusted
-from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.image.inputs import DOCKERFILE
 from infra.process import output
-from infra.training_operator.patches import INIT_IMAGE
 
 # Variables that name an image of this machine's engine.
 BUILT = (
@@ -22,7 +20,22 @@ BUILT = (
     "TRAINSTACK_CPU_BASE",
     "TRAINSTACK_GPU_BASE",
 )
-_BASE = re.compile(r"^ARG [A-Z]+_BASE=(\S+)$", re.MULTILINE)
+# What names an image where nothing else is set, and how.
+FILES = (
+    DOCKERFILE,
+    "examples/*/Dockerfile",
+    "infra/clusters/kind/component.py",
+    "infra/training_operator/patches.py",
+)
+NAMED = re.compile(r'^(?:ARG [A-Z]+_BASE=|[A-Z]+_IMAGE = ")(?P<reference>[^\s"]+)"?$', re.MULTILINE)
+
+
+def named(root: Path) -> Iterator[tuple[str, str]]:
+    """The references that the clone in `root` names, each with the file, relative to `root`, that does."""
+    for pattern in FILES:
+        for file in sorted(root.glob(pattern)):
+            for line in NAMED.finditer(file.read_text()):
+                yield line["reference"], str(file.relative_to(root))
 
 
 def published(root: Path, *others: str) -> Iterator[Trusted]:
@@ -32,9 +45,7 @@ def published(root: Path, *others: str) -> Iterator[Trusted]:
         root: the clone's folder.
         others: references that whoever calls knows of.
     """
-    bases = [(base, DOCKERFILE) for base in _BASE.findall((root / DOCKERFILE).read_text())]
-    fixed = [(REGISTRY_IMAGE, "infra/clusters/kind"), (INIT_IMAGE, "infra/training_operator")]
-    for reference, place in [*bases, *fixed, *((other, "named by the caller") for other in others)]:
+    for reference, place in [*named(root), *((other, "named by the caller") for other in others)]:
         yield image(reference, place)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.audit import lock_images
 from infra.image.providers import RepositoryImageProvider
 from infra.image.push import CredentialsError
 from tests.e2e.waiting import wait_until
@@ -94,3 +95,18 @@ def test_without_them_the_error_says_how_to_log_in(
     props = {"image": IMAGE, "repository": f"{registry}/trainstack/trainer", "tag": "abc"}
     with pytest.raises(CredentialsError, match=f"docker login {registry}"):
         RepositoryImageProvider().create(props)
+
+
+def test_a_base_that_its_tag_names_gets_the_digest_of_the_registry(
+    registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(tmp_path, registry, "secret")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    props = {"image": IMAGE, "repository": f"{registry}/trainstack/base", "tag": "abc"}
+    made = RepositoryImageProvider().create(props).outs or {}
+    dockerfile = tmp_path / "Dockerfile_training"
+    dockerfile.write_text(f"ARG CPU_BASE={registry}/trainstack/base:abc\nFROM ${{CPU_BASE}}\n")
+    assert lock_images.main(tmp_path) == 0
+    locked = f"{registry}/trainstack/base:abc@{made['digest']}"
+    assert dockerfile.read_text() == f"ARG CPU_BASE={locked}\nFROM ${{CPU_BASE}}\n"
+    docker("pull", "--quiet", locked)

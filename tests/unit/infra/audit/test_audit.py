@@ -63,6 +63,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "Dockerfile_training").write_text(
         f"ARG CPU_BASE=debian:slim@{A}\nARG GPU_BASE=r.io:5000/gpu\nFROM x\n"
     )
+    for name, line in {"clusters/kind/component": "REGISTRY", "training_operator/patches": "INIT"}.items():
+        file = tmp_path / "infra" / f"{name}.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(f'{line}_IMAGE = "{line.lower()}:3"\n')
     cache = tmp_path / "cache"
     for module, text in (("github.com/!burnt!sushi/toml@v1.4.0", MIT), ("example.com/odd@v1.0.0", "Ask me.")):
         (cache / module).mkdir(parents=True)
