@@ -3,7 +3,6 @@
 #
 #   tests/trainer/run_in_image.sh IMAGE [PYTEST ARGUMENT...]
 #
-# KILLS is how often each rank is killed (default 2; 10 makes the 20 of `make test-full`).
 # TRAINSTACK_MNIST names the folder with MNIST's IDX files (default ../shared/data/mnist beside the clone).
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -25,4 +24,4 @@ fi
 set -- --tmpfs /volumes/full:size=64k,mode=1777 --tmpfs /volumes/small:size=8m,mode=1777 \
   --tmpfs /volumes/read-only:ro,mode=1777 --tmpfs /volumes/foreign:mode=0755,uid=0 \
   --tmpfs /volumes/closed:mode=0700,uid=0 "$@"
-exec docker run --rm --init --network none --read-only --tmpfs /tmp:exec --env KILLS "$@"
+exec docker run --rm --init --network none --read-only --tmpfs /tmp:exec "$@"

@@ -16,7 +16,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before anything imports torch
 
 import pytest
 
-from tests.inside import fork_server
+from tests.inside import cases, fork_server
 from tests.inside.fork_server import Process
 
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
@@ -25,6 +25,20 @@ MNIST = Path("/mnist")
 PATIENCE_S = 300
 # What the operator's ExitCode policy starts again: a lost replica, SIGTERM obeyed, SIGKILL.
 RESTARTED = (138, 143, -signal.SIGKILL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cases", choices=cases.CHOICES, default="all", help="which cases of the long tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sampled(n): n of its cases in `make test`, all in `make test-full`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = cases.chosen(items, config.getoption("cases"))
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
 
 
 def pytest_sessionfinish() -> None:

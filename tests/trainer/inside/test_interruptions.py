@@ -1,6 +1,5 @@
 """Killed at a random moment, started again: the weights are those of a run that nobody disturbed."""
 
-import os
 import random
 import re
 import signal
@@ -12,12 +11,12 @@ from tests.inside.conftest import PATIENCE_S, Job
 from trainer.launch import ExitStatus
 
 OPTIONS = ("--epochs", "4", "--log-interval", "5", "--network", "lenet")
-KILLS = int(os.environ.get("KILLS", "2"))
 TERMINATED, RETRY = ExitStatus.TERMINATED, ExitStatus.PEER_LOST
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("trial", range(KILLS))
+@pytest.mark.parametrize("trial", range(10))
 def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: int) -> None:
     """At a random moment after the first epoch's checkpoint, so that there is something to go on from."""
     ranks = job.start(*OPTIONS, world=2)

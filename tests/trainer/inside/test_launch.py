@@ -125,6 +125,7 @@ def elastic(nodes: str, port: int, processes: int = 1) -> dict[str, str]:
     }
 
 
+@pytest.mark.sampled(0)
 def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, pods: Pods) -> None:
     options = (*DIGITS, "--epochs", "4", "--log-interval", "5")
     job.train(*options, world=2, run="static")
@@ -158,6 +159,7 @@ def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, tmp_path: Path
     assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
 
 
+@pytest.mark.sampled(0)
 def test_an_elastic_job_outlives_the_pod_where_its_pods_meet(job: Job, pods: Pods, tmp_path: Path) -> None:
     """The pod is killed, and made again as the operator does; the other one ends so that it is made again, too."""
     epochs = 100
@@ -187,6 +189,7 @@ def test_an_elastic_job_outlives_the_pod_where_its_pods_meet(job: Job, pods: Pod
     assert torch.equal(weights, torch.full((NUMBERS, 1), -epochs / 8))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("options", "status"),
     [(("--lr", "1e9"), ExitStatus.DIVERGED), (("--from", "missing.pt"), ExitStatus.REFUSED)],

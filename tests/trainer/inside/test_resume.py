@@ -51,12 +51,14 @@ def prove(job: Job, *options: str, world: int = 1, threads: str = "1") -> None:
     assert job.model() == job.model("whole")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe(job: Job, recipe: str, world: int) -> None:
     prove(job, *TINY, "--recipe", recipe, world=world)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("network", networks.NETWORKS)
 @pytest.mark.parametrize("precision", ["--bf16", "--no-bf16"])
 def test_every_network_in_every_precision(job: Job, network: str, precision: str) -> None:
@@ -68,12 +70,14 @@ def test_several_threads(job: Job, network: str) -> None:
     prove(job, *TINY, "--network", network, threads="2")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("data", ["colours", "files", "streams"])
 def test_ones_own_network_with_buffers_on_ones_own_data(job: Job, data: str, world: int) -> None:
     prove(job, *TINY, "--data", f"tests.inside.own:{data}", *NORMED, world=world)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -265,6 +265,7 @@ def test_accumulation_clipping_and_weight_decay_reach_the_steps(job: Job) -> Non
     assert losses("decay", "--weight-decay", "5")[-1] != pytest.approx(plain[-1], abs=1e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [(), ("--accumulate", "2"), ("--epochs", "2")], ids=" ".join)
 def test_a_profile_says_where_a_step_spends_its_time(job: Job, options: tuple[str, ...]) -> None:
     output = job.train("--profile", *options, world=2)

@@ -177,6 +177,7 @@ def small(tmp_path: Path) -> Iterator[Job]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "time"),
     [
