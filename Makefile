@@ -25,10 +25,10 @@ MIN_ACCURACY ?=
 .PHONY: up down status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit lock-images bench env clean
 
 up:
-	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)"
+	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" $(ARGS)
 
 down:
-	@$(PYTHON) -m toolchain down --stack "$(STACK)"
+	@$(PYTHON) -m toolchain down --stack "$(STACK)" $(ARGS)
 
 status:
 	@$(PYTHON) -m toolchain status --stack "$(STACK)" $(ARGS)

@@ -9,7 +9,17 @@ from pathlib import Path
 
 from toolchain import failure, interruption
 from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
-from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_cli, status, up
+from toolchain.operating import (
+    backend,
+    clean,
+    consents,
+    doctor,
+    environment,
+    pulumi_cli,
+    pulumi_output,
+    status,
+    up,
+)
 from toolchain.runs import board, comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
 
@@ -41,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
         verb = verbs.add_parser(name, help=text)
         if name in ("up", "down", "status", "env", "review", "drift", "rerun"):
             verb.add_argument("--stack", default="dev")
+        if name in ("up", "down"):
+            verb.add_argument("-v", "--verbose", action="store_true", help="show Pulumi's own output")
         if name == "up":
             verb.add_argument("--data-dir", default="", help="folder with the four IDX files")
             verb.add_argument("--adopt", default="", help="owner's id of a stack whose state was lost")
@@ -83,6 +95,8 @@ def show_environment(stack: str) -> None:
 
 
 def dispatch(asked: argparse.Namespace) -> int:
+    if getattr(asked, "verbose", False):
+        pulumi_output.be_verbose()
     match asked.verb:
         case "up":
             consents.hand_on(asked.adopt, asked.replace_cluster)

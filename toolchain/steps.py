@@ -1,7 +1,6 @@
-"""Progress, child processes and errors for every long step of the set-up.
+"""Steps, child processes and errors of the set-up.
 
 Standard library only: this runs on a bare machine before any virtual environment exists.
-Progress goes to stderr, so that `env` and `stack output` keep stdout for themselves.
 """
 
 from __future__ import annotations
@@ -9,18 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.interruption import POLL_S
-
-BEAT_S = 15.0
-"""Seconds between two progress lines where no terminal shows a live one."""
+from toolchain.progress import Board, Event, Screen, Step
 
 TAIL_LINES = 20
 
@@ -38,79 +33,7 @@ class StoppedError(SetupError):
     """A command that was ended because something else has failed."""
 
 
-@dataclass
-class Step:
-    """One running step; `note` says what it is doing at the moment."""
-
-    name: str
-    started: float = field(default_factory=time.monotonic)
-    said: str = ""
-
-    def note(self, text: str) -> None:
-        self.said = text
-        _board.say(self, f"{self.name}: {text}")
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-
-class _Board:
-    """The steps running now, drawn by one thread, whatever thread they run in."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.running: list[Step] = []
-        self.times: list[tuple[str, float]] = []
-        self.ticker: threading.Thread | None = None
-        self.live = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-
-    def line(self, text: str) -> None:
-        with self.lock:
-            erase = "\r\x1b[K" if self.live else ""
-            sys.stderr.write(f"{erase}{text}\n")
-            sys.stderr.flush()
-
-    def say(self, step: Step, text: str) -> None:
-        if not self.live:
-            self.line(f"   {text} ({step.seconds:.0f} s)")
-
-    def begin(self, step: Step) -> None:
-        with self.lock:
-            self.running.append(step)
-            if self.ticker is None:
-                self.ticker = threading.Thread(target=self._tick, daemon=True)
-                self.ticker.start()
-
-    def end(self, step: Step, outcome: str) -> None:
-        with self.lock:
-            self.running.remove(step)
-            self.times.append((step.name, step.seconds))
-            self.line(f"{outcome} {step.name} ({step.seconds:.1f} s)")
-
-    def _tick(self) -> None:
-        while True:
-            time.sleep(0.5 if self.live else BEAT_S)
-            with self.lock:
-                if not self.running:
-                    self.ticker = None
-                    return
-                self._draw()
-
-    def _draw(self) -> None:
-        if not self.live:
-            for step in self.running:
-                if step.seconds >= BEAT_S / 2:
-                    detail = f": {step.said}" if step.said else ""
-                    self.line(f" … {step.name}{detail} ({step.seconds:.0f} s)")
-            return
-        parts = [f"{s.name}{': ' + s.said if s.said else ''} {s.seconds:.0f} s" for s in self.running]
-        width = os.get_terminal_size(sys.stderr.fileno()).columns
-        sys.stderr.write(f"\r\x1b[K{' … '.join(['', *parts])[: width - 1]}")
-        sys.stderr.flush()
-
-
-_board = _Board()
+_board = Board()
 _children: set[subprocess.Popen[bytes]] = set()
 _stopping = threading.Event()
 
@@ -118,7 +41,7 @@ _stopping = threading.Event()
 @contextmanager
 def step(name: str) -> Iterator[Step]:
     """Show `name` as running, then how long it took; `phase_times` keeps the figure."""
-    running = Step(name)
+    running = Step(name, _board)
     _board.begin(running)
     try:
         yield running
@@ -131,6 +54,21 @@ def step(name: str) -> Iterator[Step]:
 def say(text: str) -> None:
     """Print one line without tearing the live progress line."""
     _board.line(text)
+
+
+def note(text: str) -> None:
+    """Say what the step that was begun last does now."""
+    _board.note(text)
+
+
+def tell(event: Event) -> None:
+    """Hand `event` to the live view, where there is one."""
+    _board.send(event)
+
+
+def draw_on(screen: Screen | None) -> None:
+    """Have `screen` draw from now on; None: lines again."""
+    _board.show(screen)
 
 
 def phase_times() -> list[tuple[str, float]]:

@@ -72,6 +72,16 @@ def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
+def pod_state(pod: dict[str, Any]) -> str:
+    """One or two words: phase, or what a container waits for, and how often containers were started again."""
+    status = pod.get("status", {})
+    phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
+    reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in _containers(status)]
+    waits = next((f" ({reason})" for reason in reasons if reason and reason != "PodInitializing"), "")
+    again = restarts([pod])
+    return phase + waits + (f" (restarts: {again})" if again else "")
+
+
 def _container_troubles(pod: str, container: dict[str, Any]) -> list[Trouble]:
     about = f"pod {pod}"
     waiting = (container.get("state") or {}).get("waiting") or {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -17,6 +18,8 @@ from infra.run.metrics import is_progress
 
 CONTAINER = "pytorch"
 SHOW_EVERY_S = 5.0
+# Set by whoever draws the progress: seconds between two lines about steps. The first line of an epoch is shown then.
+DRAWN_EVERY = "TRAINSTACK_DRAWN_EVERY_S"
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
 
@@ -26,14 +29,18 @@ class LogFollower:
 
     Parameters:
         pod: name of rank 0's pod.
+        epochs: of the whole run; None while nobody knows.
 
     Attributes:
         latest: the last lines followed; all that is left of the log once the pod is deleted.
         seen: lines followed since the container's last start.
     """
 
-    def __init__(self, api: JobApi, pod: str) -> None:
-        self.api, self.pod = api, pod
+    def __init__(self, api: JobApi, pod: str, epochs: Callable[[], int | None] = lambda: None) -> None:
+        self.api, self.pod, self.epochs = api, pod, epochs
+        self.drawn_every = os.environ.get(DRAWN_EVERY)
+        self.last_step = ("", float("-inf"))
+        self.told_epochs: int | None = None
         self.thread: threading.Thread | None = None
         self.broken = False
         self.latest: deque[str] = deque(maxlen=LAST_LINES)
@@ -56,19 +63,35 @@ class LogFollower:
 
     def _follow(self) -> None:
         try:
-            last = 0.0
             stream = self.api.log_stream(self.pod, CONTAINER)
             for number, line in enumerate(_lines(stream), start=1):
-                now = time.monotonic()
                 self.latest.append(line)
-                if number > self.seen and (not is_progress(line) or now - last >= SHOW_EVERY_S):
-                    self.api.show(f"{self.api.name}: {line}")
-                    last = now if is_progress(line) else last
+                if number > self.seen:
+                    self._show(line)
                 self.seen = max(self.seen, number)
         except Exception as error:
             self.broken = True
             if not is_transient(error) and not isinstance(error, ApiException):
                 raise
+
+    def _show(self, line: str) -> None:
+        if is_progress(line):
+            if not self._is_due(line):
+                return
+            if self.told_epochs is None and (count := self.epochs()):
+                self.told_epochs = count
+                self.api.show(f"{self.api.name}: {count} epochs")
+        self.api.show(f"{self.api.name}: {line}")
+
+    def _is_due(self, line: str) -> bool:
+        """Whether enough time has passed since the last line about a step that was shown."""
+        epoch, now = line.partition("[")[0], time.monotonic()
+        shown_epoch, shown = self.last_step
+        begins = self.drawn_every is not None and epoch != shown_epoch
+        if not begins and now - shown < float(self.drawn_every or SHOW_EVERY_S):
+            return False
+        self.last_step = (epoch, now)
+        return True
 
     def finish(self) -> list[str]:
         """The last lines of the pod's log; empty where it is gone."""

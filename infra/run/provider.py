@@ -13,7 +13,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
 from infra.run import job_status
 from infra.run.job_api import JobApi
-from infra.run.result import metrics_of
+from infra.run.result import epochs_of, metrics_of
 from infra.run.waiting import Waiting
 
 # Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
@@ -28,7 +28,8 @@ class RunProvider(Provider):
     replaced_by = ("namespace", "job", "uid", "run")
 
     def create(self, props: Props) -> CreateResult:
-        wait = Waiting(_job(props), props["rank0"], suspended=bool(props.get("suspend")))
+        suspended = bool(props.get("suspend"))
+        wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(props))
         ended = wait.until_end()
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ from infra.run.log_follower import LogFollower
 from infra.run.metrics import journal_metrics, metrics
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
 
-METRICS = "metrics.jsonl"
+METRICS, CONFIG = "metrics.jsonl", "config.json"
 
 
 def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None]) -> dict[str, float | None]:
@@ -25,6 +26,18 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
     if not found:
         found = journal_metrics(_file(props, show)) or metrics(follower.latest)
     return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
+
+
+def epochs_of(props: Props) -> int | None:
+    """How many epochs the run that `props` name is to take; None where its folder is not on this machine."""
+    if not props.get("models"):
+        return None
+    file = paths.resolved(props["models"]) / "runs" / props["run"] / CONFIG
+    try:
+        count = json.loads(file.read_text()).get("epochs")
+    except (OSError, ValueError):
+        return None
+    return int(count) if count else None
 
 
 def _file(props: Props, show: Callable[[str], None]) -> str:

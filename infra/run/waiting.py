@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from infra.run import job_status
@@ -28,13 +29,21 @@ class Waiting:
 
     Parameters:
         rank0: the pod whose log shows the progress.
+        epochs: of the whole run; None while nobody knows.
         suspended: whether the stack file asks for a suspended job.
     """
 
-    def __init__(self, api: JobApi, rank0: str, *, suspended: bool = False) -> None:
+    def __init__(
+        self,
+        api: JobApi,
+        rank0: str,
+        *,
+        suspended: bool = False,
+        epochs: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self.api, self.suspended = api, suspended
-        self.follower = LogFollower(api, rank0)
-        self.shown = ""
+        self.follower = LogFollower(api, rank0, epochs)
+        self.shown = self.shown_pods = ""
         self.trouble_since: dict[str, float] = {}
         self.end_read: tuple[tuple[str, str, bool], int] | None = None
         self.last_seen: object = None
@@ -49,6 +58,7 @@ class Waiting:
             now, message = job_status.condition(job)
             pods = self.api.pods()
             found = self._troubles(job, pods)
+            self._show_pods(pods)
             self._show(now, found)
             if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
                 return now
@@ -84,6 +94,12 @@ class Waiting:
         if line != self.shown:
             self.api.show(line)
             self.shown = line
+
+    def _show_pods(self, pods: list[dict[str, Any]]) -> None:
+        states = ", ".join(f"{each['metadata']['name']} {job_status.pod_state(each)}" for each in pods)
+        if states and states != self.shown_pods:
+            self.api.show(f"{self.api.name}: pods: {states}")
+        self.shown_pods = states
 
     def _give_up(self, found: list[job_status.Trouble]) -> None:
         """Raises RunFailedError for a pod that will not start."""

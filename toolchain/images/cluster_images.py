@@ -40,7 +40,7 @@ def published(engine: Engine) -> bool:
     with step("asking for published images") as progress:
         if _docker(engine, "manifest", "inspect", PUBLISHED_NODE):
             return True
-        progress.note("none can be had here; they are built")
+        progress.conclude("none can be had here; they are built")
     unavailable.remember_refusal(_REFUSAL)
     return False
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from toolchain.images import base, control_plane, scratch
 from toolchain.machine.engine import Engine
-from toolchain.steps import Step, pipe, run
+from toolchain.progress import Step
+from toolchain.steps import pipe, run
 
 DOCKERFILE = Path(__file__).with_name("node.Dockerfile")
 DEBIAN = base.RootFileSystem(

@@ -8,12 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolchain import interruption
+from toolchain.operating import pulumi_output
 from toolchain.operating.environment import for_child
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, wait
@@ -22,9 +22,6 @@ PARENT = "TRAINSTACK_PARENT"
 """Variable that tells the process that started a pulumi, for one that outlives it."""
 
 PATIENCE_S = 10.0
-LAST_LINES_S = 2.0
-"""Seconds in which what a pulumi that has ended wrote last has to arrive."""
-
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,17 +45,17 @@ def program(variables: Mapping[str, str]) -> str:
 
 
 def stream(variables: Mapping[str, str], *arguments: str) -> int:
-    """Run `pulumi <arguments>`, its output to ours line by line; returns its exit status.
+    """Run `pulumi <arguments>`, its output as `pulumi_output` has it; returns its exit status.
 
     Ctrl-C asks it to finish what it has begun, as on a terminal. A wait for a job cannot be cancelled, so after
     PATIENCE_S it is told to leave that, and then killed: the next run takes up what is left.
     """
-    with _Interrupted() as interrupted:
+    with _Interrupted() as interrupted, pulumi_output.watching(arguments) as (watching, options, wanted):
         # In a session of its own: from the terminal, Ctrl-C would reach it twice.
         child = subprocess.Popen(
-            [program(variables), *arguments],
+            [program(variables), *arguments, *options],
             cwd=ROOT,
-            env={**for_child(variables), PARENT: str(os.getpid())},
+            env={**for_child(variables), **wanted, PARENT: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -68,18 +65,10 @@ def stream(variables: Mapping[str, str], *arguments: str) -> int:
         )
         interrupted.child(child)
         assert child.stdout
-        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not keep us.
-        shown = threading.Thread(target=_show, args=[child.stdout.fileno()], daemon=True)
-        shown.start()
+        watching.read(child.stdout.fileno())
         status = wait(child)
-        shown.join(LAST_LINES_S)
+        watching.ended(status)
         return status
-
-
-def _show(pipe: int) -> None:
-    while some := os.read(pipe, 1 << 16):
-        sys.stdout.buffer.write(some)
-        sys.stdout.buffer.flush()
 
 
 class _Interrupted:

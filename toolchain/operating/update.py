@@ -60,6 +60,6 @@ def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, A
         pulumi_cli.edit_state(
             variables, stack, lambda deployment: taken.extend(adoption.adopt_lost(deployment, steps, lost))
         )
-        running.note(f"{len(taken)} of {len(lost)} put into the state")
+        running.conclude(f"{len(taken)} of {len(lost)} put into the state")
     if not taken:
         raise SetupError("objects of this stack are in the cluster, and could not be put into its state")

@@ -84,11 +84,11 @@ class Background:
 
 @contextmanager
 def make(project: Project, *arguments: str, name: str = "") -> Iterator[Background]:
-    """Start `make <arguments>` in a session of its own; killed with all its processes when the block ends.
+    """Start `make <arguments> ARGS=-v` in a session of its own; killed with all its processes when the block ends.
 
     Parameters:
         name: of its log, where two run at once.
     """
     log = (project.logs or project.root / ".trainstack") / f"background-{name or arguments[0]}.log"
-    with project.making(*arguments, log=log) as process:
+    with project.making(*arguments, "ARGS=-v", log=log) as process:
         yield Background(process, log)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import steps
+from toolchain import progress, steps
 from toolchain.parallel import Jobs
 from toolchain.steps import SetupError, run, step
 
@@ -52,8 +52,8 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
 def test_a_long_step_says_what_it_does_and_for_how_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(steps, "BEAT_S", 0.1)
-    monkeypatch.setattr(steps, "_board", steps._Board())
+    monkeypatch.setattr(progress, "BEAT_S", 0.1)
+    monkeypatch.setattr(steps, "_board", progress.Board())
     with step("building") as progress:
         progress.note("compiling")
         time.sleep(0.35)
@@ -149,3 +149,43 @@ def test_stopping_ends_both_ends_of_a_pipe(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert time.monotonic() - start < 10
+
+
+def test_a_result_is_told_at_the_end_of_its_step(capsys: pytest.CaptureFixture[str]) -> None:
+    with step("asking") as asking:
+        asking.note("one")
+        asking.conclude("none is there")
+    assert re.fullmatch(r" ✓ asking: none is there \(\d+\.\d s\)\n", capsys.readouterr().err)
+
+
+def test_one_line_tells_of_all_that_runs_and_the_pauses_grow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = progress.Board()
+    names = ["first", "second", "third", "fourth", "fifth"]
+    told.running = [progress.Step(name, told) for name in names]
+    times: list[float] = []
+    clock = 0.0
+    monkeypatch.setattr("toolchain.progress.time.monotonic", lambda: clock)
+    told.pause, told.next_beat = progress.BEAT_S, progress.BEAT_S
+    for second in range(1500):
+        clock = float(second)
+        told._draw()
+        if said := capsys.readouterr().err:
+            times.append(clock)
+            assert re.fullmatch(r" … first \(-?\d+ s\), second \(.* s\), third \(.* s\), 2 more\n", said)
+    assert times == [15, 45, 105, 225, 465, 705, 945, 1185, 1425]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "variables", "live"),
+    [(True, {}, True), (True, {"CI": "true"}, False), (True, {"TERM": "dumb"}, False), (False, {}, False)],
+)
+def test_a_live_view_is_for_somebody_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, variables: dict[str, str], live: bool
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("toolchain.progress.sys.stderr.isatty", lambda: terminal)
+    assert progress.is_terminal() is live

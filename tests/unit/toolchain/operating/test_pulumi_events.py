@@ -1,0 +1,146 @@
+"""Pulumi's event log: what is said of it, and what is not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain.operating import pulumi_events
+from toolchain.operating.pulumi_events import Reader
+from toolchain.paths import LINKS, VENV
+
+
+class Read:
+    """A reader, and what it says, tells and notes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.reader = Reader(
+            self.lines.append, lambda event: self.events.append(dict(event)), self.notes.append
+        )
+
+
+@pytest.fixture
+def read() -> Read:
+    return Read()
+
+
+def said(message: str, severity: str = "info", **more: Any) -> dict[str, Any]:
+    return {"diagnosticEvent": {"message": f"{message}\n", "severity": severity, "color": "never", **more}}
+
+
+def resource(kind: str, urn: str, operation: str = "create", custom: bool = True) -> dict[str, Any]:
+    return {
+        kind: {"metadata": {"op": operation, "urn": urn, "type": "t", "old": None, "new": {"custom": custom}}}
+    }
+
+
+JOB = "urn:pulumi:dev::trainstack::a$kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/pytorch-simple"
+RUN = "urn:pulumi:dev::trainstack::trainstack:run:JobRun$pulumi-python:dynamic/trainstack:Run::pytorch-simple"
+
+
+@pytest.mark.parametrize("folder", [LINKS, VENV / "bin"])
+@pytest.mark.parametrize("name", ["language-python", "resource-kubernetes", "resource-pulumi-python"])
+def test_no_warning_of_a_plugin_of_ours(read: Read, folder: Path, name: str) -> None:
+    read.reader.take(said(f"using pulumi-{name} from $PATH at {folder}/pulumi-{name}", "warning"))
+    assert read.lines == []
+
+
+def test_a_plugin_of_the_users_is_warned_of(read: Read) -> None:
+    read.reader.take(
+        said("using pulumi-resource-kubernetes from $PATH at /opt/pulumi-resource-kubernetes", "warning")
+    )
+    assert read.lines == [
+        "warning: using pulumi-resource-kubernetes from $PATH at /opt/pulumi-resource-kubernetes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("severity", "expected"),
+    [
+        ("debug", []),
+        ("info", ["it is so"]),
+        ("info#err", ["it is so"]),
+        ("warning", ["warning: it is so"]),
+        ("error", ["error: it is so"]),
+    ],
+)
+def test_every_kind_of_message(read: Read, severity: str, expected: list[str]) -> None:
+    read.reader.take(said("it is so", severity))
+    assert read.lines == expected
+    assert read.reader.has_error is (severity == "error")
+
+
+def test_a_message_for_the_moment_is_for_the_live_view_alone(read: Read) -> None:
+    read.reader.take(said("Waiting for the Deployment", ephemeral=True, urn=JOB))
+    assert (read.lines, read.events) == (
+        [],
+        [{"is": "object", "urn": JOB, "text": "Waiting for the Deployment"}],
+    )
+
+
+def test_an_error_keeps_its_lines(read: Read) -> None:
+    read.reader.take(said("boom\n  fix: mend it", "error"))
+    assert read.lines == ["error: boom\n  fix: mend it"]
+
+
+def test_nothing_is_said_twice_by_the_rounds_of_an_update(read: Read) -> None:
+    for _ in range(3):
+        read.reader.begin()
+        for text in ("dataset auto is digits", "dataset auto is digits", "other"):
+            read.reader.take(said(text))
+    assert read.lines == ["dataset auto is digits", "other"]
+
+
+def test_what_happens_again_is_said_again(read: Read) -> None:
+    read.reader.begin()
+    away, back = "the API server does not answer", "the API server is back after 3 s"
+    for text in (away, back, away, back):
+        read.reader.take(said(text))
+    assert read.lines == [away, back, away, back]
+
+
+def test_what_is_under_way_is_noted(read: Read) -> None:
+    for kind, urn in (("resourcePreEvent", JOB), ("resourcePreEvent", RUN), ("resOutputsEvent", JOB)):
+        read.reader.take(resource(kind, urn))
+    assert read.notes == [
+        "PyTorchJob pytorch-simple",
+        "PyTorchJob pytorch-simple, Run pytorch-simple",
+        "Run pytorch-simple",
+    ]
+    assert [event["now"] for event in read.events] == ["runs", "runs", "done"]
+
+
+@pytest.mark.parametrize(
+    "event", [resource("resourcePreEvent", JOB, "same"), resource("resourcePreEvent", JOB, custom=False)]
+)
+def test_what_nobody_makes_is_not_noted(read: Read, event: dict[str, Any]) -> None:
+    read.reader.take(event)
+    assert (read.notes, read.events) == ([], [])
+
+
+def test_progress_of_a_job_is_told_in_short(read: Read) -> None:
+    for text in ("j: Running", "j: Train Epoch: 1 [0/10 (0%)]\tloss=2.0", "j: accuracy=0.5", "j: loss=0.1"):
+        read.reader.take(said(f"{text}\n"))
+    read.reader.end()
+    assert read.lines == ["j: Running", "j: epoch 1: accuracy=0.5 loss=0.1"]
+
+
+def test_a_log_is_read_to_its_end_as_it_is_written(tmp_path: Path) -> None:
+    file, over = tmp_path / "events", threading.Event()
+    whole = [json.dumps(said(str(number))) for number in range(5)]
+    file.write_text(f"{whole[0]}\n{whole[1][:20]}")
+    found: list[str] = []
+    for event in pulumi_events.follow(file, over):
+        found.append(event["diagnosticEvent"]["message"].strip())
+        if len(found) == 1:
+            with file.open("a") as more:
+                more.write(whole[1][20:] + "\n" + "\n".join(whole[2:]) + "\n")
+            over.set()
+    assert found == ["0", "1", "2", "3", "4"]

@@ -1,0 +1,134 @@
+"""Pulumi's event log, as it is written: what its reader has to know, and what a live view draws.
+
+The log is the one that Pulumi's automation API reads: a JSON object a line, `EngineEvent` in its package apitype.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from toolchain.operating.job_lines import JobLines
+from toolchain.paths import LINKS, VENV
+from toolchain.progress import Event
+
+POLL_S = 0.1
+SHOWN = {"info", "info#err", "warning", "error"}
+UNTOUCHED = {"same", "read", "refresh"}
+OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
+# The command says the same with more words.
+REPEATED = {"update failed", "destroy failed", "refresh failed"}
+MOST_NAMED = 3
+
+
+@dataclass
+class Reader:
+    """Reads the events of one pulumi after the other.
+
+    Parameters:
+        say: gets each line for the reader, once.
+        tell: gets each event for a live view.
+        note: gets what is under way now.
+    """
+
+    say: Callable[[str], None]
+    tell: Callable[[Event], None]
+    note: Callable[[str], None]
+    earlier: set[str] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+    running: dict[str, str] = field(default_factory=dict)
+    has_error: bool = False
+
+    def __post_init__(self) -> None:
+        self.jobs = JobLines(self.say, self.tell)
+
+    def begin(self) -> None:
+        """A pulumi starts; what the ones before it have said is not said again."""
+        self.earlier |= set(self.said)
+        self.said, self.running, self.has_error = [], {}, False
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Read one event."""
+        if told := event.get("diagnosticEvent"):
+            self._diagnostic(told)
+        elif begun := event.get("resourcePreEvent"):
+            self._resource(begun["metadata"], "runs")
+        elif ended := event.get("resOutputsEvent"):
+            self._resource(ended["metadata"], "done")
+        elif failed := event.get("resOpFailedEvent"):
+            self._resource(failed["metadata"], "failed")
+
+    def end(self) -> None:
+        """The pulumi has ended."""
+        self.jobs.flush()
+        self.tell({"is": "quiet"})
+
+    def _diagnostic(self, told: Mapping[str, Any]) -> None:
+        severity, text = told.get("severity"), str(told.get("message", "")).rstrip()
+        if severity not in SHOWN or not text.strip() or is_own_plugin(text) or text in REPEATED:
+            return
+        if told.get("ephemeral"):
+            self.tell({"is": "object", "urn": told.get("urn", ""), "text": text.splitlines()[0]})
+            return
+        if severity.startswith("info"):
+            for line in text.splitlines():
+                if not self.jobs.take(line):
+                    self._say(line)
+            return
+        self.has_error |= severity == "error"
+        self._say(f"{severity}: {text}")
+
+    def _say(self, line: str) -> None:
+        if line not in self.earlier and self.said[-1:] != [line]:
+            self.say(line)
+        self.said.append(line)
+
+    def _resource(self, metadata: Mapping[str, Any], now: str) -> None:
+        urn, operation = metadata["urn"], metadata["op"]
+        if operation in UNTOUCHED or not _is_custom(metadata):
+            return
+        if now == "runs":
+            self.running[urn] = title(urn)
+        else:
+            self.running.pop(urn, None)
+        self.tell({"is": "object", "urn": urn, "name": title(urn), "operation": operation, "now": now})
+        named = list(self.running.values())
+        more = [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
+        self.note(", ".join([*named[:MOST_NAMED], *more]))
+
+
+def _is_custom(metadata: Mapping[str, Any]) -> bool:
+    """Whether it is a resource that somebody makes, not a component."""
+    return bool((metadata.get("new") or metadata.get("old") or {}).get("custom"))
+
+
+def title(urn: str) -> str:
+    """Kind and name, from the last two parts of a URN: `Deployment kubeflow/training-operator`."""
+    kind, name = urn.split("::")[-2:]
+    kind = re.split(r"[:/$]", kind)[-1]
+    return name.replace("/", " ", 1) if name.startswith(f"{kind}/") else f"{kind} {name}"
+
+
+def is_own_plugin(text: str) -> bool:
+    """Whether Pulumi warns of a plugin that we ourselves have put on PATH."""
+    found = OWN_PLUGIN.match(text)
+    return found is not None and any(Path(found["path"]).is_relative_to(each) for each in (LINKS, VENV))
+
+
+def follow(file: Path, ended: threading.Event) -> Iterator[Mapping[str, Any]]:
+    """The events in `file` as they are written, until `ended` is set and all are read."""
+    rest = b""
+    with file.open("rb") as stream:
+        while True:
+            last = ended.is_set()
+            *lines, rest = (rest + stream.read()).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+            if last:
+                return
+            ended.wait(POLL_S)

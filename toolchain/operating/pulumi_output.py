@@ -1,0 +1,147 @@
+"""Pulumi's output: all of it in a log file, what its reader has to know on the screen, and with `-v` both."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from toolchain.operating import pulumi_events
+from toolchain.paths import LOGS, ROOT
+from toolchain.steps import note, say, tell
+
+VERBOSE = "TRAINSTACK_VERBOSE"
+"""Variable that has Pulumi's own output shown."""
+
+WANTED = {"PULUMI_DEBUG_COMMANDS": "true", "TRAINSTACK_DRAWN_EVERY_S": "0.5"}
+"""Pulumi hides the option for the event log unless the first is there; the second has the program tell more steps."""
+
+LAST_LINES_S = 2.0
+"""Seconds in which what a pulumi that has ended wrote last has to arrive."""
+
+MOST_KEPT = 40
+PLANS = "preview"
+_reader = pulumi_events.Reader(say, tell, note)
+_begun: set[Path] = set()
+
+
+def is_verbose() -> bool:
+    """Whether the user wants to see Pulumi's own output."""
+    return bool(os.environ.get(VERBOSE))
+
+
+def be_verbose() -> None:
+    """Have it shown from now on."""
+    os.environ[VERBOSE] = "yes"
+
+
+class Output:
+    """The output of one pulumi.
+
+    Parameters:
+        shown: whether all of it is on the screen; else its summary, and what it ends with where it fails unexplained.
+    """
+
+    def __init__(self, log: BinaryIO, shown: bool) -> None:
+        self.log, self.shown = log, shown
+        self.rest = b""
+        self.kept: deque[str] = deque(maxlen=MOST_KEPT)
+        self.summary: list[str] = []
+        self.in_summary = False
+
+    def read(self, pipe: int) -> None:
+        """Read `pipe` to its end."""
+        while some := os.read(pipe, 1 << 16):
+            self.log.write(some)
+            self.log.flush()
+            if self.shown:
+                sys.stdout.buffer.write(some)
+                sys.stdout.buffer.flush()
+                continue
+            *lines, self.rest = (self.rest + some).split(b"\n")
+            for line in lines:
+                self._line(line.decode(errors="replace"))
+
+    def _line(self, line: str) -> None:
+        self.kept.append(line)
+        self.in_summary = (self.in_summary or line == "Resources:") and not line.startswith("Duration:")
+        if self.in_summary:
+            self.summary.append(line)
+
+    def unexplained(self) -> list[str]:
+        """The last lines, from the first error among them on."""
+        lines = [*self.kept, *([self.rest.decode(errors="replace")] if self.rest else [])]
+        errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
+        return lines[errors[0] :] if errors else lines
+
+
+class Watching:
+    """Shows what one pulumi does: its output, and its event log where that is not all of it."""
+
+    def __init__(self, output: Output, events: Path, follows: bool) -> None:
+        self.output, self.events = output, events
+        self.over = threading.Event()
+        self.readers: list[threading.Thread] = []
+        if follows:
+            self._start(self._follow)
+
+    def read(self, pipe: int) -> None:
+        """Read its output from `pipe`, beside everything else."""
+        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not keep us.
+        self._start(lambda: self.output.read(pipe))
+
+    def ended(self, status: int) -> None:
+        """It has ended with `status`: show what is left to say."""
+        self.over.set()
+        for reader in self.readers:
+            reader.join(LAST_LINES_S)
+        for line in self.output.summary:
+            say(line)
+        if status and not self.output.shown and not _reader.has_error:
+            for line in self.output.unexplained():
+                say(line)
+
+    def _start(self, work: object) -> None:
+        assert callable(work)
+        reader = threading.Thread(target=work, daemon=True)
+        self.readers.append(reader)
+        reader.start()
+
+    def _follow(self) -> None:
+        _reader.begin()
+        for event in pulumi_events.follow(self.events, self.over):
+            _reader.take(event)
+        _reader.end()
+
+
+@contextmanager
+def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], dict[str, str]]]:
+    """What watches `pulumi <arguments>`, and the options and variables that it needs for that."""
+    shown = is_verbose() or arguments[0] == PLANS
+    with tempfile.TemporaryDirectory(prefix="trainstack-events-") as folder, _log(arguments, shown) as log:
+        events = Path(folder) / "events"
+        events.touch(0o600)
+        watch = Watching(Output(log, shown), events, follows=not shown)
+        try:
+            yield watch, *(([], {}) if shown else (["--event-log", str(events)], dict(WANTED)))
+        finally:
+            watch.over.set()
+
+
+@contextmanager
+def _log(arguments: Sequence[str], shown: bool) -> Iterator[BinaryIO]:
+    """The log file of this verb and stack, which `make` begins anew; it is named once."""
+    stack = arguments[arguments.index("--stack") + 1] if "--stack" in arguments else "none"
+    file = LOGS / f"pulumi-{arguments[0]}-{stack}.log"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    if file not in _begun and not shown:
+        say(f"   Pulumi's own output is in {file.relative_to(ROOT)}; with -v it is shown here, too")
+    with file.open("ab" if file in _begun else "wb") as log:
+        _begun.add(file)
+        yield log

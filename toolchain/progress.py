@@ -1,0 +1,154 @@
+"""Progress on the screen: short lines as things end, and one about what runs meanwhile.
+
+Standard library only: this runs on a bare machine before any virtual environment exists.
+Progress goes to stderr, so that `env` and `stack output` keep stdout for themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+BEAT_S = 15.0
+"""Seconds until the first line about what runs, where no terminal shows it; each pause after it is twice as long."""
+
+LONGEST_BEAT_S = 240.0
+MOST_NAMED = 3
+"""Running steps that such a line names."""
+
+Event = Mapping[str, Any]
+"""What a live view draws: `is` says of which kind it is."""
+
+
+class Screen(Protocol):
+    """A live view. `send` tells whether it is still there."""
+
+    def send(self, event: Event) -> bool: ...
+
+
+@dataclass
+class Step:
+    """One running step; `said` is what it is doing at the moment."""
+
+    name: str
+    board: Board
+    started: float = field(default_factory=time.monotonic)
+    said: str = ""
+    result: str = ""
+
+    def note(self, text: str) -> None:
+        """Say what the step does now, as long as it runs."""
+        self.said = text
+        self.board.send({"is": "noted", "phase": self.name, "text": text})
+
+    def conclude(self, text: str) -> None:
+        """Say with the step's end what has come of it."""
+        self.result = text
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+
+class Board:
+    """The steps running now, drawn by one thread, whatever thread they run in."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.running: list[Step] = []
+        self.times: list[tuple[str, float]] = []
+        self.ticker: threading.Thread | None = None
+        self.screen: Screen | None = None
+        self.live = is_terminal()
+        self.pause = BEAT_S
+        self.next_beat = 0.0
+
+    def line(self, text: str) -> None:
+        """Show `text` for good."""
+        with self.lock:
+            if self.send({"is": "line", "text": text}):
+                return
+            erase = "\r\x1b[K" if self.live else ""
+            sys.stderr.write(f"{erase}{text}\n")
+            sys.stderr.flush()
+
+    def send(self, event: Event) -> bool:
+        """Hand `event` to the live view; whether there is one."""
+        with self.lock:
+            if self.screen and not self.screen.send(event):
+                self.screen = None
+            return self.screen is not None
+
+    def note(self, text: str) -> None:
+        """Say what the step that was begun last does now."""
+        with self.lock:
+            if self.running:
+                self.running[-1].note(text)
+
+    def begin(self, step: Step) -> None:
+        with self.lock:
+            if not self.running:
+                self.pause, self.next_beat = BEAT_S, step.started + BEAT_S
+            self.running.append(step)
+            self.send({"is": "began", "phase": step.name})
+            if self.ticker is None:
+                self.ticker = threading.Thread(target=self._tick, daemon=True)
+                self.ticker.start()
+
+    def end(self, step: Step, outcome: str) -> None:
+        with self.lock:
+            self.running.remove(step)
+            self.times.append((step.name, step.seconds))
+            self.send({"is": "ended", "phase": step.name})
+            result = f": {step.result}" if step.result else ""
+            self.line(f"{outcome} {step.name}{result} ({step.seconds:.1f} s)")
+
+    def show(self, screen: Screen | None) -> None:
+        """From now on `screen` draws, or nobody does; the steps that run are told to it."""
+        with self.lock:
+            if self.live and screen:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+            self.screen = screen
+            for step in self.running:
+                since = time.time() - step.seconds
+                self.send({"is": "began", "phase": step.name, "since": since, "text": step.said})
+
+    def _tick(self) -> None:
+        while True:
+            time.sleep(min(0.5, BEAT_S / 2))
+            with self.lock:
+                if not self.running:
+                    self.ticker = None
+                    return
+                if self.screen is None:
+                    self._draw()
+
+    def _draw(self) -> None:
+        if not self.live:
+            if time.monotonic() >= self.next_beat:
+                self.pause = min(2 * self.pause, LONGEST_BEAT_S)
+                self.next_beat = time.monotonic() + self.pause
+                self.line(beat(self.running))
+            return
+        parts = [f"{s.name}{': ' + s.said if s.said else ''} {s.seconds:.0f} s" for s in self.running]
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+        sys.stderr.write(f"\r\x1b[K{' … '.join(['', *parts])[: width - 1]}")
+        sys.stderr.flush()
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at a terminal: neither a dumb one, nor that of a CI job."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("CI")
+
+
+def beat(running: list[Step]) -> str:
+    """One line about the steps that run now, those that have run longest first."""
+    told = [f"{s.name}{': ' + s.said if s.said else ''} ({s.seconds:.0f} s)" for s in running[:MOST_NAMED]]
+    more = [f"{len(running) - MOST_NAMED} more"] if len(running) > MOST_NAMED else []
+    return f" … {', '.join([*told, *more])}"
