@@ -54,8 +54,8 @@ def test_a_long_step_says_what_it_does_and_for_how_long(
 ) -> None:
     monkeypatch.setattr(progress, "BEAT_S", 0.1)
     monkeypatch.setattr(steps, "_board", progress.Board())
-    with step("building") as progress:
-        progress.note("compiling")
+    with step("building") as building:
+        building.note("compiling")
         time.sleep(0.35)
     said = capsys.readouterr().err
     assert re.search(r"… building: compiling \(\d+ s\)", said)
