@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
-from toolchain.operating import plans, pulumi_cli, up
+from tests.unit.toolchain.conftest import git
+from toolchain.operating import applied_commits, plans, pulumi_cli, up
+from toolchain.steps import SetupError
 
 THREE = {"job.training": {"epochs": 3}}
 FOUR = {"job.training": {"epochs": 4}}
@@ -65,3 +68,21 @@ def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: py
     assert update(project) != 0
     assert "violates plan" in printed[-1]
     assert job_specs(project.settled()) == job_specs(before)
+
+
+def test_pulumi_remembers_the_commit_that_it_applied(
+    project: AppliedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in (["init", "--quiet"], ["add", "Pulumi.yaml"], ["commit", "--quiet", "--message", "applied"]):
+        git(project.folder, *words)
+    project.up()
+    asked = ("stack", "history", "--json", "--page-size", "100", "--stack", project.stack)
+    done = json.loads(project.pulumi(*asked).stdout)
+    applied = git(project.folder, "rev-parse", "HEAD").strip()
+    monkeypatch.setattr(pulumi_cli, "history", lambda variables, stack: done)
+    monkeypatch.setattr(applied_commits, "ROOT", project.folder)
+    applied_commits.ensure_contained({}, project.stack)
+    git(project.folder, "checkout", "--quiet", "--orphan", "another")
+    git(project.folder, "commit", "--quiet", "--message", "another")
+    with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is no part of"):
+        applied_commits.ensure_contained({}, project.stack)

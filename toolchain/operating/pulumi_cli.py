@@ -135,6 +135,14 @@ def preview(variables: Mapping[str, str], stack: str, *options: str) -> list[dic
     return steps
 
 
+def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
+    """What was done to `stack`, the latest first, as far back as Pulumi shows at once. Raises SetupError."""
+    found: list[dict[str, Any]] = json.loads(
+        _output(variables, "stack", "history", "--json", "--page-size", "100", "--stack", stack) or "[]"
+    )
+    return found
+
+
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], object]) -> None:
     """Export the stack's deployment, let `edit` change it, import it. Raises SetupError."""
     exported = json.loads(_output(variables, "stack", "export", "--stack", stack))

@@ -10,6 +10,7 @@ from toolchain.machine import engine
 from toolchain.operating import (
     adoption,
     api_server,
+    applied_commits,
     backend,
     cluster_gone,
     cluster_repair,
@@ -75,6 +76,8 @@ def _update(variables: dict[str, str], stack: str) -> None:
     """`pulumi up`, and what the program asks for between its rounds."""
 
     is_protected = environment.is_protected(stack)
+    if is_protected:
+        applied_commits.ensure_contained(variables, stack)
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if is_protected:
