@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from toolchain.operating import api_server, environment, plans, pulumi_cli, state, up, update
+from toolchain.operating import api_server, applied_commits, environment, plans, pulumi_cli, state, up, update
 from toolchain.operating.state import Access
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
@@ -90,10 +90,13 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
         assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
 
+    looked_at: list[str] = []
+    monkeypatch.setattr(applied_commits, "ensure_contained", lambda _, stack: looked_at.append(stack))
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)
     up._update({}, "gpu")
+    assert looked_at == ["gpu"] * protected, "once, before anything is done"
     assert [arguments[0] for arguments in ran] == verbs * 2
     assert ["--refresh" in arguments for arguments in ran] == [True] * len(verbs) + [False] * len(verbs)
     files = [word for arguments in ran for word in arguments if word.endswith("plan.json")]
