@@ -17,7 +17,7 @@ from typing import Any, Protocol
 BEAT_S = 15.0
 """Seconds until the first line about what runs, where no terminal shows it; each pause after it is twice as long."""
 
-LONGEST_BEAT_S = 240.0
+LONGEST_BEAT_S = 480.0
 MOST_NAMED = 3
 """Running steps that such a line names."""
 
@@ -65,6 +65,7 @@ class Board:
         self.ticker: threading.Thread | None = None
         self.screen: Screen | None = None
         self.live = is_terminal()
+        self.usual: Mapping[str, float] = {}
         self.pause = BEAT_S
         self.next_beat = 0.0
 
@@ -95,7 +96,7 @@ class Board:
             if not self.running:
                 self.pause, self.next_beat = BEAT_S, step.started + BEAT_S
             self.running.append(step)
-            self.send({"is": "began", "phase": step.name})
+            self._send_begun(step)
             if self.ticker is None:
                 self.ticker = threading.Thread(target=self._tick, daemon=True)
                 self.ticker.start()
@@ -116,8 +117,11 @@ class Board:
                 sys.stderr.flush()
             self.screen = screen
             for step in self.running:
-                since = time.time() - step.seconds
-                self.send({"is": "began", "phase": step.name, "since": since, "text": step.said})
+                self._send_begun(step)
+
+    def _send_begun(self, step: Step) -> None:
+        told = {"phase": step.name, "since": time.time() - step.seconds, "text": step.said}
+        self.send({"is": "began", **told, "usual": self.usual.get(step.name)})
 
     def _tick(self) -> None:
         while True:

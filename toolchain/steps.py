@@ -66,6 +66,11 @@ def tell(event: Event) -> None:
     _board.send(event)
 
 
+def expect(usual: Mapping[str, float]) -> None:
+    """Have the live view tell how long a phase took the last time: its name -> seconds."""
+    _board.usual = usual
+
+
 def draw_on(screen: Screen | None) -> None:
     """Have `screen` draw from now on; None: lines again."""
     _board.show(screen)

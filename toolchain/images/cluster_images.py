@@ -23,12 +23,12 @@ PUBLISHED_NODE = (
 OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 _REFUSAL = "published-images"
 ANSWER_S = 20
-_BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
+BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
 
 
 def all_built() -> bool:
     """Whether every module that the images need has been built before."""
-    return all(build.built(go_modules.load(name)) for name in _BUILT)
+    return all(build.built(go_modules.load(name)) for name in BUILT)
 
 
 def published(engine: Engine) -> bool:
@@ -58,7 +58,7 @@ def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
     """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is."""
     if published(engine):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
-    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in _BUILT}
+    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in BUILT}
     systems = {
         system.name: jobs.start(partial(_base, engine, system))
         for system in (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)

@@ -9,19 +9,19 @@ from typing import Any
 
 from toolchain.operating import environment
 from toolchain.paths import ROOT
-from toolchain.steps import SetupError
+from toolchain.steps import SetupError, say
 from toolchain.tools import venv
 
 
 def release_volumes(variables: Mapping[str, str], stack: str) -> None:
     """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one."""
-    _run(variables, "infra.release_volumes", stack)
+    _show(_run(variables, "infra.release_volumes", stack))
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
     about = "`pulumi up` has ended, and the stack is not whole:\n"
-    _run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about)
+    _show(_run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about))
 
 
 def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dic
     Parameters:
         own: titles of the stack's own objects.
     """
-    told = _run(variables, "infra.other_users", stack, stdin=json.dumps(own), stdout=subprocess.PIPE)
+    told = _run(variables, "infra.other_users", stack, stdin=json.dumps(own))
     found: dict[str, Any] = json.loads(told)
     return found
 
@@ -41,10 +41,9 @@ def _run(
     stack: str,
     *,
     stdin: str = "",
-    stdout: int | None = None,
     about: str = "",
 ) -> str:
-    """Run a module of the program for `stack`; its output, where `stdout` is a pipe.
+    """Run a module of the program for `stack`; its output.
 
     Raises SetupError with `about` and what the module says, where it fails.
     """
@@ -53,10 +52,14 @@ def _run(
         cwd=ROOT,
         env=environment.for_child(variables),
         input=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     if done.returncode:
         raise SetupError(about + (done.stderr.strip() or f"{module} failed"))
-    return done.stdout or ""
+    return done.stdout
+
+
+def _show(text: str) -> None:
+    for line in text.splitlines():
+        say(line)

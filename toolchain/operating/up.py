@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from toolchain.operating import (
     cluster_repair,
     data_folder,
     environment,
+    foresight,
     inspection,
     leftovers,
     live_objects,
+    live_view,
     origin,
     orphans,
     plans,
@@ -33,9 +36,10 @@ from toolchain.operating import (
     user_backend,
 )
 from toolchain.paths import MODELS, ROOT
-from toolchain.steps import SetupError, phase_times, step
+from toolchain.steps import SetupError, expect, phase_times, say, step
 from toolchain.tools import venv
 
+MOST_TIMES = 6
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
 
@@ -49,12 +53,17 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     """
     backend.check_stack(stack)
     user_backend.check(stack)
-    with setup.project_lock():
+    began = time.monotonic()
+    expect(foresight.usual())
+    with live_view.shown() as view, setup.project_lock():
         ensure_reviewed = ensure_committed(stack)
+        if expected := foresight.foretell(stack):
+            say(expected)
         if data_dir:
             data_folder.copy_verified(data_dir)
         ensure_reviewed()
         variables = prepare_stack(stack)
+        view.begin()
         _forget_left_behind(variables, stack)
         if state.objects(_deployment(variables, stack)):
             with step("a first look at the volumes"):
@@ -68,8 +77,15 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         runs = [MODELS / stack / "runs" / name for name in state.runs(_deployment(variables, stack))]
         origin.keep(runs, sources, found.get("imageDigest"))
         origin.end(stack)
-    print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in phase_times()))
+        foresight.keep(stack, time.monotonic() - began)
+    print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in longest(phase_times())))
     print("\n".join([*origin.report_lines(runs), *closing_lines(found)]), flush=True)
+
+
+def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The phases that took longest, in their order: after a cold start there are many."""
+    least = sorted((seconds for _, seconds in times), reverse=True)[:MOST_TIMES][-1:]
+    return [(name, seconds) for name, seconds in times if seconds >= min(least, default=0)][:MOST_TIMES]
 
 
 def _update(variables: dict[str, str], stack: str) -> None:

@@ -16,6 +16,7 @@ from toolchain.operating import (
     backend,
     data_folder,
     environment,
+    foresight,
     inspection,
     pulumi_cli,
     setup,
@@ -172,6 +173,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (up, "_update", lambda *_: done.append("update")),
         (pulumi_cli, "outputs", lambda *_: {}),
         (inspection, "inspect", lambda *_: None),
+        (foresight, "foretell", lambda _: ""),
         (up, "closing_lines", lambda _: []),
     ):
         monkeypatch.setattr(module, name, value)

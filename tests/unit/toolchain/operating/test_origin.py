@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.operating import inspection, origin, pulumi_cli, setup, state, up, user_backend
+from toolchain.operating import foresight, inspection, origin, pulumi_cli, setup, state, up, user_backend
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
@@ -235,6 +235,7 @@ def test_the_reports_come_before_the_four_lines(
         (up, "_update", update),
         (pulumi_cli, "outputs", lambda *_: outputs),
         (inspection, "inspect", lambda *_: None),
+        (foresight, "foretell", lambda _: ""),
         (user_backend, "check", lambda _: None),
         (setup, "LOCAL", tmp_path / "local"),
     ):

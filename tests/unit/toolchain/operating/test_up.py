@@ -114,3 +114,12 @@ def test_a_plan_that_cannot_be_made_is_not_applied(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     assert plans.update({}, "gpu", (), ()) == 255
     assert ran == ["preview"]
+
+
+def test_the_phases_that_took_longest_are_told_in_their_order() -> None:
+    times = [(str(number), float(number % 5)) for number in range(25)]
+    told = up.longest(times)
+    assert len(told) == up.MOST_TIMES
+    assert [each for each in times if each in told] == told
+    assert min(seconds for _, seconds in told) >= 3.0
+    assert (up.longest(times[:3]), up.longest([])) == (times[:3], [])

@@ -1,0 +1,103 @@
+"""What the live view knows, from the events of toolchain and program. Pure: the clock comes with the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Event = Mapping[str, Any]
+
+
+@dataclass
+class Running:
+    """A phase or a resource that is under way. `usual`: seconds that it took the last time."""
+
+    name: str
+    since: float
+    text: str = ""
+    usual: float | None = None
+
+
+@dataclass
+class Job:
+    """One training. `seen`: when and at how many images of how many the run last was, for its pace."""
+
+    condition: str = ""
+    pods: list[tuple[str, str]] = field(default_factory=list)
+    epoch: int = 0
+    epochs: int | None = None
+    done: int = 0
+    total: int = 0
+    pace: float | None = None
+    seen: tuple[float, int] | None = None
+    accuracy: str = ""
+    loss: str = ""
+
+    def left_s(self) -> float | None:
+        """Seconds until the end of the run, of the epoch where nobody knows how many there are; None without a pace."""
+        if not self.pace or not self.total:
+            return None
+        whole_epochs = max((self.epochs or self.epoch) - self.epoch, 0)
+        return (self.total - self.done + whole_epochs * self.total) / self.pace
+
+
+@dataclass
+class View:
+    """All that is drawn. An event of an unknown kind changes nothing: it is for a later release."""
+
+    phases: dict[str, Running] = field(default_factory=dict)
+    objects: dict[str, Running] = field(default_factory=dict)
+    made: int = 0
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    def apply(self, event: Event, now: float) -> None:
+        """Take an event that comes at `now`, in seconds since 1970."""
+        match event.get("is"):
+            case "began":
+                since, usual = float(event.get("since") or now), event.get("usual")
+                self.phases[event["phase"]] = Running(event["phase"], since, event.get("text") or "", usual)
+            case "noted" if event["phase"] in self.phases:
+                self.phases[event["phase"]].text = event["text"]
+            case "ended":
+                self.phases.pop(event["phase"], None)
+            case "object":
+                self._object(event, now)
+            case "quiet":
+                self.objects.clear()
+                self.jobs.clear()
+                self.made = 0
+            case "condition" | "pods" | "epochs" | "step" | "result":
+                self._of_job(self.jobs.setdefault(event["job"], Job()), event, now)
+
+    def _object(self, event: Event, now: float) -> None:
+        urn = event["urn"]
+        if "text" in event:
+            if urn in self.objects:
+                self.objects[urn].text = event["text"]
+        elif event["now"] == "runs":
+            self.objects[urn] = Running(event["name"], now)
+        else:
+            self.objects.pop(urn, None)
+            self.made += event["now"] == "done"
+
+    def _of_job(self, job: Job, event: Event, now: float) -> None:
+        match event["is"]:
+            case "condition":
+                job.condition = event["text"]
+            case "pods":
+                job.pods = [(name, state) for name, state in event["pods"]]
+            case "epochs":
+                job.epochs = event["epochs"]
+            case "step":
+                self._step(job, event, now)
+            case "result":
+                job.accuracy, job.loss = event["accuracy"], event["loss"]
+
+    def _step(self, job: Job, event: Event, now: float) -> None:
+        job.epoch, job.done, job.total = event["epoch"], event["done"], event["total"]
+        images = (job.epoch - 1) * job.total + job.done
+        if job.seen and images > job.seen[1] and now > job.seen[0]:
+            latest = (images - job.seen[1]) / (now - job.seen[0])
+            job.pace = latest if job.pace is None else 0.7 * job.pace + 0.3 * latest
+        job.seen = (now, images)

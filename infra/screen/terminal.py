@@ -1,0 +1,56 @@
+"""Rows at the foot of a terminal, drawn over and over; lines for good go above them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+ERASE_BELOW = "\x1b[J"
+
+
+class Foot:
+    """Draws on `stream`. Between two calls the cursor stands at the beginning of the row below the last one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.drawn: list[int] = []
+        colours = Console(file=stream, force_terminal=True).color_system or "standard"
+        self.console = Console(
+            file=io.StringIO(),
+            force_terminal=True,
+            color_system=colours,  # type: ignore[arg-type]  # the name that rich itself found
+            width=10_000,
+            highlight=False,
+        )
+
+    def draw(self, lines: Sequence[str], rows: Sequence[Text], width: int, height: int) -> None:
+        """Show `lines` for good, and `rows` below them in place of the earlier ones.
+
+        Parameters:
+            width, height: of the terminal now; a narrower one has broken the earlier rows in several.
+        """
+        shown = rows[: max(height - 1, 0)]
+        text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
+        self.stream.write(f"{HIDE}{self._back(width)}{text}")
+        self.stream.flush()
+        self.drawn = [row.cell_len for row in shown]
+
+    def end(self, width: int) -> None:
+        """Take the rows away and give the cursor back."""
+        self.stream.write(f"{self._back(width)}{SHOW}")
+        self.stream.flush()
+        self.drawn = []
+
+    def _back(self, width: int) -> str:
+        up = sum(max(1, -(-length // max(width, 1))) for length in self.drawn)
+        return f"\r\x1b[{up}A{ERASE_BELOW}" if up else f"\r{ERASE_BELOW}"
+
+    def _styled(self, row: Text) -> str:
+        with self.console.capture() as captured:
+            self.console.print(row, end="", soft_wrap=True)
+        return captured.get()

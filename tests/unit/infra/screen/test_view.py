@@ -1,0 +1,84 @@
+"""The live view's state and its rows: events in, text out."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.screen.rows import MOST_OBJECTS, MOST_PODS, clock, rows
+from infra.screen.state import Event, View
+
+EVENTS: list[Event] = [
+    {"is": "began", "phase": "pulumi up", "usual": 54.0},
+    {"is": "noted", "phase": "pulumi up", "text": "Run j"},
+    {"is": "object", "urn": "a", "name": "Namespace kubeflow", "operation": "create", "now": "runs"},
+    {"is": "object", "urn": "a", "name": "Namespace kubeflow", "operation": "create", "now": "done"},
+    {"is": "object", "urn": "b", "name": "Deployment operator", "operation": "create", "now": "runs"},
+    {"is": "object", "urn": "b", "text": "0/1 Pods available"},
+    {"is": "condition", "job": "j", "text": "Running"},
+    {"is": "pods", "job": "j", "pods": [["j-master-0", "Running"], ["j-worker-0", "Pending (ErrImagePull)"]]},
+    {"is": "epochs", "job": "j", "epochs": 2},
+    {"is": "step", "job": "j", "epoch": 1, "done": 0, "total": 1000, "loss": "2.3"},
+    {"is": "step", "job": "j", "epoch": 1, "done": 500, "total": 1000, "loss": "1.3"},
+    {"is": "result", "job": "j", "epoch": 1, "accuracy": "0.9", "loss": "0.3"},
+    {"is": "of a later release", "x": 1},
+]
+
+
+def view(events: list[Event]) -> View:
+    """A view that got an event a second."""
+    made = View()
+    for at, event in enumerate(events):
+        made.apply(event, float(at))
+    return made
+
+
+def text(made: View, now: float, width: int = 100) -> list[str]:
+    return [row.plain for row in rows(made, now, width)]
+
+
+def test_all_that_is_under_way_is_on_the_screen() -> None:
+    assert text(view(EVENTS), 12.0) == [
+        " ⠦ pulumi up  0:12 of about 0:54  Run j",
+        "     objects: 1 done, 1 under way",
+        "     Deployment operator  0:08  0/1 Pods available",
+        "   j  Running",
+        "     j-master-0  Running",
+        "     j-worker-0  Pending (ErrImagePull)",
+        "     epoch 1/2 ━━━━━━━━━━━━────────────  50%  500 images/s  0:03 left",
+        "     accuracy 0.9  loss 0.3",
+    ]
+
+
+@pytest.mark.parametrize("count", range(len(EVENTS) + 1))
+@pytest.mark.parametrize("width", [1, 2, 20, 79, 300])
+def test_no_row_reaches_the_edge_after_any_event(count: int, width: int) -> None:
+    assert all(row.cell_len <= max(width - 1, 1) for row in rows(view(EVENTS[:count]), 99.0, width))
+
+
+def test_what_has_ended_leaves_the_screen() -> None:
+    assert text(view([*EVENTS, {"is": "quiet"}, {"is": "ended", "phase": "pulumi up"}]), 20.0) == []
+
+
+def test_of_many_only_some_are_drawn() -> None:
+    objects: list[Event] = [
+        {"is": "object", "urn": str(n), "name": f"Pod {n}", "operation": "create", "now": "runs"}
+        for n in range(50)
+    ]
+    pods: Event = {"is": "pods", "job": "j", "pods": [[f"j-{n}", "Running"] for n in range(50)]}
+    assert len(text(view(objects), 60.0)) == 1 + MOST_OBJECTS
+    assert len(text(view([pods]), 60.0)) == 1 + MOST_PODS + 1
+
+
+def test_a_run_that_goes_on_elsewhere_has_no_negative_pace() -> None:
+    made = view([EVENTS[10], EVENTS[9], EVENTS[9]])
+    assert made.jobs["j"].pace is None
+    assert "images/s" not in "".join(text(made, 3.0))
+
+
+def test_without_a_number_of_epochs_it_is_the_epoch_that_is_left() -> None:
+    assert "0:01 left in this epoch" in "\n".join(text(view(EVENTS[9:11]), 3.0))
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0, "0:00"), (61, "1:01"), (3725, "1:02:05"), (-1, "0:00")])
+def test_a_clock(seconds: float, told: str) -> None:
+    assert clock(seconds) == told

@@ -1,0 +1,73 @@
+"""What `make up` says at its beginning about how long it takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.images import cluster_images
+from toolchain.operating import foresight
+from toolchain.tools import build, choice, venv
+
+EVERY = sorted({*choice.MODULES.values(), *cluster_images.BUILT})
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """One that has everything, and no times yet."""
+    monkeypatch.setattr(foresight, "FILE", tmp_path / "times.json")
+    monkeypatch.setattr(build, "built", lambda module, *_: tmp_path)
+    monkeypatch.setattr(
+        choice, "choose", lambda: {name: choice.Choice(name, None) for name in choice.MODULES}
+    )
+    monkeypatch.setattr(venv, "is_complete", lambda: True)
+    return monkeypatch
+
+
+def test_every_tool_that_is_built_has_a_first_guess() -> None:
+    assert sorted(foresight.BUILD_S) == EVERY
+
+
+def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(build, "built", lambda module, *_: None)
+    machine.setattr(venv, "is_complete", lambda: False)
+    machine.setattr("toolchain.operating.foresight.os.cpu_count", lambda: 2)
+    first, second = foresight.foretell("dev").splitlines()
+    assert "the first start here takes about 24 min" in first
+    assert all(name in first for name in EVERY)
+    assert "the Python packages" in first
+    assert "shorter:" in second
+
+
+def test_more_cores_need_less_time() -> None:
+    assert "about 7 min" in foresight.cold(EVERY, packages=False, cores=32).replace(
+        "about 6 min", "about 7 min"
+    )
+    assert "about 23 min" in foresight.cold(EVERY, packages=False, cores=2)
+
+
+def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(venv, "is_complete", lambda: False)
+    assert "the Python packages" in foresight.foretell("dev")
+    assert "shorter" not in foresight.foretell("dev")
+
+
+def test_a_warm_start_tells_of_the_last(machine: pytest.MonkeyPatch) -> None:
+    assert foresight.foretell("dev") == ""
+    machine.setattr(foresight, "phase_times", lambda: [("pulumi up", 54.0)])
+    foresight.keep("dev", 76.0)
+    assert foresight.foretell("dev") == "   the last `make up` of dev here took 76 s"
+    assert foresight.foretell("other") == ""
+    assert foresight.usual()["pulumi up"] == 54.0
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"make up dev": "x"}'])
+def test_a_broken_file_tells_nothing(machine: pytest.MonkeyPatch, content: str) -> None:
+    foresight.FILE.write_text(content)
+    assert foresight.foretell("dev") == ""
+
+
+def test_a_full_disk_is_no_failure(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    machine.setattr(foresight, "FILE", tmp_path / "missing" / "times.json")
+    foresight.keep("dev", 1.0)

@@ -1,0 +1,132 @@
+"""The live view on a real terminal (a pty): whatever happens, the terminal is in order afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from rich.text import Text
+
+from infra.screen.terminal import Foot
+from tests.unit.toolchain.conftest import ROOT
+from tests.unit.toolchain.operating.screen import Screen
+
+PROGRAM = """
+import os, signal, sys, time
+from toolchain.operating import live_view
+from toolchain.steps import say, step, tell
+from toolchain.tools import venv
+venv.is_complete = lambda: True
+venv.program = lambda module: [sys.executable, "-m", module]
+try:
+    with live_view.shown() as view:
+        with step("building") as building:
+            building.note("compiling")
+            tell({"is": "step", "job": "j", "epoch": 1, "done": 5, "total": 10, "loss": "1"})
+            say("first line")
+            print("ready", flush=True)
+            sys.stdin.readline()
+            EVENT
+            say("last line")
+except (KeyboardInterrupt, RuntimeError):
+    print("over", file=sys.stderr)
+"""
+EVENTS = {
+    "its end": "pass",
+    "an exception": "raise RuntimeError",
+    "Ctrl-C": "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)",
+    "the view is killed": "view.child.kill(); view.child.wait()",
+    "the view hangs": "view.child.send_signal(signal.SIGSTOP); [say('x' * 4096) for _ in range(64)]",
+}
+
+
+def size(terminal: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+
+@pytest.mark.parametrize("what", EVENTS)
+def test_the_terminal_is_in_order_after(what: str) -> None:
+    ours, theirs = pty.openpty()
+    size(theirs, 80)
+    variables = {
+        name: value for name, value in os.environ.items() if name not in ("CI", "TRAINSTACK_VERBOSE")
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.replace("EVENT", EVENTS[what])],
+        cwd=ROOT,
+        env={**variables, "TERM": "xterm-256color"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    assert child.stdin
+    assert child.stdout
+    assert child.stdout.readline() == b"ready\n"
+    said = read_until(ours, "compiling")
+    size(ours, 60)
+    child.stdin.write(b"go on\n")
+    child.stdin.close()
+    said += read_to_end(ours)
+    assert child.wait() == 0
+    screen = Screen(80)
+    screen.write(said)
+    assert screen.cursor_shown
+    assert "first line" in screen.rows
+    assert ("last line" in screen.rows) is (what not in ("an exception", "Ctrl-C")), screen.rows
+    assert ("over" in screen.rows) is (what in ("an exception", "Ctrl-C"))
+    if "the view" not in what:
+        assert not [row for row in screen.rows if "compiling" in row or "epoch" in row], "the rows are gone"
+
+
+def read_until(terminal: int, text: str) -> str:
+    said = b""
+    while text.encode() not in said:
+        said += os.read(terminal, 1 << 16)
+    return said.decode()
+
+
+def read_to_end(terminal: int) -> str:
+    said = b""
+    try:
+        while some := os.read(terminal, 1 << 16):
+            said += some
+    except OSError:  # nobody has the other end any more
+        pass
+    os.close(terminal)
+    return said.decode()
+
+
+def test_rows_that_a_narrower_terminal_has_broken_are_taken_away() -> None:
+    stream, screen = io.StringIO(), Screen(80)
+    foot = Foot(stream)
+
+    def shown() -> list[str]:
+        screen.write(stream.getvalue())
+        stream.seek(0)
+        stream.truncate()
+        return screen.rows
+
+    foot.draw(["kept"], [Text("x" * 70), Text("y" * 50)], 80, 24)
+    assert shown() == ["kept", "x" * 70, "y" * 50, ""]
+    screen.narrow(30)
+    foot.draw([], [Text("z" * 20)], 30, 24)
+    assert shown() == ["kept", "z" * 20, ""]
+    foot.end(30)
+    assert shown() == ["kept", ""]
+    assert screen.cursor_shown
+
+
+def test_more_rows_than_the_terminal_has_are_not_drawn() -> None:
+    stream = io.StringIO()
+    Foot(stream).draw([], [Text(str(number)) for number in range(50)], 80, 5)
+    screen = Screen(80)
+    screen.write(stream.getvalue())
+    assert screen.rows == ["0", "1", "2", "3", ""]

@@ -1,0 +1,93 @@
+"""How long `make up` will take: from what is missing here, and from the times of the last one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from toolchain.images import cluster_images
+from toolchain.operating.environment import write_whole
+from toolchain.paths import LOCAL, cache
+from toolchain.steps import phase_times
+from toolchain.tools import build, choice, go_modules, venv
+
+FILE = LOCAL / "times.json"
+# Seconds on two cores of an Intel Xeon at 2.5 GHz, with empty caches; nothing but a first guess for another machine.
+BUILD_S = {
+    "kubernetes": 420,
+    "pulumi": 240,
+    "coredns": 180,
+    "training-operator": 120,
+    "registry": 60,
+    "etcd": 40,
+    "kind": 10,
+}
+IMAGES_S, PACKAGES_S, STACK_S = 240, 60, 90
+CORES = 2
+
+
+def missing_builds() -> list[str]:
+    """The tools that this machine lacks and that have to be built, unless published images can be had."""
+    wanted = [choice.MODULES[each.name] for each in choice.choose().values() if not each.is_available]
+    if not cluster_images.all_built():
+        wanted += [name for name in cluster_images.BUILT if not build.built(go_modules.load(name))]
+    return sorted(set(wanted))
+
+
+def foretell(stack: str) -> str:
+    """One sentence for the beginning; empty where nothing is known."""
+    builds = missing_builds()
+    if builds or not venv.is_complete():
+        return cold(builds, not venv.is_complete())
+    total = _kept().get(f"make up {stack}")
+    return f"   the last `make up` of {stack} here took {_about(float(total))}" if total else ""
+
+
+def cold(builds: Iterable[str], packages: bool, cores: int | None = None) -> str:
+    """Why a start takes long, about how long, and how to make it short.
+
+    Parameters:
+        builds: tools that have to be built.
+        packages: whether the Python packages are missing, too.
+        cores: of this machine, unless given.
+    """
+    names = list(builds)
+    seconds = sum(BUILD_S[name] for name in names) * CORES / (cores or os.cpu_count() or CORES)
+    seconds += (IMAGES_S if names else 0) + (PACKAGES_S if packages else 0) + STACK_S
+    why = [f"{', '.join(names)} from source, then the images"] if names else []
+    why += ["the Python packages"] if packages else []
+    lines = [
+        f"   the first start here takes about {_about(seconds)}: it makes {' and '.join(why)}; the next ones do not"
+    ]
+    if names:
+        lines.append(
+            f"   shorter: a copy of {cache()} from another machine, or pulumi, kind and kubectl on PATH"
+        )
+    return "\n".join(lines)
+
+
+def usual() -> Mapping[str, float]:
+    """Phase -> its seconds in the last `make up` that came to its end."""
+    return {name: float(seconds) for name, seconds in _kept().items()}
+
+
+def keep(stack: str, seconds: float) -> None:
+    """Keep this run's times, `seconds` in all, for the next one. A disk that is full is no reason to fail now."""
+    try:
+        write_whole(FILE, json.dumps({**_kept(), **dict(phase_times()), f"make up {stack}": seconds}))
+    except OSError:
+        return
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        found = json.loads(FILE.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {k: v for k, v in found.items() if isinstance(v, int | float)} if isinstance(found, dict) else {}
+
+
+def _about(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
