@@ -8,10 +8,11 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
+from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
-from infra.run import job_status
+from infra.run import job_status, timeline
 from infra.run.job_api import JobApi
 from infra.run.result import epochs_of, metrics_of
 from infra.run.waiting import Waiting
@@ -30,7 +31,10 @@ class RunProvider(Provider):
     def create(self, props: Props) -> CreateResult:
         suspended = bool(props.get("suspend"))
         wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(props))
-        ended = wait.until_end()
+        try:
+            ended = wait.until_end()
+        finally:
+            _keep_timeline(wait, props)
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)
@@ -53,6 +57,18 @@ class RunProvider(Provider):
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, plain_props(props))
+
+
+def _keep_timeline(wait: Waiting, props: Props) -> None:
+    """Beside the run, where its folder is on this machine. A line tells where that fails: the training goes on."""
+    if not props.get("models"):
+        return
+    folder = paths.resolved(props["models"]) / "runs" / props["run"]
+    try:
+        if folder.is_dir():
+            timeline.keep(wait.timeline, folder)
+    except OSError as error:
+        show(f"{props['job']}: its timeline is not kept: {error}")
 
 
 def _job(props: Props) -> JobApi:

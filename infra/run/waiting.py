@@ -9,6 +9,7 @@ from typing import Any
 from infra.run import job_status
 from infra.run.job_api import JobApi
 from infra.run.log_follower import CONTAINER, LogFollower
+from infra.run.timeline import Timeline
 
 # The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
 # two minutes; a large image may take the kubelet twenty to pull.
@@ -43,6 +44,7 @@ class Waiting:
     ) -> None:
         self.api, self.suspended = api, suspended
         self.follower = LogFollower(api, rank0, epochs)
+        self.timeline = Timeline()
         self.shown = self.shown_pods = ""
         self.trouble_since: dict[str, float] = {}
         self.end_read: tuple[tuple[str, str, bool], int] | None = None
@@ -57,6 +59,7 @@ class Waiting:
         for job in self.api.observations():
             now, message = job_status.condition(job)
             pods = self.api.pods()
+            self.timeline.see(job, pods)
             found = self._troubles(job, pods)
             self._show_pods(pods)
             self._show(now, found)

@@ -28,7 +28,7 @@ def rows(view: View, now: float, width: int) -> list[Text]:
 
 
 def clock(seconds: float) -> str:
-    """`0:07`, `1:02:03`."""
+    """A time of `seconds` as `0:07` or `1:02:03`."""
     minutes, rest = divmod(round(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -146,6 +146,13 @@ def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[st
     page = Path(report).read_text()
     assert f"<dd>{accuracy}</dd>" in page
     assert 1 <= page.count("<img ") <= 25
+    assert page.count('<h2 id="timeline">') == 1
+    for pod in ("pytorch-simple-master-0", "pytorch-simple-worker-0"):
+        told = re.findall(rf"<td>pod {pod}(?:, container pytorch)?</td><td>([^<]*)</td>", page)
+        assert [each for each in told if each != "deleted"] == [
+            *("created", "scheduled", "started"),
+            "ended: Completed, exit code 0",
+        ]
     origin = json.loads((folder / "origin.json").read_text())
     assert origin["image"] == project.outputs()["imageDigest"]
     project.run("git", "cat-file", "-e", origin["commit"])

@@ -23,10 +23,12 @@ from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
+from infra.run import timeline
 from infra.training_operator import overlay
 from toolchain.images import cluster_images
-from toolchain.operating import adoption, consents, environment, leftovers, state, status, update
+from toolchain.operating import adoption, consents, environment, leftovers, origin, state, status, update
 from toolchain.paths import DATA, LOCAL, MODELS
+from toolchain.runs import report_timeline
 from toolchain.tools import go_modules
 from trainer import options as trainer_options
 from trainer import volume
@@ -122,6 +124,10 @@ def test_what_make_up_and_the_program_tell_each_other() -> None:
     assert consents.ADOPT == owner.ADOPT
     assert (update.LOST, update.ADOPTING) == (objects_adoption.LOST, objects_adoption.ADOPTING)
     assert environment.DELETE_UNREACHABLE == old_objects.VARIABLE
+
+
+def test_the_timeline_that_a_wait_leaves_for_the_report() -> None:
+    assert (report_timeline.FILE, report_timeline.REPORT) == (timeline.FILE, origin.REPORT)
 
 
 def test_types_in_the_state() -> None:

@@ -36,6 +36,7 @@ from toolchain.operating import (
     user_backend,
 )
 from toolchain.paths import MODELS, ROOT
+from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, expect, phase_times, say, step
 from toolchain.tools import venv
 
@@ -76,6 +77,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
             inspection.inspect(variables, stack, found)
         runs = [MODELS / stack / "runs" / name for name in state.runs(_deployment(variables, stack))]
         origin.keep(runs, sources, found.get("imageDigest"))
+        report_timeline.complete(runs)
         origin.end(stack)
         foresight.keep(stack, time.monotonic() - began)
     print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in longest(phase_times())))

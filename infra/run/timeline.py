@@ -1,0 +1,89 @@
+"""What happened to a job and its pods, and when, as the API server told it while the job was waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+FILE = "timeline.json"
+Entry = tuple[str, str, str]
+"""When, in RFC 3339; about what; what happened."""
+
+
+class Timeline:
+    """Entries gathered from the objects as they were seen: pods go, and a container keeps only its last end."""
+
+    def __init__(self) -> None:
+        self.found: set[Entry] = set()
+
+    def see(self, job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> None:
+        """Take what `job` and `pods` tell now."""
+        name = f"job {job['metadata'].get('name', '')}".strip()
+        for condition in (job.get("status") or {}).get("conditions") or []:
+            self._add(condition.get("lastTransitionTime"), name, _held(condition))
+        for pod in pods:
+            self._pod(pod)
+
+    def entries(self) -> list[Entry]:
+        """All of them, in the order of time."""
+        return sorted(self.found)
+
+    def _pod(self, pod: Mapping[str, Any]) -> None:
+        about = f"pod {pod['metadata']['name']}"
+        self._add(pod["metadata"].get("creationTimestamp"), about, "created")
+        self._add(pod["metadata"].get("deletionTimestamp"), about, "deleted")
+        status = pod.get("status") or {}
+        for condition in status.get("conditions") or []:
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+                self._add(condition.get("lastTransitionTime"), about, "scheduled")
+        for container in [
+            *(status.get("initContainerStatuses") or []),
+            *(status.get("containerStatuses") or []),
+        ]:
+            for key in ("lastState", "state"):
+                self._state(f"{about}, container {container['name']}", container.get(key) or {})
+
+    def _state(self, about: str, state: Mapping[str, Any]) -> None:
+        if running := state.get("running"):
+            self._add(running.get("startedAt"), about, "started")
+        if end := state.get("terminated"):
+            reason = end.get("reason") or "ended"
+            self._add(end.get("startedAt"), about, "started")
+            self._add(end.get("finishedAt"), about, f"ended: {reason}, exit code {end.get('exitCode', 0)}")
+
+    def _add(self, at: object, about: str, what: str) -> None:
+        if at and what:
+            self.found.add((str(at), about, what))
+
+
+def _held(condition: Mapping[str, Any]) -> str:
+    if condition.get("status") != "True" and condition.get("type") not in ("Running", "Restarting"):
+        return ""
+    ended = "" if condition.get("status") == "True" else "no longer "
+    return f"{ended}{condition.get('type')}"
+
+
+def keep(timeline: Timeline, folder: Path) -> None:
+    """Write what `timeline` has into `folder`, of the run, with what earlier waits have left there. Raises OSError.
+
+    The file is never newer than the run's own files: those tell when the run has ended.
+    """
+    file = folder / FILE
+    with suppress(OSError, ValueError, TypeError):
+        timeline.found |= {(at, about, what) for at, about, what in json.loads(file.read_text())}
+    latest = max((each.stat().st_mtime for each in folder.iterdir() if each.name != FILE), default=None)
+    handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{FILE}-")
+    try:
+        with os.fdopen(handle, "w") as content:
+            content.write(json.dumps(timeline.entries(), indent=1) + "\n")
+        os.chmod(partial, 0o644)
+        if latest is not None:
+            os.utime(partial, (latest, latest))
+        os.replace(partial, file)
+    finally:
+        Path(partial).unlink(missing_ok=True)

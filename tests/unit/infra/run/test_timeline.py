@@ -1,0 +1,124 @@
+"""The timeline of a job and its pods, from what the API server tells while it is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.run import provider, timeline
+from infra.run.timeline import Timeline, keep
+from infra.run.waiting import RunFailedError, Waiting
+from tests.unit.infra.run.test_run import FakeApi, job, pod
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}Z"
+
+
+def conditions(*held: tuple[str, str, int]) -> dict[str, Any]:
+    told = [{"type": name, "status": status, "lastTransitionTime": at(when)} for name, status, when in held]
+    return {"metadata": {"name": "j", "uid": "u"}, "spec": job()["spec"], "status": {"conditions": told}}
+
+
+def container(**states: Any) -> dict[str, Any]:
+    status = {"containerStatuses": [{"name": "pytorch", "restartCount": 1, **states}]}
+    return {"metadata": {"name": "j-master-0", "uid": "p", "creationTimestamp": at(2)}, "status": status}
+
+
+def end(begun: int, ended: int, code: int, reason: str) -> dict[str, Any]:
+    return {
+        "terminated": {"startedAt": at(begun), "finishedAt": at(ended), "exitCode": code, "reason": reason}
+    }
+
+
+def test_two_restarts_are_told_though_a_container_keeps_its_last_end_alone() -> None:
+    seen = Timeline()
+    first, second = end(3, 5, 137, "OOMKilled"), end(6, 8, 1, "Error")
+    for states in (
+        {"state": {"running": {"startedAt": at(3)}}},
+        {"state": {"running": {"startedAt": at(6)}}, "lastState": first},
+        {"state": {"running": {"startedAt": at(9)}}, "lastState": second},
+        {"state": end(9, 20, 0, "Completed"), "lastState": second},
+    ):
+        seen.see(conditions(("Created", "True", 1), ("Running", "True", 4)), [container(**states)])
+    seen.see(conditions(("Running", "False", 21), ("Succeeded", "True", 21)), [])
+    where = "pod j-master-0, container pytorch"
+    assert seen.entries() == [
+        (at(1), "job j", "Created"),
+        (at(2), "pod j-master-0", "created"),
+        (at(3), where, "started"),
+        (at(4), "job j", "Running"),
+        (at(5), where, "ended: OOMKilled, exit code 137"),
+        (at(6), where, "started"),
+        (at(8), where, "ended: Error, exit code 1"),
+        (at(9), where, "started"),
+        (at(20), where, "ended: Completed, exit code 0"),
+        (at(21), "job j", "Succeeded"),
+        (at(21), "job j", "no longer Running"),
+    ]
+
+
+def test_a_pod_that_was_evicted_is_told_beside_the_one_in_its_place() -> None:
+    seen = Timeline()
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(2)}
+    gone = pod(conditions=[scheduled])
+    gone["metadata"] |= {"creationTimestamp": at(1), "deletionTimestamp": at(4)}
+    fresh = pod()
+    fresh["metadata"] |= {"creationTimestamp": at(6)}
+    for each in (gone, fresh):
+        seen.see(conditions(), [each])
+    assert [(when, what) for when, _, what in seen.entries()] == [
+        *((at(1), "created"), (at(2), "scheduled"), (at(4), "deleted"), (at(6), "created"))
+    ]
+
+
+@pytest.mark.parametrize("before", [None, "", "{", "[1]", '[["2026-01-01T00:00:00Z", "job j", "Created"]]'])
+def test_it_is_kept_beside_the_run_with_what_was_there_and_is_never_newer(
+    tmp_path: Path, before: str | None
+) -> None:
+    model = tmp_path / "mnist_cnn.pt"
+    model.write_bytes(b"model")
+    os.utime(model, (1000, 1000))
+    if before is not None:
+        (tmp_path / timeline.FILE).write_text(before)
+    seen = Timeline()
+    seen.see(conditions(("Succeeded", "True", 9)), [])
+    keep(seen, tmp_path)
+    found = json.loads((tmp_path / timeline.FILE).read_text())
+    assert found[-1] == [at(9), "job j", "Succeeded"]
+    assert len(found) == (2 if before and "Created" in before else 1)
+    assert (tmp_path / timeline.FILE).stat().st_mtime == 1000
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["mnist_cnn.pt", timeline.FILE]
+
+
+@pytest.mark.parametrize("ended", ["Succeeded", "Failed"])
+def test_a_wait_leaves_it_however_the_job_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
+) -> None:
+    folder = tmp_path / "runs" / "j-1"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(provider, "_job", lambda props: FakeApi([conditions((ended, "True", 9))]))
+    props = {"job": "j", "run": "j-1", "rank0": "j-master-0", "models": str(tmp_path)}
+    if ended == "Succeeded":
+        provider.RunProvider().create(props)
+    else:
+        with pytest.raises(RunFailedError):
+            provider.RunProvider().create(props)
+    assert json.loads((folder / timeline.FILE).read_text()) == [[at(9), "job j", ended]]
+
+
+def test_where_it_cannot_be_kept_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "runs" / "j-1").mkdir(parents=True)
+    monkeypatch.setattr(timeline, "keep", full)
+    wait = Waiting(FakeApi([]), "j-master-0")
+    provider._keep_timeline(wait, {"job": "j", "run": "j-1", "models": str(tmp_path)})
+    assert "j: its timeline is not kept: [Errno 28] No space left on device" in capsys.readouterr().out

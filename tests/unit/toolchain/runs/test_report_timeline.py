@@ -1,0 +1,108 @@
+"""The timeline in a run's report, which the trainer has written without one."""
+
+from __future__ import annotations
+
+import json
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from toolchain.runs import report_timeline
+
+FOUND = [
+    ("2026-01-01T00:00:01Z", "job j", "Created"),
+    ("2026-01-01T00:00:31Z", "pod j-master-0, container <x>", "ended: OOMKilled, exit code 137"),
+]
+PAGE = (
+    '<!doctype html>\n<html lang="en"><body><nav><ul><li><a href="#result">Result</a></li>'
+    '<li><a href="#again">How to run it again</a></li></ul></nav><main>'
+    '<section aria-labelledby="result"><h2 id="result">Result</h2></section>\n'
+    '<section aria-labelledby="again"><h2 id="again">How to run it again</h2></section>\n</main></body></html>\n'
+)
+TRAINER = Path(__file__).parents[4] / "trainer" / "report.py"
+
+
+class Tags(HTMLParser):
+    """Fails for a tag that is not closed in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run with a report and a timeline, both old."""
+    (tmp_path / report_timeline.REPORT).write_text(PAGE)
+    (tmp_path / report_timeline.FILE).write_text(json.dumps(FOUND))
+    os.utime(tmp_path / report_timeline.REPORT, (1000, 1000))
+    return tmp_path
+
+
+def page(folder: Path) -> str:
+    return (folder / report_timeline.REPORT).read_text()
+
+
+def test_the_section_comes_before_the_last_and_is_linked(folder: Path) -> None:
+    report_timeline.complete([folder])
+    text = page(folder)
+    assert text.index('id="result"') < text.index('id="timeline"') < text.index('id="again"')
+    assert text.index('href="#timeline"') < text.index('href="#again"')
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    for cell in ("30 s", "job j", "pod j-master-0, container <x>", "ended: OOMKilled, exit code 137"):
+        assert cell in tags.text
+    assert (folder / report_timeline.REPORT).stat().st_mtime == 1000
+    assert len(list(folder.iterdir())) == 2, "nothing is left beside it"
+
+
+def test_once_more_changes_nothing_and_a_longer_timeline_takes_the_place(folder: Path) -> None:
+    report_timeline.complete([folder, folder])
+    once = page(folder)
+    report_timeline.complete([folder])
+    assert page(folder) == once
+    (folder / report_timeline.FILE).write_text(
+        json.dumps([*FOUND, ("2026-01-01T00:01:01Z", "job j", "Succeeded")])
+    )
+    report_timeline.complete([folder])
+    assert page(folder).count('id="timeline"') == page(folder).count('href="#timeline"') == 1
+    assert "Succeeded" in page(folder)
+    row = '<tr><th scope="row">2026-01-01T00:01:01Z</th><td>60 s</td><td>job j</td><td>Succeeded</td></tr>'
+    assert page(folder).replace(row, "") == once
+
+
+@pytest.mark.parametrize("told", [None, "", "{", "[]", "[1]"])
+def test_without_a_timeline_the_report_stays(folder: Path, told: str | None) -> None:
+    (folder / report_timeline.FILE).unlink()
+    if told is not None:
+        (folder / report_timeline.FILE).write_text(told)
+    report_timeline.complete([folder])
+    assert page(folder) == PAGE
+
+
+def test_a_page_of_somebody_elses_stays(folder: Path) -> None:
+    (folder / report_timeline.REPORT).write_text("<p>own</p>")
+    report_timeline.complete([folder, folder / "missing"])
+    assert page(folder) == "<p>own</p>"
+
+
+def test_the_trainer_writes_pages_with_this_place() -> None:
+    text = TRAINER.read_text()
+    assert '("again", "How to run it again"' in text
+    for part in ('<section aria-labelledby="{name}">', '<li><a href="#{name}">{title}</a></li>'):
+        assert part in text, "sections and links as they are looked for"
+    assert report_timeline.BEFORE_SECTION == '<section aria-labelledby="again">'
+    assert report_timeline.BEFORE_LINK == '<li><a href="#again">'
