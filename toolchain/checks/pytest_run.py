@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from toolchain.operating.pulumi_cli import end_with_parent
+from toolchain.machine.processes import end_with_parent
 from toolchain.paths import ROOT, VENV
 from toolchain.steps import say
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.checks import passed_tests, pytest_run
-from toolchain.machine import engine
+from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
 from toolchain.steps import phase_times
 from toolchain.tools import build, go_modules, venv
 
 SHOWN = ("-v", "--durations=25", "--durations-min=5")
-CORES = len(os.sched_getaffinity(0))
+CORES = processes.cores()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from toolchain.machine.engine import daemon
 from toolchain.paths import ROOT, cache
 from toolchain.steps import SetupError
 
-PYTHON_NEEDED = (3, 11)
 MARGIN = 1.2
 GIB = 2**30
 
@@ -27,8 +25,6 @@ RUN_BYTES = 4 * GIB
 
 def check(*, builds: bool) -> None:
     """Raise SetupError for the first thing missing. `builds`: some tool has to be built, which takes room."""
-    if sys.version_info < PYTHON_NEEDED:
-        raise SetupError(f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
     if engine.find() is None:
         engine.may_install()
     check_space(needs(builds=builds))

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import failure
+from toolchain import PYTHON_NEEDED, failure
 from toolchain.images import cluster_images
 from toolchain.machine import engine, preflight
 from toolchain.machine.engine import others
+from toolchain.machine.processes import is_linux
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, STACKS, VENV, cache
 from toolchain.steps import SetupError
@@ -68,12 +69,8 @@ def _looked(name: str, look: Callable[[], Found]) -> Check:
 
 
 def python() -> Found:
-    """The version that runs this."""
-    wanted = ".".join(map(str, preflight.PYTHON_NEEDED))
-    said = f"{sys.version.split()[0]}, {wanted} or newer is needed"
-    if sys.version_info < preflight.PYTHON_NEEDED:
-        return Health.NOT, said, f"install Python {wanted} or newer"
-    return Health.HEALTHY, said
+    """The version that runs this. An older one than is needed does not get this far."""
+    return Health.HEALTHY, f"{sys.version.split()[0]}, {'.'.join(map(str, PYTHON_NEEDED))} or newer is needed"
 
 
 def tools() -> Found:
@@ -89,13 +86,23 @@ def go() -> Found:
     """Go, where something has to be built. Raises SetupError."""
     if not builds():
         return Health.HEALTHY, "not needed: nothing has to be built"
-    build.check_go()
+    try:
+        build.check_go()
+    except SetupError as error:
+        if tools_missing():
+            raise
+        return Health.UNKNOWN, f"{error.what}, unless the engine can pull the images", error.fix
     return Health.HEALTHY, f"{shutil.which('go')}, for what has to be built"
+
+
+def tools_missing() -> bool:
+    """Whether Pulumi, kind or kubectl has to be built."""
+    return not all(each.is_available for each in choice.choose().values())
 
 
 def builds() -> bool:
     """Whether a tool or an image is missing. No registry is asked, which might have the images after all."""
-    if not all(each.is_available for each in choice.choose().values()):
+    if tools_missing():
         return True
     answering = engine.find()
     has_published = answering is not None and answering.has_image(cluster_images.PUBLISHED_NODE)
@@ -163,6 +170,8 @@ def _answers(port: int) -> bool:
 
 def cgroups() -> Found:
     """The version of control groups, and the controllers that limits of pods need."""
+    if not is_linux():
+        return Health.HEALTHY, "those of the virtual machine that the container engine runs in"
     unified = CGROUPS / "cgroup.controllers"
     version = 2 if unified.is_file() else 1
     there = unified.read_text().split() if version == 2 else [each.name for each in CGROUPS.iterdir()]

@@ -5,33 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 
+from toolchain.machine import processes
+from toolchain.machine.processes import Process
 from toolchain.paths import ROOT
 from toolchain.steps import say
 
-NAMES = (b"pulumi.dynamic", b"pulumi_standins", b"pulumi-resource-", b"pulumi-language-")
+NAMES = ("pulumi.dynamic", "pulumi_standins", "pulumi-resource-", "pulumi-language-")
 END_S = 2.0
-
-
-@dataclass(frozen=True)
-class Process:
-    """One process, as /proc tells of it. `session`: id of the process that leads its session."""
-
-    pid: int
-    parent: int
-    session: int
-    command: bytes
-    folder: Path
 
 
 def end() -> list[int]:
     """End the orphaned plugins of this clone, and say so; returns their process ids."""
-    sessions = _sessions()
-    found = [each.pid for each in _processes() if is_orphan(each, sessions)]
+    every = processes.every()
+    sessions = {each.pid: each.session for each in every}
+    found = [each.pid for each in every if is_orphan(each, sessions) and _works_here(each.pid)]
     if not found:
         return []
     say(f"ending what a killed pulumi left: {', '.join(map(str, found))}")
@@ -46,46 +35,23 @@ def end() -> list[int]:
 
 
 def is_orphan(process: Process, sessions: dict[int, int]) -> bool:
-    """Whether it is a plugin that works in this clone, and its pulumi is gone.
+    """Whether it is a plugin of this user whose pulumi is gone.
 
     A child whose parent ends goes to process 1, or to one that has asked for such children: either way the parent is in
     another session then. A plugin that somebody started by hand has a living parent, its shell, in its own.
+
+    Parameters:
+        sessions: process id -> its session.
     """
-    ours = process.folder == ROOT or ROOT in process.folder.parents
-    plugin = any(name in process.command for name in NAMES)
-    left = process.parent == 1 or sessions.get(process.parent) != process.session
-    return ours and plugin and left
+    plugin = process.user == os.geteuid() and any(name in process.command for name in NAMES)
+    return plugin and (process.parent == 1 or sessions.get(process.parent) != process.session)
 
 
-def _processes() -> Iterator[Process]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if folder.stat().st_uid != os.geteuid():
-                continue
-            parent, session = _stat(folder)
-            command, cwd = (folder / "cmdline").read_bytes(), (folder / "cwd").readlink()
-        except OSError:
-            continue  # it has ended meanwhile, or is a thread of the kernel
-        yield Process(int(folder.name), parent, session, command, cwd)
-
-
-def _stat(folder: Path) -> tuple[int, int]:
-    """Parent and session of a process."""
-    fields = (folder / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[1]), int(fields[3])
-
-
-def _sessions() -> dict[int, int]:
-    """Process id -> its session."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            found[int(folder.name)] = _stat(folder)[1]
-    return found
+def _works_here(pid: int) -> bool:
+    folder = processes.folder(pid)
+    return folder is not None and folder.is_relative_to(ROOT)
 
 
 def _alive(pid: int) -> bool:
-    try:
-        return (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split())[0] != "Z"
-    except OSError:
-        return False
+    process = processes.find(pid)
+    return process is not None and not process.ended

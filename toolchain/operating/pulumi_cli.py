@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolchain import interruption
+from toolchain.machine.processes import end_with_parent as end_with_parent
 from toolchain.operating import pulumi_output
 from toolchain.operating.environment import for_child
 from toolchain.paths import ROOT
@@ -22,13 +22,6 @@ PARENT = "TRAINSTACK_PARENT"
 """Variable that tells the process that started a pulumi, for one that outlives it."""
 
 PATIENCE_S = 10.0
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def end_with_parent(number: int) -> None:
-    """Let the kernel send this process signal `number` when its parent ends, killed or not."""
-    _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _interrupt_with_parent() -> None:

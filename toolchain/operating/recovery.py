@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolchain.machine import processes
 from toolchain.operating import pulumi_cli, state_copies, user_backend
 from toolchain.operating.pulumi_cli import PARENT
 from toolchain.paths import STATE
@@ -40,29 +41,19 @@ class Lock:
         """Whether its process is gone. Of another host's processes we know nothing, so those count as alive."""
         if self.host != socket.gethostname():
             return False
-        try:
-            name, _, rest = Path(f"/proc/{self.pid}/stat").read_text().partition("(")[2].rpartition(")")
-        except OSError:
-            return True
-        # State Z: ended, and its new parent has not asked how.
-        return name != "pulumi" or rest.split()[0] == "Z"
+        process = processes.find(self.pid)
+        return process is None or process.ended or process.name != "pulumi"
 
     @property
     def orphan(self) -> bool:
         """Whether it is a pulumi of a `make up` that was killed."""
-        try:
-            variables = Path(f"/proc/{self.pid}/environ").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            return False
-        parents = [value for name, _, value in (each.partition("=") for each in variables) if name == PARENT]
-        return bool(parents) and not _is_toolchain(parents[0])
+        parent = processes.variable(self.pid, PARENT)
+        return parent is not None and not _is_toolchain(parent)
 
 
 def _is_toolchain(pid: str) -> bool:
-    try:
-        return b"toolchain" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
+    process = processes.find(int(pid)) if pid.isdecimal() else None
+    return process is not None and "toolchain" in process.command
 
 
 def locks(stack: str) -> list[Lock]:

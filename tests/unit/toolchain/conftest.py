@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 600  # no test fails for want of speed
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Machine:
             env=self.environment(**variables),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             stdin=subprocess.DEVNULL,
         )
 
@@ -68,7 +69,7 @@ class Machine:
             env=self.environment(**variables),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             stdin=subprocess.DEVNULL,
         )
 

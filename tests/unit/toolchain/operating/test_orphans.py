@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from toolchain.machine.processes import Process
 from toolchain.operating import orphans
-from toolchain.operating.orphans import Process
 
 # A pulumi that starts a plugin and tells its process id; the plugin sleeps under the name of one.
 PULUMI = """
@@ -96,7 +97,8 @@ def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: st
         pulumi.wait()
 
 
-def test_a_plugin_that_was_started_by_hand_is_left_alone(clone: Path) -> None:
-    process = Process(10, 9, 5, b"python3\0-m\0pulumi.dynamic", clone / "infra")
+def test_a_plugin_that_was_started_by_hand_is_left_alone() -> None:
+    process = Process(10, 9, 5, os.geteuid(), False, "python3", "python3 -m pulumi.dynamic")
     assert not orphans.is_orphan(process, {9: 5, 10: 5})
     assert orphans.is_orphan(process, {9: 3, 10: 5}), "another process has taken the orphan"
+    assert not orphans.is_orphan(replace(process, user=os.geteuid() + 1), {9: 3, 10: 5}), "not this user's"

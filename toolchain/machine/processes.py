@@ -1,0 +1,124 @@
+"""Processes of this machine: from /proc on Linux, from ps elsewhere."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+_PR_SET_PDEATHSIG = 1
+_ENDED = "Z"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process.
+
+    `session` is the id of the process that leads its session, 0 where nothing tells it; `user` the id of its owner;
+    `ended` means that its parent has not asked yet how it ended; `name` is that of its program, without folder.
+    """
+
+    pid: int
+    parent: int
+    session: int
+    user: int
+    ended: bool
+    name: str
+    command: str
+
+
+def is_linux() -> bool:
+    """Whether processes, control groups and mounts are where Linux shows them."""
+    return sys.platform == "linux"
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if is_linux() else os.cpu_count() or 1
+
+
+def end_with_parent(number: int) -> None:
+    """Let the kernel send this process signal `number` when its parent ends, killed or not.
+
+    Linux alone can do that. Elsewhere what outlives its parent is ended by the next command.
+    """
+    if is_linux():
+        _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)  # here: a forked child is no place to load a library
+
+
+def find(pid: int) -> Process | None:
+    """The process of this id; None where there is none."""
+    return _of_proc(PROC / str(pid)) if is_linux() else next(iter(_of_ps("-p", str(pid))), None)
+
+
+def every() -> list[Process]:
+    """All processes that this user may see."""
+    if not is_linux():
+        return _of_ps("-A")
+    return [found for folder in PROC.glob("[0-9]*") if (found := _of_proc(folder))]
+
+
+def folder(pid: int) -> Path | None:
+    """The folder that a process of this user works in; None where that is not told."""
+    if is_linux():
+        with suppress(OSError):
+            return (PROC / str(pid) / "cwd").readlink()
+        return None
+    try:
+        said = re.search(r"^n(/.*)$", _said("lsof", "-a", "-p", str(pid), "-d", "cwd", "-Fn"), re.MULTILINE)
+    except FileNotFoundError:
+        return None
+    return Path(said[1]) if said else None
+
+
+def variable(pid: int, name: str) -> str | None:
+    """A variable without blanks that a process of this user was started with; None where it has none of that name."""
+    if is_linux():
+        try:
+            text = (PROC / str(pid) / "environ").read_bytes().decode(errors="replace").replace("\0", "\n")
+        except OSError:
+            return None
+        found = re.search(rf"^{re.escape(name)}=(.*)$", text, re.MULTILINE)
+    else:
+        # ps writes the variables behind the command line, a blank between them.
+        found = re.search(rf" {re.escape(name)}=(\S*)", _said("ps", "eww", "-o", "command=", "-p", str(pid)))
+    return found[1] if found else None
+
+
+def _of_proc(folder: Path) -> Process | None:
+    try:
+        head, _, tail = (folder / "stat").read_text().rpartition(")")
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        user = folder.stat().st_uid
+    except OSError:
+        return None  # it has ended meanwhile
+    state, parent, _, session = tail.split()[:4]
+    name = head.partition("(")[2]
+    return Process(int(folder.name), int(parent), int(session), user, state == _ENDED, name, command.strip())
+
+
+def _of_ps(*which: str) -> list[Process]:
+    lines = _said("ps", *which, "-ww", "-o", "pid=,ppid=,uid=,stat=,ucomm=").splitlines()
+    commands = dict(
+        line.split(maxsplit=1) for line in _said("ps", *which, "-ww", "-o", "pid=,command=").splitlines()
+    )
+    found = []
+    for line in lines:
+        pid, parent, user, state, name = line.split(maxsplit=4)
+        if command := commands.get(pid):
+            ended = state.startswith(_ENDED)
+            found.append(Process(int(pid), int(parent), 0, int(user), ended, name.strip(), command.strip()))
+    return found
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace").stdout
