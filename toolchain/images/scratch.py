@@ -10,7 +10,7 @@ from pathlib import Path
 
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
-from toolchain.steps import run
+from toolchain.steps import SetupError, run
 
 
 def digest(*parts: str | Path) -> str:
@@ -84,17 +84,24 @@ def operator(engine: Engine, program: Path, log: Path) -> str:
     return build(engine, image, {"manager": program}, log, lines=["USER 65532", 'ENTRYPOINT ["/manager"]'])
 
 
-def debian_program(package: str, path: str, cache: Path) -> Path:
-    """A static program out of a Debian package, unpacked below `cache` and not installed."""
-    found = cache / package / path
-    if not found.exists():
+# From Debian 13 on nothing lies in /bin any more.
+_PROGRAMS = ("usr/bin", "bin")
+
+
+def debian_program(package: str, name: str, cache: Path) -> Path:
+    """A static program out of a Debian package, unpacked below `cache` and not installed. Raises SetupError."""
+    places = [cache / package / folder / name for folder in _PROGRAMS]
+    if not any(place.exists() for place in places):
         packages.unpack(package, cache / package)
+    found = next((place for place in places if place.exists()), None)
+    if found is None:
+        raise SetupError(f"Debian's package {package} holds no {' or '.join(_PROGRAMS)}/{name}")
     return found
 
 
 def init(engine: Engine, cache: Path, log: Path) -> str:
     """Busybox with a shell and nc, for the init container that waits for rank 0."""
-    program = debian_program("busybox-static", "bin/busybox", cache)
+    program = debian_program("busybox-static", "busybox", cache)
     image = f"trainstack/busybox:{digest(program)}"
     if engine.has_image(image):
         return image

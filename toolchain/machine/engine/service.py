@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from contextlib import suppress
 from typing import IO
 
@@ -11,9 +12,12 @@ from toolchain.machine import packages
 from toolchain.machine.engine import daemon, others
 from toolchain.machine.engine.client import Engine, find
 from toolchain.machine.locks import machine_wide
-from toolchain.steps import SetupError, say, step
+from toolchain.machine.processes import is_linux
+from toolchain.steps import SetupError, Step, say, step
 
 NEEDED_PACKAGES = ("docker.io", "iptables")
+# From Debian 13 on the client is in a package of its own, which docker.io only recommends.
+CLIENT = "docker-cli"
 # Held, shared, by each process that works with our engine, until it ends.
 _in_use: list[IO[str]] = []
 
@@ -32,16 +36,23 @@ def ensure() -> Engine:
     with machine_wide("engine"), step("container engine") as progress:
         if found := find():  # another clone has started it meanwhile
             return found
-        missing = [name for name in NEEDED_PACKAGES if not packages.installed(name)]
-        if missing:
-            progress.note(f"installing {' '.join(missing)}")
-            packages.install(missing)
+        _install_missing(progress)
         progress.note("starting dockerd")
         daemon.start()
     found = find()
     if found is None:
         raise SetupError("the container engine was started but does not answer", f"see {daemon.LOG}")
     return found
+
+
+def _install_missing(progress: Step) -> None:
+    missing = [name for name in NEEDED_PACKAGES if not packages.installed(name)]
+    if missing:
+        progress.note(f"installing {' '.join(missing)}")
+        packages.install(missing)
+    if shutil.which("docker") is None:
+        progress.note(f"installing {CLIENT}")
+        packages.install([CLIENT])
 
 
 def may_install() -> None:
@@ -51,9 +62,14 @@ def may_install() -> None:
         raise SetupError(
             f"no container engine answers at DOCKER_HOST={asked}", "start that engine, or unset DOCKER_HOST"
         )
-    if engine := others.installed():
+    if is_linux() and (engine := others.installed()):
         raise SetupError(
             f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
+        )
+    if not is_linux():
+        raise SetupError(
+            "no container engine answers, and ours runs on Linux alone",
+            "start Docker Desktop, or another engine that `docker version` reaches",
         )
     if os.geteuid() != 0:
         raise SetupError(

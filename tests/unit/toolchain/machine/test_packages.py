@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.images import scratch
 from toolchain.machine import locks, packages
 from toolchain.steps import SetupError
 
@@ -91,6 +92,7 @@ def test_somebody_elses_policy_stays(apt: Path) -> None:
 
 KILLED = """
 import sys, pathlib
+from toolchain.images import scratch
 from toolchain.machine import locks, packages
 folder = pathlib.Path(sys.argv[1])
 for module in (packages, locks):
@@ -159,3 +161,17 @@ def test_an_unpacked_package_is_whole_or_not_there(fake: Fake, tmp_path: Path) -
     fake("dpkg-deb", 'mkdir -p "$3/bin"; echo whole > "$3/bin/busybox"')
     packages.unpack("busybox-static", tmp_path / "cache" / "busybox-static")
     assert (tmp_path / "cache/busybox-static/bin/busybox").read_text() == "whole\n"
+
+
+@pytest.mark.parametrize("folder", ["bin", "usr/bin"])
+def test_a_program_is_found_where_its_debian_has_it(fake: Fake, tmp_path: Path, folder: str) -> None:
+    """Debian 13 has nothing in /bin any more."""
+    fake("apt-get", 'test "$1" = update || touch busybox-static_1_amd64.deb')
+    fake("dpkg-deb", f'mkdir -p "$3/{folder}"; echo whole > "$3/{folder}/busybox"')
+    found = scratch.debian_program("busybox-static", "busybox", tmp_path / "cache")
+    assert found == tmp_path / "cache/busybox-static" / folder / "busybox"
+    fake("apt-get", "exit 1")
+    assert scratch.debian_program("busybox-static", "busybox", tmp_path / "cache") == found
+    fake("apt-get", 'test "$1" = update || touch catatonit_1_amd64.deb')
+    with pytest.raises(SetupError, match="catatonit"):
+        scratch.debian_program("catatonit", "catatonit", tmp_path / "cache")

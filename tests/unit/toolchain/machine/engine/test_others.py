@@ -35,11 +35,18 @@ NONE = {
     "configuration that was left": ([], ["rc containerd.io"]),
 }
 
+# Debian's release -> the package that holds the docker client.
+CLIENT_OF = {12: "docker.io", 13: "docker-cli"}
 Machine = Callable[[list[str], list[str]], Path]
 
 
+@pytest.fixture(params=CLIENT_OF)
+def release(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: int) -> Machine:
     """A Debian with these programs and packages and no others; returns the file of what apt was asked to do."""
     folder, done = tmp_path / "bin", tmp_path / "done"
     folder.mkdir()
@@ -54,8 +61,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(locks, "MACHINE", tmp_path)
     for name in ("POLICY", "BEFORE", "REMOVING"):
         monkeypatch.setattr(packages, name, tmp_path / name.lower())
-    monkeypatch.setattr(packages, "install", lambda names: done.write_text(" ".join(names)))
-    monkeypatch.setattr(daemon, "start", lambda: done.open("a").write(" started"))
+    monkeypatch.setattr(packages, "install", lambda names: install(names))
+    monkeypatch.setattr(daemon, "start", lambda: done.open("a").write("started"))
+
+    def install(names: list[str]) -> None:
+        with done.open("a") as file:
+            file.write(f"{' '.join(names)} ")
+        if CLIENT_OF[release] in names:
+            program("docker", "exit 1")
 
     def program(name: str, script: str) -> None:
         (folder / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -89,11 +102,21 @@ def test_an_installed_engine_is_named_with_the_command_that_starts_it(
 
 
 @pytest.mark.parametrize("case", NONE)
-def test_without_one_debians_is_installed(machine: Machine, case: str) -> None:
-    done = machine(*NONE[case])
+def test_without_one_debians_is_installed(machine: Machine, release: int, case: str) -> None:
+    programs, installed = NONE[case]
+    done = machine(programs, installed)
     with pytest.raises(SetupError, match="does not answer"):  # it is not a real one
         service.ensure()
-    assert done.read_text() == "docker.io iptables started"
+    client = "" if release == 12 or "docker" in programs else "docker-cli "
+    assert done.read_text() == f"docker.io iptables {client}started"
+
+
+@pytest.mark.parametrize("release", [13], indirect=True)
+def test_an_engine_that_was_installed_without_its_client_gets_it(machine: Machine) -> None:
+    done = machine(["dockerd"], ["docker.io", "iptables"])
+    with pytest.raises(SetupError, match="does not answer"):
+        service.ensure()
+    assert done.read_text() == "docker-cli started"
 
 
 @pytest.mark.parametrize("state", ["ii", "iU", "iF", "iH"])
