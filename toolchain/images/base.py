@@ -44,15 +44,20 @@ class RootFileSystem:
         return [*command, mirror] if mirror else command
 
 
+def may_make(image: str) -> None:
+    """Raise SetupError where this user cannot make `image` here."""
+    if not packages.available() or os.geteuid() != 0:
+        raise SetupError(
+            f"image {image} is missing, and only root on Debian can make it",
+            "run as root on Debian, or where the engine reaches an image registry",
+        )
+
+
 def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
     """Name of the image of `system`, made when the engine does not have it. Raises SetupError."""
     if engine.has_image(system.image):
         return system.image
-    if not packages.available() or os.geteuid() != 0:
-        raise SetupError(
-            f"image {system.image} is missing, and only root on Debian can make it",
-            "run as root on Debian, or on a machine that reaches an image registry",
-        )
+    may_make(system.image)
     if not packages.installed("mmdebstrap"):
         packages.install(["mmdebstrap"])
     load = [engine.docker, "import", "--change", "CMD /bin/bash", "-", f"{system.image}-partial"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from concurrent.futures import Future
@@ -10,10 +11,11 @@ from pathlib import Path
 
 from toolchain.images import base, control_plane, node, scratch
 from toolchain.machine.engine import Engine, restricted
+from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
-from toolchain.steps import step
-from toolchain.tools import build, go_modules, unavailable
+from toolchain.steps import SetupError, step
+from toolchain.tools import build, go_modules
 
 # The image that kind published for the Kubernetes minor version that tools/kubernetes pins.
 PUBLISHED_NODE = (
@@ -21,8 +23,8 @@ PUBLISHED_NODE = (
 )
 # Tells the program where the operator's manifests are.
 OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
-_REFUSAL = "published-images"
 ANSWER_S = 20
+_BASES = (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)
 BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
 
 
@@ -32,26 +34,46 @@ def all_built() -> bool:
 
 
 def published(engine: Engine) -> bool:
-    """Whether the engine has the published node image or reaches the registry that has it."""
-    if _docker(engine, "image", "inspect", PUBLISHED_NODE):
+    """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
+
+    A registry is asked only where something would have to be built in their place: what has been built is used, and a
+    cluster that stands on it is not replaced for want of a new answer.
+    """
+    environment = tuple(engine.env.items())
+    if _docker(engine.docker, environment, "image", "inspect", PUBLISHED_NODE):
         return True
-    if unavailable.refused(_REFUSAL):
-        return False
+    return not all_built() and _in_reach(engine.docker, environment)
+
+
+@functools.cache
+def _in_reach(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
+    """Asked once in a command."""
     with step("asking for published images") as progress:
-        if _docker(engine, "manifest", "inspect", PUBLISHED_NODE):
+        if _docker(docker, environment, "manifest", "inspect", PUBLISHED_NODE):
             return True
         progress.conclude("none can be had here; they are built")
-    unavailable.remember_refusal(_REFUSAL)
     return False
 
 
-def _docker(engine: Engine, *arguments: str) -> bool:
-    cmd = [engine.docker, *arguments]
+def _docker(docker: str, environment: tuple[tuple[str, str], ...], *arguments: str) -> bool:
+    variables = {**os.environ, **dict(environment)}
     try:
-        done = subprocess.run(cmd, env={**os.environ, **engine.env}, capture_output=True, timeout=ANSWER_S)
+        done = subprocess.run([docker, *arguments], env=variables, capture_output=True, timeout=ANSWER_S)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
+
+
+def may_build(engine: Engine) -> None:
+    """Raise SetupError where what cannot be pulled cannot be built either."""
+    if not is_linux():
+        raise SetupError(
+            "no image registry can be reached, and images for Linux are built on Linux alone",
+            f"have the engine reach registries: docker pull {PUBLISHED_NODE}",
+        )
+    for system in _BASES:
+        if not engine.has_image(system.image):
+            base.may_make(system.image)
 
 
 def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
@@ -59,10 +81,7 @@ def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
     if published(engine):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in BUILT}
-    systems = {
-        system.name: jobs.start(partial(_base, engine, system))
-        for system in (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)
-    }
+    systems = {system.name: jobs.start(partial(_base, engine, system)) for system in _BASES}
     small = jobs.start(lambda: _small(engine, programs))
     for system in (node.DEBIAN, control_plane.PROXY):
         systems[system.name].result()
@@ -106,7 +125,7 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts = {path.name: path for path in kubernetes.iterdir()}
     parts["etcd"] = programs["etcd"].result() / "etcd"
     parts["coredns"] = programs["coredns"].result() / "coredns"
-    parts["pause"] = scratch.debian_program("catatonit", "usr/bin/catatonit", cache() / "debian")
+    parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
     files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
         return node.ensure(engine, parts, files, restricted.detected(), LOGS / "node-image.log", progress)

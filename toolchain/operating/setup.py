@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.images import cluster_images
+from toolchain.images import cluster_images, pulled_kubectl
 from toolchain.machine import engine, preflight
 from toolchain.operating import environment
 from toolchain.parallel import Jobs
@@ -46,7 +46,12 @@ def prepare() -> dict[str, str]:
     images_missing = (
         answering is not None and not cluster_images.published(answering) and not cluster_images.all_built()
     )
-    builds = images_missing or not all(choice.is_available for choice in choices.values())
+    if answering and images_missing:
+        cluster_images.may_build(answering)
+    missing = {name for name, each in choices.items() if not each.is_available}
+    if "kubectl" in missing and answering and pulled_kubectl.can_be_had(answering):
+        missing.remove("kubectl")
+    builds = images_missing or bool(missing)
     if builds:
         build.check_go()
     preflight.check(builds=builds)
@@ -56,7 +61,7 @@ def prepare() -> dict[str, str]:
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
         images = jobs.start(lambda: cluster_images.ensure(jobs, running.result()))
-        kubectl = jobs.start(lambda: _kubectl(images.result(), choices["kubectl"]))
+        kubectl = jobs.start(lambda: _kubectl(images.result(), running.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))
         built = [(name, path) for name, path in links if path != choices[name].own]
@@ -74,12 +79,12 @@ def prepare() -> dict[str, str]:
 
 def prepare_pulumi() -> dict[str, str]:
     """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
-    choices = choice.choose()
+    choices = {name: each for name, each in choice.choose().items() if name != "kind"}
     if not all(each.is_available for each in choices.values()):
         build.check_go()
     venv.ensure()
     pulumi = choices["pulumi"].program()
-    links = [(name, each.program()) for name, each in choices.items() if name != "kind" and each.own is None]
+    links = [(name, each.program()) for name, each in choices.items() if each.own is None]
     environment.link([*links, *((path.name, path) for path in _plugins(choices["pulumi"], pulumi))])
     return _home(choices["pulumi"])
 
@@ -92,7 +97,9 @@ def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
     return plugins.standins(pulumi, _home(choice))
 
 
-def _kubectl(images: dict[str, str], kubectl: choice.Choice) -> Path:
+def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: choice.Choice) -> Path:
     # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
+    if not kubectl.is_available and pulled_kubectl.can_be_had(running):
+        return pulled_kubectl.ensure(running)
     return kubectl.program()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.paths import LINKS, VENV, cache
-from toolchain.tools import go_modules
 
 Version = tuple[int, int]
 ANSWER_S = 20
@@ -26,16 +25,16 @@ class Rule:
     good: Callable[[Version], bool]
 
 
-def _near_cluster(version: Version) -> bool:
-    # Kubernetes supports a kubectl one minor version older or newer than the API server.
-    major, minor = go_modules.load("kubernetes").version.split(".")[:2]
-    return version[0] == int(major) and abs(version[1] - int(minor)) <= 1
-
-
+# We get and render with kubectl, which any minor version does. Kustomize in those before 1.21 is too old for that.
+_KUBECTL_VERSION = r'"gitVersion": "v(\d+)\.(\d+)'
 RULES = {
     "pulumi": Rule(("version",), r"v?(\d+)\.(\d+)", lambda v: (3, 200) <= v < (4, 0)),
     "kind": Rule(("version", "-q"), r"v?(\d+)\.(\d+)", lambda v: v >= (0, 24)),
-    "kubectl": Rule(("version", "--client", "-o", "json"), r'"gitVersion": "v(\d+)\.(\d+)', _near_cluster),
+    "kubectl": Rule(
+        ("version", "--client", "-o", "json"),
+        _KUBECTL_VERSION,
+        lambda v: (1, 21) <= v < (2, 0),
+    ),
 }
 
 

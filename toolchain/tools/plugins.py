@@ -61,4 +61,5 @@ def _provider(pulumi: Path, env: dict[str, str]) -> bool:
             progress.conclude("cannot be downloaded here; the stand-in takes its place")
             unavailable.remember_refusal(what)
             return False
+    unavailable.forget(what)
     return True

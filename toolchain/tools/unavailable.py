@@ -1,21 +1,45 @@
-"""Remembers for a day what this machine could not download, so that it is not asked for again."""
+"""Remembers what this machine could not download, so that it is not asked for again at once.
+
+One failed look may be a cable that was out: only what fails again some time later is taken as not to be had here.
+"""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from toolchain.paths import cache
 
+FIRST_S = 600
 KEEP_S = 24 * 3600
 
 
 def refused(what: str) -> bool:
-    """Whether `what` could not be had within the last day."""
-    note = cache() / "refused" / what
-    return note.exists() and time.time() - note.stat().st_mtime < KEEP_S
+    """Whether `what` could not be had: FIRST_S seconds ago at most or, where that was not the first time, KEEP_S."""
+    looks = _failed_looks(what)
+    return bool(looks) and time.time() - looks[-1] < (KEEP_S if len(looks) > 1 else FIRST_S)
 
 
 def remember_refusal(what: str) -> None:
-    note = cache() / "refused" / what
+    looks = [*_failed_looks(what), time.time()]
+    note = _note(what)
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.touch()
+    note.write_text("".join(f"{look}\n" for look in looks))
+
+
+def forget(what: str) -> None:
+    """`what` can be had, after all."""
+    _note(what).unlink(missing_ok=True)
+
+
+def _failed_looks(what: str) -> list[float]:
+    """When `what` could not be had in the last KEEP_S seconds, in seconds since the epoch."""
+    try:
+        words = _note(what).read_text().split()
+    except FileNotFoundError:
+        return []
+    return [look for look in map(float, words) if time.time() - look < KEEP_S]
+
+
+def _note(what: str) -> Path:
+    return cache() / "refused" / what

@@ -31,8 +31,11 @@ def kubectl(newer: int, rest: str) -> str:
         ("kubectl", kubectl(0, "4"), True),
         ("kubectl", kubectl(-1, "0"), True),
         ("kubectl", kubectl(1, "1"), True),
-        ("kubectl", kubectl(-2, "4-dispatcher"), False),
-        ("kubectl", kubectl(2, "0"), False),
+        ("kubectl", kubectl(-10, "4-dispatcher"), True),
+        ("kubectl", kubectl(9, "0"), True),
+        ("kubectl", """echo '{"clientVersion": {"gitVersion": "v1.21.0"}}'""", True),
+        ("kubectl", """echo '{"clientVersion": {"gitVersion": "v1.20.15"}}'""", False),
+        ("kubectl", """echo '{"clientVersion": {"gitVersion": "v2.0.0"}}'""", False),
     ],
 )
 def test_a_tool_is_judged_by_the_version_it_prints(fake: Fake, name: str, script: str, good: bool) -> None:

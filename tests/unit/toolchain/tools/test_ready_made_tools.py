@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,16 @@ import pytest
 from tests.unit.toolchain.conftest import Machine
 
 PREPARE = "from toolchain.operating import setup; print(setup.prepare())"
+
+# The node image is not here and can be pulled. A container of it is called `made`, and has a kubectl.
+DOCKER = """
+case "$1 $2" in
+"image inspect") exit 1 ;;
+"create "*) echo made ;;
+"cp made:/usr/bin/kubectl") echo pulled > "$3/kubectl" ;;
+esac
+"""
+UNREACHABLE = 'case "$1" in image|manifest) exit 1 ;; esac'
 
 # Makes the environment that it is asked for; instead of installing packages it takes those that this test has.
 UV = f"""
@@ -25,7 +36,7 @@ esac
 @pytest.fixture
 def connected(machine: Machine) -> Machine:
     """Every tool is there in a good version, the engine answers, and the node image can be pulled."""
-    machine.program("docker", "")
+    machine.program("docker", DOCKER)
     machine.program("pulumi", 'case "$1" in version) echo v3.246.0;; esac')
     machine.program("pulumi-language-python", "exit 1")
     machine.program("kind", "echo 0.33.0")
@@ -87,7 +98,22 @@ def test_a_stand_in_takes_the_place_of_a_plugin_that_cannot_be_had(connected: Ma
         assert connected.python(PREPARE).returncode == 0
     links = {link.name for link in (connected.root / ".trainstack" / "bin").iterdir()}
     assert links == {"pulumi-resource-kubernetes"}
-    assert len([call for call in connected.called("pulumi") if "install" in call]) == 1, "asked once a day"
+    assert len([call for call in connected.called("pulumi") if "install" in call]) == 1, (
+        "not asked again at once"
+    )
+
+
+def test_one_failed_look_is_not_remembered_for_a_day(connected: Machine) -> None:
+    connected.program("pulumi", 'case "$1" in version) echo v3.246.0;; plugin) exit 255;; esac')
+    note = connected.home / ".cache" / "trainstack" / "refused"
+    asked = []
+    for hours_ago in ([], [1], [13, 12], [26, 25]):
+        for file in note.glob("*"):
+            file.write_text("".join(f"{time.time() - hours * 3600}\n" for hours in hours_ago))
+        before = len(connected.called("pulumi"))
+        assert connected.python(PREPARE).returncode == 0
+        asked.append(any("install" in call for call in connected.called("pulumi")[before:]))
+    assert asked == [True, True, False, True]
 
 
 def test_the_second_run_makes_nothing_anew(connected: Machine) -> None:
@@ -136,3 +162,40 @@ def test_a_missing_tool_and_no_go_end_before_any_work(connected: Machine) -> Non
     assert "Go here is 1.19.8" in done.stderr
     assert "1.25" in done.stderr
     assert connected.called("uv") == []
+
+
+def test_a_missing_kubectl_is_that_of_the_node_image(connected: Machine) -> None:
+    connected.program("kubectl", "exit 1")
+    for _ in range(2):
+        done = connected.python(PREPARE)
+        assert done.returncode == 0, done.stderr
+    assert connected.called("go") == []
+    link = connected.root / ".trainstack" / "bin" / "kubectl"
+    assert link.read_text() == "pulled\n"
+    assert len([call for call in connected.called("docker") if call.startswith("create")]) == 1
+    assert [call for call in connected.called("docker") if call.startswith("rm")] == [
+        "rm --force --volumes made"
+    ]
+
+
+def test_a_registry_is_asked_once_in_a_command_and_again_by_the_next(connected: Machine) -> None:
+    connected.program("docker", UNREACHABLE)
+    for count in (1, 2):
+        assert connected.python(PREPARE).returncode == 1, "nothing can be built here"
+        asked = [call for call in connected.called("docker") if call.startswith("manifest")]
+        assert len(asked) == count
+
+
+def test_no_registry_is_asked_for_what_has_been_built(connected: Machine) -> None:
+    code = "from toolchain.images import cluster_images as images; from toolchain.machine import engine; "
+    code += "images.all_built = lambda: True; print(images.published(engine.find()))"
+    done = connected.python(code)
+    assert done.stdout == "False\n", done.stderr
+    assert not [call for call in connected.called("docker") if call.startswith("manifest")]
+
+
+def test_previews_ask_for_no_go_where_only_kind_is_missing(connected: Machine) -> None:
+    (connected.bin / "kind").unlink()
+    done = connected.python("from toolchain.operating import setup; setup.prepare_pulumi()")
+    assert done.returncode == 0, done.stderr
+    assert connected.called("go") == []
