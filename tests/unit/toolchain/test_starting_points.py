@@ -64,7 +64,7 @@ VERBS: dict[str, tuple[list[str], int]] = {
     "clean": ([], 0),
 }
 # These start pytest, Git or the program of the virtual environment right away.
-STARTS = {"doctor", "board", "review", "rerun", "promote", "audit", "test", "bench"}
+STARTS = {"lock-images", "doctor", "board", "review", "rerun", "promote", "audit", "test", "bench"}
 
 
 @pytest.fixture

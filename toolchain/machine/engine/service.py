@@ -13,7 +13,8 @@ from toolchain.machine.engine import daemon, others
 from toolchain.machine.engine.client import Engine, find
 from toolchain.machine.locks import machine_wide
 from toolchain.machine.processes import is_linux
-from toolchain.steps import SetupError, Step, say, step
+from toolchain.progress import Step
+from toolchain.steps import SetupError, say, step
 
 NEEDED_PACKAGES = ("docker.io", "iptables")
 # From Debian 13 on the client is in a package of its own, which docker.io only recommends.
