@@ -22,13 +22,16 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit lock-images bench env clean
+.PHONY: up down watch status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" $(ARGS)
 
 down:
 	@$(PYTHON) -m toolchain down --stack "$(STACK)" $(ARGS)
+
+watch:
+	@$(PYTHON) -m toolchain watch --stack "$(STACK)"
 
 status:
 	@$(PYTHON) -m toolchain status --stack "$(STACK)" $(ARGS)

@@ -19,6 +19,7 @@ from toolchain.operating import (
     pulumi_output,
     status,
     up,
+    watch,
 )
 from toolchain.runs import board, comparison, listing, models, use
 from toolchain.steps import SetupError, kill_children, say
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     for name, text in (
         ("up", "set up what is missing, bring the stack up, wait for its job"),
         ("down", "destroy the stack, keep the model"),
+        ("watch", "follow a stack's jobs, whoever has applied them: 0 ended well, 1 not, 2 cannot tell"),
         ("status", "say how the stack is: 0 healthy, 1 not, 2 cannot tell"),
         ("doctor", "look at the machine before anything is built: 0 fit, 1 not, 2 cannot tell"),
         ("env", "print shell lines that set up a shell for plain pulumi, kubectl and kind"),
@@ -49,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         ("clean", "remove all that this machine got from us, keep models and data"),
     ):
         verb = verbs.add_parser(name, help=text)
-        if name in ("up", "down", "status", "env", "review", "drift", "rerun"):
+        if name in ("up", "down", "watch", "status", "env", "review", "drift", "rerun"):
             verb.add_argument("--stack", default="dev")
         if name in ("up", "down"):
             verb.add_argument("-v", "--verbose", action="store_true", help="show Pulumi's own output")
@@ -104,6 +106,8 @@ def dispatch(asked: argparse.Namespace) -> int:
             up.up(asked.stack, data_dir, protected.ensure_committed)
         case "down":
             up.down(asked.stack)
+        case "watch":
+            return watch.watch(asked.stack)
         case "status":
             return status.status(asked.stack, asked.json)
         case "doctor":

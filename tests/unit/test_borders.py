@@ -146,6 +146,7 @@ NAMESAKES = {
     "rerun": "the command that changes the stack file, and the call of it",
     "state": "what a state holds: of a stack, of one object",
     "volumes": "volumes and claims: of the program, and when they are ready",
+    "watch": "following the jobs of a stack, and the call of it",
 }
 
 

@@ -1,0 +1,110 @@
+"""`python -m infra.watch STACK`: follows the jobs of a stack that somebody else has applied, until they end.
+
+It changes nothing in the cluster. Beside a run whose folder is on this machine it keeps the run's timeline.
+Exits with 0 when all have succeeded, or are suspended as asked; 1 when one has not; 2 where that cannot be told.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra import paths
+from infra.clusters import selection
+from infra.config import ConfigError, Stack
+from infra.config.job import JobConfig
+from infra.config.load import from_file
+from infra.dynamic import show
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.labels import RUN
+from infra.objects.patience import Patience, UnreachableError, brief
+from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
+from infra.run import timeline
+from infra.run.component import rank0_pod
+from infra.run.job_api import JobApi, JobGoneError
+from infra.run.metrics import metrics
+from infra.run.result import epochs_of
+from infra.run.waiting import RunFailedError, Waiting
+
+ENDED, FAILED, UNKNOWN = 0, 1, 2
+"""Exit statuses."""
+
+
+def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
+    """Follow one job of `stack` to its end; the exit status. Says why where that is not ENDED."""
+    namespace = stack.cluster.namespace
+    try:
+        live = Patience(show).ask(lambda: _live(address, namespace, job.name))
+        if live is None:
+            show(f"{job.name}: there is no such PyTorchJob in namespace {namespace}")
+            return UNKNOWN
+        return _follow(stack, job, JobApi(address, namespace, job.name, live["metadata"]["uid"], show), live)
+    except ApiException as error:
+        show(f"{job.name}: {brief(error)}")
+    except (UnreachableError, JobGoneError) as error:
+        show(f"{job.name}: {error}")
+    return UNKNOWN
+
+
+def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> int:
+    run = (live["metadata"].get("labels") or {}).get(RUN, "")
+    models = paths.models(stack.name)
+    props = {"models": str(models), "run": run}
+    wait = Waiting(
+        api,
+        rank0_pod(job),
+        suspended=job.run_policy.suspend,
+        epochs=lambda: epochs_of(props) if run else None,
+    )
+    try:
+        wait.until_end()
+        told = metrics(wait.follower.finish())
+        show(f"{job.name}: " + " ".join(f"{name}={value}" for name, value in told.items())) if told else None
+    except RunFailedError as error:
+        show(str(error))
+        return FAILED
+    finally:
+        if run:
+            _keep(wait, models / "runs" / run)
+    return ENDED
+
+
+def _keep(wait: Waiting, folder: Path) -> None:
+    try:
+        if folder.is_dir():
+            timeline.keep(wait.timeline, folder)
+    except OSError as error:
+        show(f"{wait.api.name}: its timeline is not kept: {error}")
+
+
+def _live(address: ApiAddress, namespace: str, name: str) -> dict[str, Any] | None:
+    try:
+        found: Any = client.CustomObjectsApi(api_client(address)).get_namespaced_custom_object(
+            GROUP, VERSION, namespace, PLURAL, name
+        )
+    except ApiException as error:
+        if error.status == 404:
+            return None
+        raise
+    return dict(found)
+
+
+def main(name: str) -> int:
+    """Follow every job of the stack `name`; the worst of their statuses."""
+    try:
+        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+    except ConfigError as error:
+        show(str(error))
+        return UNKNOWN
+    address = selection.address(stack)
+    with ThreadPoolExecutor(len(stack.jobs)) as pool:
+        return max(pool.map(lambda job: watch_job(stack, job, address), stack.jobs))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
