@@ -25,7 +25,9 @@ class Timeline:
         """Take what `job` and `pods` tell now."""
         name = f"job {job['metadata'].get('name', '')}".strip()
         for condition in (job.get("status") or {}).get("conditions") or []:
-            self._add(condition.get("lastTransitionTime"), name, _held(condition))
+            # One that no longer holds keeps the time at which it began: the operator says not when it ended.
+            if condition.get("status") == "True":
+                self._add(condition.get("lastTransitionTime"), name, condition.get("type"))
         for pod in pods:
             self._pod(pod)
 
@@ -56,16 +58,9 @@ class Timeline:
             self._add(end.get("startedAt"), about, "started")
             self._add(end.get("finishedAt"), about, f"ended: {reason}, exit code {end.get('exitCode', 0)}")
 
-    def _add(self, at: object, about: str, what: str) -> None:
+    def _add(self, at: object, about: str, what: object) -> None:
         if at and what:
-            self.found.add((str(at), about, what))
-
-
-def _held(condition: Mapping[str, Any]) -> str:
-    if condition.get("status") != "True" and condition.get("type") not in ("Running", "Restarting"):
-        return ""
-    ended = "" if condition.get("status") == "True" else "no longer "
-    return f"{ended}{condition.get('type')}"
+            self.found.add((str(at).replace("+00:00", "Z"), about, str(what)))
 
 
 def keep(timeline: Timeline, folder: Path) -> None:

@@ -59,7 +59,7 @@ def cold(builds: Iterable[str], packages: bool, cores: int | None = None) -> str
     why = [f"{', '.join(names)} from source, then the images"] if names else []
     why += ["the Python packages"] if packages else []
     lines = [
-        f"   the first start here takes about {_about(seconds)}: it makes {' and '.join(why)}; the next ones do not"
+        f"   this start takes about {_about(seconds)}: it makes {' and '.join(why)}; the next ones do not"
     ]
     if names:
         lines.append(

@@ -34,7 +34,7 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     machine.setattr(venv, "is_complete", lambda: False)
     machine.setattr("toolchain.operating.foresight.os.cpu_count", lambda: 2)
     first, second = foresight.foretell("dev").splitlines()
-    assert "the first start here takes about 24 min" in first
+    assert "this start takes about 24 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
     assert "shorter:" in second
