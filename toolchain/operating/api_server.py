@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from toolchain.operating.environment import for_child
 from toolchain.operating.state import Access
-from toolchain.steps import SetupError, step
+from toolchain.steps import SetupError, say, step
 
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
@@ -54,6 +54,7 @@ def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENC
         while why is not None:
             if why != running.said:
                 running.note(why)
+                say(f"   {running.name}: {why}")
             if FORBIDDEN in why and time.monotonic() - began > STARTING_S:
                 return
             if time.monotonic() - began > patience:
