@@ -15,7 +15,7 @@ from pathlib import Path
 
 from toolchain.machine import packages
 from toolchain.paths import LOGS, ROOT, VENV, cache
-from toolchain.steps import SetupError, run, step
+from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools.installed import which
 
 UV_VERSION = "0.13.8"
@@ -78,16 +78,29 @@ def program(module: str, *arguments: str) -> list[str]:
 
 def _install(uv: Path) -> None:
     _sync(uv, VENV, LOCK, "--compile-bytecode")
-    env = {"VIRTUAL_ENV": str(VENV), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
-    run([uv, "pip", "install", "--no-deps", "--editable", ROOT], log=_LOG, cwd=ROOT, env=env)
+    _uv(uv, VENV, "pip", "install", "--no-deps", "--editable", ROOT)
 
 
 def _sync(uv: Path, folder: Path, lock: Path, *options: str) -> None:
-    env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
     if not _same_python(folder):
         shutil.rmtree(folder, ignore_errors=True)
-        run([uv, "venv", "--seed", "--python", sys.executable, folder], log=_LOG, cwd=ROOT, env=env)
-    run([uv, "pip", "sync", *options, lock], log=_LOG, cwd=ROOT, env=env)
+        _uv(uv, folder, "venv", "--seed", "--python", sys.executable, folder)
+    _uv(uv, folder, "pip", "sync", *options, lock)
+
+
+def _uv(uv: Path, folder: Path, *arguments: str | Path) -> None:
+    """Run uv for the environment in `folder`: with what its cache holds and, where that is not all, with the index.
+
+    The lock's hashes hold either way. Raises SetupError.
+    """
+    env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
+    command = [uv, *arguments]
+    try:
+        run(command, log=_LOG, cwd=ROOT, env={**env, "UV_OFFLINE": "1"})
+    except StoppedError:
+        raise
+    except SetupError:
+        run(command, log=_LOG, cwd=ROOT, env=env)
 
 
 def uv_cache(uv: Path) -> dict[str, str]:

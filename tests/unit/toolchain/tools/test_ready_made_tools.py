@@ -199,3 +199,13 @@ def test_previews_ask_for_no_go_where_only_kind_is_missing(connected: Machine) -
     done = connected.python("from toolchain.operating import setup; setup.prepare_pulumi()")
     assert done.returncode == 0, done.stderr
     assert connected.called("go") == []
+
+
+def test_the_index_is_asked_only_for_what_the_cache_lacks(connected: Machine) -> None:
+    note = f'echo "$1 $2 offline=$UV_OFFLINE" >> "{connected.home}/asked"; '
+    connected.program("uv", f'{note}case "$2 $UV_OFFLINE" in "sync 1") exit 1 ;; esac; {UV}')
+    done = connected.python(PREPARE)
+    assert done.returncode == 0, done.stderr
+    asked = (connected.home / "asked").read_text().splitlines()
+    assert [each for each in asked if "sync" in each] == ["pip sync offline=1", "pip sync offline="]
+    assert "pip install offline=" not in asked

@@ -1,0 +1,52 @@
+"""What has been fetched once is enough: a new clone is set up with the network cut."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolchain.tools import build, go_modules
+
+ROOT = Path(__file__).resolve().parents[2]
+SET_UP = "from toolchain.operating import setup; setup.prepare_pulumi()"
+CUT = ("unshare", "--net", "--map-root-user")
+
+
+def set_up(clone: Path, *before: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*before, sys.executable, "-c", SET_UP], cwd=clone, capture_output=True, text=True, env=os.environ
+    )
+
+
+@pytest.mark.slow(reason="it installs every Python package into two new clones")
+def test_a_second_clone_needs_no_network(tmp_path: Path) -> None:
+    clones = [tmp_path / name for name in ("with", "without")]
+    for clone in clones:
+        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    fetched = set_up(clones[0])
+    assert fetched.returncode == 0, fetched.stderr
+    reached = subprocess.run([*CUT, "getent", "hosts", "deb.debian.org"], capture_output=True)
+    assert reached.returncode != 0, "or this test shows nothing"
+    done = set_up(clones[1], *CUT)
+    assert done.returncode == 0, done.stderr
+    bare = [clones[1] / ".venv" / "bin" / "python", "-c", "import pulumi, pydantic, infra, storage"]
+    subprocess.run(bare, cwd=tmp_path, check=True)
+
+
+def test_the_modules_of_a_tool_that_was_built_need_no_network() -> None:
+    """So that a build that somebody removed is made again from what Go has kept."""
+    module = go_modules.load("kind")
+    build.build(module)
+    variables = {**os.environ, "GOFLAGS": "-mod=readonly", "GOPROXY": "off"}
+    listed = subprocess.run(
+        ["go", "list", "-deps", *module.packages],
+        cwd=go_modules.TOOL_MODULES / "kind",
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+    assert listed.returncode == 0, listed.stderr
