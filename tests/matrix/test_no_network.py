@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.paths import TOOL_MODULES
 from toolchain.tools import build, go_modules
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +34,11 @@ def test_a_second_clone_needs_no_network(tmp_path: Path) -> None:
     assert reached.returncode != 0, "or this test shows nothing"
     done = set_up(clones[1], *CUT)
     assert done.returncode == 0, done.stderr
-    bare = [clones[1] / ".venv" / "bin" / "python", "-c", "import pulumi, pydantic, infra, storage"]
+    bare: list[str | Path] = [
+        clones[1] / ".venv" / "bin" / "python",
+        "-c",
+        "import pulumi, pydantic, infra, storage",
+    ]
     subprocess.run(bare, cwd=tmp_path, check=True)
 
 
@@ -44,7 +49,7 @@ def test_the_modules_of_a_tool_that_was_built_need_no_network() -> None:
     variables = {**os.environ, "GOFLAGS": "-mod=readonly", "GOPROXY": "off"}
     listed = subprocess.run(
         ["go", "list", "-deps", *module.packages],
-        cwd=go_modules.TOOL_MODULES / "kind",
+        cwd=TOOL_MODULES / "kind",
         env=variables,
         capture_output=True,
         text=True,
