@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOL_MODULES = ROOT / "toolchain" / "tools" / "go"
+COMMAND = ROOT / "toolchain" / "bin" / "trainstack"
 STANDINS = ROOT / "standins" / "pulumi_standins" / "bin"
 
 LOCAL = ROOT / ".trainstack"

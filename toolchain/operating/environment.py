@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from toolchain.operating import user_backend
-from toolchain.paths import LINKS, LOCAL, ROOT, STACKS, VENV
+from toolchain.paths import COMMAND, LINKS, LOCAL, ROOT, STACKS, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 from toolchain.tools.installed import user_path
@@ -131,9 +131,9 @@ def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:
-    """Make LINKS hold exactly these programs, so that nothing else shadows the user's own tools."""
+    """Make LINKS hold exactly these programs and our own, so that nothing else shadows the user's own tools."""
     LINKS.mkdir(parents=True, exist_ok=True)
-    wanted = dict(programs)
+    wanted = {COMMAND.name: COMMAND, **dict(programs)}
     for old in LINKS.iterdir():
         if old.name not in wanted:
             old.unlink()

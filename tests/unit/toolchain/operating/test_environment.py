@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.operating import environment
+from toolchain.paths import COMMAND
 from toolchain.tools import venv
 
 
@@ -49,11 +50,14 @@ def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pyte
     assert "KUBECONFIG" not in environment.for_stack({}, "dev")
 
 
-def test_links_are_exactly_those_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_exactly_those_asked_for_and_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(environment, "LINKS", tmp_path / "bin")
     environment.link([("kind", Path("/bin/true")), ("pulumi", Path("/bin/true"))])
     environment.link([("kind", Path("/bin/false"))])
-    assert {link.name: os.readlink(link) for link in (tmp_path / "bin").iterdir()} == {"kind": "/bin/false"}
+    found = {link.name: os.readlink(link) for link in (tmp_path / "bin").iterdir()}
+    assert found == {"kind": "/bin/false", "trainstack": str(COMMAND)}
 
 
 def test_a_set_up_whose_tools_are_gone_counts_as_missing(

@@ -1,0 +1,234 @@
+"""Every command: what it does, an example, its options, and the function that does it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain import completion
+from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
+from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_output, status, up
+from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
+from toolchain.runs import board, comparison, listing, models, use
+
+Asked = argparse.Namespace
+
+
+@dataclass(frozen=True)
+class Command:
+    """One verb.
+
+    Parameters:
+        name: of the verb, and of make's target.
+        does: a line about it.
+        example: arguments that may be typed, the verb included.
+        run: takes what was asked for; the exit status, None for 0.
+        goals: make's targets by the value of the first option, where the verb has several.
+        has_target: whether make knows it.
+    """
+
+    name: str
+    does: str
+    example: str
+    run: Callable[[Asked], int | None]
+    options: Sequence[Option] = ()
+    goals: Sequence[tuple[str, str]] = ()
+    has_target: bool = True
+
+
+def _up(asked: Asked) -> None:
+    if asked.verbose:
+        pulumi_output.be_verbose()
+    consents.hand_on(asked.adopt, asked.replace_cluster)
+    data_dir = Path(asked.data_dir) if asked.data_dir else None
+    up.up(asked.stack, data_dir, protected.ensure_committed)
+
+
+def _down(asked: Asked) -> None:
+    if asked.verbose:
+        pulumi_output.be_verbose()
+    up.down(asked.stack)
+
+
+def _show_environment(asked: Asked) -> None:
+    """Print what is known; never does work that takes time."""
+    backend.check_stack(asked.stack)
+    found = environment.load()
+    if found is None:
+        print("set-up is missing or out of date: run `make up`", file=sys.stderr)
+    print(environment.exports(environment.for_stack(found or {}, asked.stack)))
+
+
+ALL: tuple[Command, ...] = (
+    Command(
+        "up",
+        "set up what is missing, bring the stack up, wait for its job",
+        "up --stack dev",
+        _up,
+        (
+            STACK,
+            Option("--data-dir", "folder with the four IDX files", "DATA_DIR"),
+            Option("--adopt", "owner's id of a stack whose state was lost", "ADOPT"),
+            Option(
+                "--replace-cluster",
+                "whether the stack's own cluster may be made anew",
+                "REPLACE_CLUSTER",
+                choices=("", "no", "yes"),
+            ),
+            VERBOSE,
+        ),
+    ),
+    Command("down", "destroy the stack, keep the model", "down", _down, (STACK, VERBOSE)),
+    Command(
+        "status",
+        "say how the stack is: 0 healthy, 1 not, 2 cannot tell",
+        "status --stack dev --json",
+        lambda asked: status.status(asked.stack, asked.json),
+        (STACK, JSON),
+    ),
+    Command(
+        "doctor",
+        "look at the machine before anything is built: 0 fit, 1 not, 2 cannot tell",
+        "doctor",
+        lambda asked: doctor.doctor(asked.json),
+        (JSON,),
+    ),
+    Command(
+        "env",
+        "print shell lines that set up a shell for plain pulumi, kubectl and kind",
+        "env --stack dev",
+        _show_environment,
+        (STACK,),
+    ),
+    Command(
+        "review",
+        "write what would be applied below stacks/, and a page for the pull request",
+        "review --stack gpu --base main",
+        lambda asked: review.review(asked.stack, asked.base),
+        (STACK, Option("--base", "revision to compare with; else the main branch", "BASE")),
+    ),
+    Command(
+        "drift",
+        "say whether the cluster is what the stack file says: 0 yes, 1 no, 2 cannot tell",
+        "drift",
+        lambda asked: drift.drift(asked.stack),
+        (STACK,),
+    ),
+    Command(
+        "rerun",
+        "have the stack file ask for the same training once more",
+        "rerun --stack dev --job pytorch-simple",
+        lambda asked: rerun.rerun(asked.stack, asked.job),
+        (STACK, Option("--job", "only this job of the stack", "JOB")),
+    ),
+    Command(
+        "promote",
+        "take one stack's training options to another, as a commit",
+        "promote --source dev --target gpu --min-accuracy 0.99",
+        lambda asked: promote.promote(asked.source, asked.target, asked.min_accuracy),
+        (
+            Option("--source", "stack whose options are taken", "FROM", offer=Offer.STACKS),
+            Option("--target", "stack that gets them", "TO", offer=Offer.STACKS),
+            Option("--min-accuracy", "that the source's run has to have reached, 0 to 1", "MIN_ACCURACY"),
+        ),
+    ),
+    Command(
+        "audit",
+        "list what is trusted of others, and write a bill of materials",
+        "audit",
+        lambda asked: audit.audit(),
+    ),
+    Command(
+        "lock-images",
+        "write the digest of each base that has none beside its tag",
+        "lock-images",
+        lambda asked: audit.lock_images(),
+    ),
+    Command(
+        "test",
+        "run a suite of tests",
+        "test --suite unit -- -k status",
+        lambda asked: suites.test(asked.suite, asked.pytest),
+        (Option("--suite", "which one", default="ci", choices=sorted(suites.SUITES)), PYTEST),
+        goals=(("ci", "test"), ("unit", "test-unit"), ("full", "test-full"), ("reliability", "reliability")),
+    ),
+    Command(
+        "bench",
+        "run the benchmarks",
+        "bench -- -k plugin",
+        lambda asked: suites.test("bench", asked.pytest),
+        (PYTEST,),
+    ),
+    Command(
+        "runs",
+        "list the runs on this machine, the latest last",
+        "runs --sort accuracy",
+        lambda asked: listing.show(asked.stack, asked.sort, asked.json),
+        (
+            Option("--stack", "only those of this stack", default=None, offer=Offer.STACKS),
+            Option(
+                "--sort", "what the last one has most of", default="ended", choices=sorted(listing.ORDERS)
+            ),
+            JSON,
+        ),
+    ),
+    Command(
+        "models",
+        "say which run each stack's model is from",
+        "models",
+        lambda asked: models.show(asked.json),
+        (JSON,),
+    ),
+    Command(
+        "use",
+        "go back to a finished run: write its id into the stack file",
+        "use --stack dev pytorch-simple-03f275e1",
+        lambda asked: use.use(asked.stack, asked.run),
+        (
+            STACK,
+            Option(
+                "run", "one that `runs` lists; none to train again as the file says", "RUN", offer=Offer.RUNS
+            ),
+        ),
+    ),
+    Command(
+        "compare",
+        "say in what two runs differ: configuration, then outcome",
+        "compare dev/pytorch-simple-03f275e1 dev/pytorch-simple-76b051b4",
+        lambda asked: comparison.compare(*asked.runs),
+        (
+            Option(
+                "runs",
+                "<run> or <stack>/<run>, as `runs` lists them",
+                "A B",
+                number=2,
+                metavar="RUN",
+                offer=Offer.RUNS,
+            ),
+        ),
+    ),
+    Command(
+        "board",
+        "show the runs of all stacks in TensorBoard, on this machine alone",
+        "board --port 0",
+        lambda asked: board.board(asked.port),
+        (Option("--port", "0 for one that is free", "PORT", default=board.PORT),),
+    ),
+    Command(
+        "clean",
+        "remove all that this machine got from us, keep models and data",
+        "clean",
+        lambda asked: clean.clean(),
+    ),
+    Command(
+        "completion",
+        "print what completes these commands in bash",
+        "completion",
+        lambda asked: print(completion.script({each.name: each.options for each in ALL})),
+        has_target=False,
+    ),
+)
+BY_NAME = {each.name: each for each in ALL}

@@ -1,0 +1,100 @@
+"""The line that every error ends with: the next command to try, in the words that the user has used."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolchain.commands import BY_NAME, Command
+from toolchain.options import STACK, Option
+from toolchain.steps import SetupError
+
+NAME = "trainstack"
+# A fix that already says a command: in backticks, or as a line that can be typed.
+_SAID = re.compile(
+    rf"`[^`]+`|\b(?:sudo|git|docker) [\w-]|\bmake (?:{'|'.join(map(re.escape, BY_NAME))})\b|\bpython3 -m "
+)
+
+
+def name() -> str:
+    """What the user calls the command line."""
+    return NAME if Path(sys.argv[0]).name == NAME else "python3 -m toolchain"
+
+
+def after(error: SetupError, asked: argparse.Namespace) -> str:
+    """The line for `error`; empty where its fix says a command.
+
+    With a fix in words, the same command is to be tried after it; without one, a command that tells more.
+    """
+    if _SAID.search(error.fix):
+        return ""
+    return f"\n  next: {again(asked) if error.fix else look(asked)}"
+
+
+def again(asked: argparse.Namespace) -> str:
+    """The same command once more."""
+    return shown(BY_NAME[asked.verb], vars(asked))
+
+
+def look(asked: argparse.Namespace) -> str:
+    """The command that tells more: of the stack where the command has one, of the machine, of the command itself."""
+    command = BY_NAME[asked.verb]
+    if STACK in command.options and asked.verb != "status":
+        return shown(BY_NAME["status"], {"stack": asked.stack})
+    if asked.verb != "doctor":
+        return shown(BY_NAME["doctor"], {})
+    return help_of(asked.verb)
+
+
+def help_of(verb: str) -> str:
+    """The command that explains `verb`; all of them where it is none."""
+    return f"{name()} {verb} --help" if verb in BY_NAME else f"{name()} --help"
+
+
+def shown(command: Command, given: Mapping[str, Any]) -> str:
+    """`command` with what was `given`, as make's target where make has called, else as a line for the shell."""
+    is_by_make = bool(os.environ.get("MAKELEVEL")) and command.has_target
+    return _as_make(command, given) if is_by_make else _plain(command, given)
+
+
+def _plain(command: Command, given: Mapping[str, Any]) -> str:
+    return shlex.join([*name().split(), command.name, *_words(command.options, given)])
+
+
+def _as_make(command: Command, given: Mapping[str, Any]) -> str:
+    goal, handed_on = command.name, [each for each in command.options if not each.variable]
+    if command.goals:
+        goal = dict(command.goals)[given[command.options[0].name]]
+        handed_on.remove(command.options[0])
+    words = ["make", goal]
+    for option in command.options:
+        for variable, value in zip(option.variable.split(), _values(option, given), strict=False):
+            words.append(f"{variable}={shlex.quote(value)}")
+    arguments = shlex.join(_words(handed_on, given)).removeprefix("-- ")
+    return " ".join([*words, *([f"ARGS={shlex.quote(arguments)}"] if arguments else [])])
+
+
+def _words(options: Sequence[Option], given: Mapping[str, Any]) -> list[str]:
+    """The options that have another value than their default, then the operands."""
+    words: list[str] = []
+    for option in (each for each in options if not each.is_operand):
+        if option.is_switch:
+            words += [option.flag] if given.get(option.name) else []
+        else:
+            words += [word for value in _values(option, given) for word in (option.flag, value)]
+    operands = [value for each in options if each.is_operand for value in _values(each, given)]
+    return [*words, *(["--", *operands] if operands else [])]
+
+
+def _values(option: Option, given: Mapping[str, Any]) -> list[str]:
+    """What was given for `option`; nothing for its default."""
+    value = given.get(option.name)
+    if isinstance(value, list):
+        return [str(each) for each in value]
+    return [] if value in (None, "", option.default) else [str(value)]
