@@ -10,7 +10,18 @@ from pathlib import Path
 
 from toolchain import completion
 from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
-from toolchain.operating import backend, clean, consents, doctor, environment, pulumi_output, status, up
+from toolchain.operating import (
+    backend,
+    clean,
+    consents,
+    doctor,
+    environment,
+    metrics,
+    pulumi_output,
+    status,
+    up,
+    watch,
+)
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
 from toolchain.runs import board, comparison, listing, models, use
 
@@ -62,6 +73,12 @@ def _show_environment(asked: Asked) -> None:
     print(environment.exports(environment.for_stack(found or {}, asked.stack)))
 
 
+def _status(asked: Asked) -> int:
+    if asked.metrics:
+        return metrics.write(asked.stack, asked.metrics)
+    return status.status(asked.stack, asked.json)
+
+
 ALL: tuple[Command, ...] = (
     Command(
         "up",
@@ -83,11 +100,28 @@ ALL: tuple[Command, ...] = (
     ),
     Command("down", "destroy the stack, keep the model", "down", _down, (STACK, VERBOSE)),
     Command(
+        "watch",
+        "follow a stack's jobs, whoever has applied them: 0 ended well, 1 not, 2 cannot tell",
+        "watch --stack dev",
+        lambda asked: watch.watch(asked.stack),
+        (STACK,),
+    ),
+    Command(
         "status",
         "say how the stack is: 0 healthy, 1 not, 2 cannot tell",
         "status --stack dev --json",
-        lambda asked: status.status(asked.stack, asked.json),
-        (STACK, JSON),
+        _status,
+        (
+            STACK,
+            JSON,
+            Option(
+                "--metrics",
+                "in Prometheus' text format, into a file or to standard output",
+                number="?",
+                bare=metrics.STANDARD_OUTPUT,
+                metavar="FILE",
+            ),
+        ),
     ),
     Command(
         "doctor",

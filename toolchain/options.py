@@ -29,7 +29,8 @@ class Option:
         choices: all values that it has; empty where they cannot be listed.
         short: as it is written with one letter.
         is_switch: whether it has no value.
-        number: as argparse's nargs, of an operand.
+        number: as argparse's nargs.
+        bare: the value of the option that is written without one.
         metavar: what the help calls the value.
         offer: what a shell completes the value with, beside `choices`.
     """
@@ -42,6 +43,7 @@ class Option:
     short: str = ""
     is_switch: bool = False
     number: int | str | None = None
+    bare: str | None = None
     metavar: str | None = None
     offer: Offer = Offer.FILES
 
@@ -61,6 +63,7 @@ class Option:
             parser.add_argument(*names, action="store_true", help=self.help)
             return
         keywords: dict[str, Any] = {"help": self.help, "metavar": self.metavar, "nargs": self.number}
+        keywords["const"] = self.bare
         if not self.is_operand:
             keywords |= {"default": self.default, "choices": self.choices or None}
         parser.add_argument(self.flag, **{key: value for key, value in keywords.items() if value is not None})

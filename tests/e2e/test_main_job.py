@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import testinfra
+from prometheus_client.parser import text_string_to_metric_families
 from testinfra.host import Host
 
 from tests.e2e.project import Project
@@ -54,6 +55,20 @@ def test_the_node_is_ready(machine: Host, project: Project) -> None:
 def test_the_custom_resource_is_established(machine: Host) -> None:
     crd = resource(machine, "crd", "pytorchjobs.kubeflow.org")
     assert condition(crd, "Established") == "True"
+
+
+def test_the_status_tells_prometheus_of_the_stack(machine: Host) -> None:
+    told = machine.check_output("trainstack status --metrics")
+    found = {family.name: family.samples for family in text_string_to_metric_families(told)}
+    assert {each.labels["part"]: each.value for each in found["trainstack_part_up"]} == dict.fromkeys(
+        ("engine", "cluster", "api_server", "operator", "volume", "claim", "job", "owner"), 1
+    )
+    (state,) = [each.labels for each in found["trainstack_job_state"] if each.value]
+    assert (state["job"], state["state"]) == ("pytorch-simple", "succeeded")
+    (accuracy,) = found["trainstack_last_run_accuracy_ratio"]
+    assert accuracy.value >= ACCURACY_FLOOR
+    (size,), (free,) = found["trainstack_volume_size_bytes"], found["trainstack_volume_free_bytes"]
+    assert 0 < free.value < size.value
 
 
 def test_the_operator_is_available(machine: Host) -> None:

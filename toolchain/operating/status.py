@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
@@ -74,11 +74,18 @@ RUNBOOKS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the answer."""
+    """One line of the answer.
+
+    Parameters:
+        what: the part that it is about.
+        said: in words.
+        about: the live object that was judged; None where it was none.
+    """
 
     what: Part
     health: Health
     said: str
+    about: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def runbook(self) -> str | None:
@@ -88,7 +95,7 @@ class Finding:
 
 def status(stack: str, as_json: bool = False) -> int:
     """Print a line for each part, or JSON; 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
-    findings = _findings(stack)
+    findings = look_at(stack)
     health = overall(findings)
     if as_json:
         print(
@@ -105,8 +112,8 @@ def status(stack: str, as_json: bool = False) -> int:
     return health
 
 
-def _findings(stack: str) -> list[Finding]:
-    """What is wrong with the look itself tells nothing of the stack."""
+def look_at(stack: str) -> list[Finding]:
+    """Look at `stack`. What is wrong with the look itself tells nothing of the stack."""
     try:
         backend.check_stack(stack)
         return inspect_stack(stack)
@@ -249,7 +256,7 @@ def _each(
         fine, said = healthy(each)
         leaving = bool(each["metadata"].get("deletionTimestamp"))
         said = f"{adoption.title(each)} {'Terminating' if leaving else said}"
-        findings.append(Finding(what, Health.HEALTHY if fine and not leaving else Health.NOT, said))
+        findings.append(Finding(what, Health.HEALTHY if fine and not leaving else Health.NOT, said, each))
     return findings
 
 

@@ -1,0 +1,190 @@
+"""`make status ARGS=--metrics`: the stack and its last runs in Prometheus' text format.
+
+For the textfile collector of node_exporter, or for whatever serves a file to Prometheus. Names and units follow
+https://prometheus.io/docs/practices/naming/; what cannot be told has no sample.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from toolchain.operating import environment, status
+from toolchain.operating.status import Finding, Health, Part
+from toolchain.runs import records
+from toolchain.runs.records import Run
+from toolchain.steps import SetupError
+
+STANDARD_OUTPUT = "-"
+STATES = ("none", "created", "running", "restarting", "suspended", "succeeded", "failed")
+"""A PyTorchJob's last condition in small letters; `none` before the first."""
+
+Labels = Mapping[str, str]
+
+
+@dataclass
+class Family:
+    """The samples of one gauge.
+
+    Parameters:
+        name: with its unit at the end.
+        text: what it says, one line.
+    """
+
+    name: str
+    text: str
+    samples: list[tuple[Labels, float]] = field(default_factory=list)
+
+    def add(self, value: float | None, **labels: str) -> None:
+        """Add a sample; nothing for a value that is not known."""
+        if value is not None:
+            self.samples.append((labels, value))
+
+    def lines(self) -> list[str]:
+        if not self.samples:
+            return []
+        shown = [f"{self.name}{_labels(labels)} {value!r}" for labels, value in self.samples]
+        return [f"# HELP {self.name} {self.text}", f"# TYPE {self.name} gauge", *shown]
+
+
+def text(stack: str, findings: Sequence[Finding]) -> str:
+    """The metrics of `stack` as they are now, a line for each sample."""
+    now = Family(
+        "trainstack_status_timestamp_seconds", "When the stack was looked at, in seconds since 1970."
+    )
+    now.add(time.time(), stack=stack)
+    runs = [run for run in records.all_runs() if run.stack == stack]
+    families = [now, *parts(stack, findings), *jobs(stack, findings), *volume(stack), *trainings(stack, runs)]
+    return "".join(f"{line}\n" for family in families for line in family.lines())
+
+
+def write(stack: str, file: str) -> int:
+    """Write the metrics of `stack` to `file`, whole or not at all; "-" for standard output. The health as exit status.
+
+    Raises SetupError where that file cannot be written.
+    """
+    findings = status.look_at(stack)
+    told = text(stack, findings)
+    if file == STANDARD_OUTPUT:
+        print(told, end="")
+    else:
+        try:
+            environment.write_whole(Path(file), told)
+        except OSError as error:
+            raise SetupError(
+                f"{file} cannot be written: {error.strerror}", "name a file in a folder that you may write to"
+            ) from None
+    return status.overall(findings)
+
+
+def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
+    """Each part once, by the worst that was found of it."""
+    up = Family(
+        "trainstack_part_up", "Whether a part of the stack is healthy; no sample where that cannot be told."
+    )
+    unknown = Family("trainstack_part_unknown", "Whether it cannot be told how a part of the stack is.")
+    for part in dict.fromkeys(each.what for each in findings):
+        healths = {each.health for each in findings if each.what is part}
+        label = part.lower().replace(" ", "_")
+        unknown.add(float(Health.UNKNOWN in healths and Health.NOT not in healths), stack=stack, part=label)
+        if Health.NOT in healths or Health.UNKNOWN not in healths:
+            up.add(float(Health.NOT not in healths), stack=stack, part=label)
+    return [up, unknown]
+
+
+def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
+    """Of each PyTorchJob its state, and the replicas that have failed."""
+    state = Family("trainstack_job_state", "Whether a PyTorchJob is in a state; of each job one state has 1.")
+    created = Family("trainstack_job_created_timestamp_seconds", "When a PyTorchJob was made, since 1970.")
+    failed = Family(
+        "trainstack_job_failed_replicas", "Pods of a PyTorchJob that have failed, by kind of replica."
+    )
+    for each in (found.about for found in findings if found.what is Part.JOB and found.about):
+        metadata, status = each["metadata"], each.get("status") or {}
+        labels = {"stack": stack, "namespace": str(metadata.get("namespace", "")), "job": metadata["name"]}
+        held = [each["type"].lower() for each in status.get("conditions") or [] if each["status"] == "True"]
+        now = next((name for name in reversed(held) if name in STATES), STATES[0])
+        for name in STATES:
+            state.add(float(name == now), **labels, state=name)
+        created.add(_seconds(metadata.get("creationTimestamp")), **labels)
+        for replica, counts in (status.get("replicaStatuses") or {}).items():
+            failed.add(float(counts.get("failed") or 0), **labels, replica=replica.lower())
+    return [state, created, failed]
+
+
+def volume(stack: str) -> list[Family]:
+    """Size and free space of the volume, where it is a folder of this machine."""
+    size = Family("trainstack_volume_size_bytes", "Size of the file system that holds the volume.")
+    free = Family("trainstack_volume_free_bytes", "Space on it that users other than root may still take.")
+    folder = _models(stack)
+    if folder:
+        usage = shutil.disk_usage(folder)
+        size.add(float(usage.total), stack=stack)
+        free.add(float(usage.free), stack=stack)
+    return [size, free]
+
+
+def _models(stack: str) -> Path | None:
+    """The folder of this machine that is the volume of `stack`: it is when the stack makes its cluster here."""
+    folder = records.models_folder() / stack
+    try:
+        return folder if environment.cluster(stack) and folder.is_dir() else None
+    except SetupError:
+        return None
+
+
+def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
+    """How many runs there are, and of each job's last one how far and how well it went.
+
+    Parameters:
+        runs: those of the stack, the latest last.
+    """
+    number = Family(
+        "trainstack_runs", "Runs whose folders are on this machine, by whether they have left a model."
+    )
+    for state in ("finished", "unfinished"):
+        number.add(
+            float(sum((run.model is not None) is (state == "finished") for run in runs)),
+            stack=stack,
+            state=state,
+        )
+    accuracy = Family(
+        "trainstack_last_run_accuracy_ratio", "Share of the test images that were recognized, 0 to 1."
+    )
+    loss = Family("trainstack_last_run_loss", "Mean loss of the test images after the last epoch.")
+    seconds = Family("trainstack_last_run_duration_seconds", "Time that the last run has trained.")
+    epochs = Family("trainstack_last_run_epochs", "Epochs that the last run has done.")
+    finished = Family("trainstack_last_run_finished", "Whether the last run has left its model.")
+    written = Family(
+        "trainstack_last_run_written_timestamp_seconds", "When the last run wrote a file, since 1970."
+    )
+    for run in {run.name.rpartition("-")[0] or run.name: run for run in runs}.values():
+        labels = {"stack": stack, "job": run.name.rpartition("-")[0] or run.name, "run": run.name}
+        accuracy.add(run.accuracy, **labels)
+        loss.add(run.loss, **labels)
+        seconds.add(run.seconds, **labels)
+        epochs.add(float(run.epochs), **labels)
+        finished.add(float(run.model is not None), **labels)
+        written.add(run.ended.timestamp(), **labels)
+    return [number, accuracy, loss, seconds, epochs, finished, written]
+
+
+def _seconds(moment: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(moment)).timestamp()
+    except ValueError:
+        return None
+
+
+def _labels(labels: Labels) -> str:
+    shown = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{shown}}}" if shown else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
