@@ -94,7 +94,13 @@ def scraped(prometheus: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     server = ThreadingHTTPServer((LOOPBACK, 0), Textfile)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(made.configuration(server.server_address[1])))
-    command = [prometheus / "prometheus", "--config.file", "prometheus.yaml", "--storage.tsdb.path", "data"]
+    command = [
+        str(prometheus / "prometheus"),
+        "--config.file",
+        "prometheus.yaml",
+        "--storage.tsdb.path",
+        "data",
+    ]
     command += ["--web.listen-address", made.address.removeprefix("http://")]
     log = folder / "log"
     with log.open("wb") as sink:
