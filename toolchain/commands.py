@@ -16,7 +16,7 @@ from toolchain.operating import (
     consents,
     doctor,
     environment,
-    metrics,
+    prometheus_text,
     pulumi_output,
     status,
     up,
@@ -75,7 +75,7 @@ def _show_environment(asked: Asked) -> None:
 
 def _status(asked: Asked) -> int:
     if asked.metrics:
-        return metrics.write(asked.stack, asked.metrics)
+        return prometheus_text.write(asked.stack, asked.metrics)
     return status.status(asked.stack, asked.json)
 
 
@@ -118,7 +118,7 @@ ALL: tuple[Command, ...] = (
                 "--metrics",
                 "in Prometheus' text format, into a file or to standard output",
                 number="?",
-                bare=metrics.STANDARD_OUTPUT,
+                bare=prometheus_text.STANDARD_OUTPUT,
                 metavar="FILE",
             ),
         ),
@@ -186,7 +186,7 @@ ALL: tuple[Command, ...] = (
         "run a suite of tests",
         "test --suite unit -- -k status",
         lambda asked: suites.test(asked.suite, asked.pytest),
-        (Option("--suite", "which one", default="ci", choices=sorted(suites.SUITES)), PYTEST),
+        (Option("--suite", "which one", default="ci", choices=tuple(sorted(suites.SUITES))), PYTEST),
         goals=(("ci", "test"), ("unit", "test-unit"), ("full", "test-full"), ("reliability", "reliability")),
     ),
     Command(
@@ -204,7 +204,10 @@ ALL: tuple[Command, ...] = (
         (
             Option("--stack", "only those of this stack", default=None, offer=Offer.STACKS),
             Option(
-                "--sort", "what the last one has most of", default="ended", choices=sorted(listing.ORDERS)
+                "--sort",
+                "what the last one has most of",
+                default="ended",
+                choices=tuple(sorted(listing.ORDERS)),
             ),
             JSON,
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -39,7 +38,7 @@ class Option:
     help: str = ""
     variable: str = ""
     default: str | None = ""
-    choices: Sequence[str] = ()
+    choices: tuple[str, ...] = ()
     short: str = ""
     is_switch: bool = False
     number: int | str | None = None

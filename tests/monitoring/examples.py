@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import environment, metrics, status
+from toolchain.operating import environment, prometheus_text, status
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.runs import records
 
@@ -51,4 +51,4 @@ def whole(folder: Path, patch: pytest.MonkeyPatch, *, down: Sequence[Part] = ())
         if part is not Part.JOB
     ]
     findings += status.inspect_objects([job("mnist", "Created", "Running"), job("cnn", "Created", "Failed")])
-    return metrics.text("dev", [each for each in findings if each.what is not Part.OWNER])
+    return prometheus_text.text("dev", [each for each in findings if each.what is not Part.OWNER])

@@ -138,6 +138,7 @@ NAMESAKES = {
     "inspection": "the look at a stack after its update, and the call of it",
     "kubeconfig": "which kubeconfig is read, and how",
     "manifest": "the type of all manifests, and that of the job",
+    "options": "options of a command line: the trainer's, the toolchain's",
     "paths": "files and folders of a clone; held equal by test_held_equal.py",
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",

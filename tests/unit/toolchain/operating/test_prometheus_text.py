@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families as families
 from tests.unit.toolchain.operating.test_status import condition, healthy, live
 from tests.unit.toolchain.runs.conftest import Models, epoch, models
 from toolchain import __main__ as command
-from toolchain.operating import environment, metrics, status
-from toolchain.operating.metrics import STATES
+from toolchain.operating import environment, prometheus_text, status
+from toolchain.operating.prometheus_text import STATES
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.steps import SetupError
 
@@ -88,7 +88,7 @@ def test_a_healthy_stack(seen: list[Finding], models: Models, capsys: pytest.Cap
 def test_a_part_counts_by_the_worst_that_was_found(
     part: Part, healths: list[Health], up: float | None, unknown: float
 ) -> None:
-    found = parsed(metrics.text("dev", [Finding(part, health, "") for health in healths]))
+    found = parsed(prometheus_text.text("dev", [Finding(part, health, "") for health in healths]))
     labels = {"stack": "dev", "part": part.lower().replace(" ", "_")}
     assert found.get("trainstack_part_up", []) == ([] if up is None else [(labels, up)])
     assert found["trainstack_part_unknown"] == [(labels, unknown)]
@@ -108,14 +108,14 @@ def test_a_part_counts_by_the_worst_that_was_found(
     ],
 )
 def test_a_job_is_in_one_state(conditions: tuple[str, ...], state: str) -> None:
-    found = parsed(metrics.text("dev", [of_job(*conditions)]))["trainstack_job_state"]
+    found = parsed(prometheus_text.text("dev", [of_job(*conditions)]))["trainstack_job_state"]
     assert [labels["state"] for labels, _ in found] == list(STATES)
     assert [labels["state"] for labels, value in found if value] == [state]
 
 
 def test_the_failures_of_a_job_are_counted_by_replica() -> None:
     counts = {"Master": {"succeeded": 1}, "Worker": {"failed": 2, "active": 1}}
-    found = parsed(metrics.text("dev", [of_job("Running", replicaStatuses=counts)]))
+    found = parsed(prometheus_text.text("dev", [of_job("Running", replicaStatuses=counts)]))
     told = {labels["replica"]: value for labels, value in found["trainstack_job_failed_replicas"]}
     assert told == {"master": 0, "worker": 2}
     ((labels, created),) = found["trainstack_job_created_timestamp_seconds"]
@@ -127,7 +127,7 @@ def test_the_last_run_of_each_job_of_the_stack(models: Models) -> None:
     models.run("a-b-2", epoch(1, 0.75))
     models.run("a-b-3", epoch(1, 0.9), stack="gpu", weights="third")
     models.run("c-1")
-    found = parsed(metrics.text("dev", []))
+    found = parsed(prometheus_text.text("dev", []))
     told = [(labels["job"], labels["run"], value) for labels, value in found["trainstack_last_run_finished"]]
     assert told == [("a-b", "a-b-2", 0), ("c", "c-1", 0)]
     assert [value for _, value in found["trainstack_last_run_accuracy_ratio"]] == [0.75]
@@ -145,19 +145,19 @@ def test_a_volume_that_is_not_here_has_no_size(
 
     models.run("a-1", epoch(1, 0.5))
     monkeypatch.setattr(environment, "cluster", cluster)
-    assert "trainstack_volume_size_bytes" not in parsed(metrics.text("dev", []))
+    assert "trainstack_volume_size_bytes" not in parsed(prometheus_text.text("dev", []))
 
 
 @pytest.mark.parametrize("value", ['a"b', "a\\b", "a\nb", "ä", "a,b}", ""])
 def test_any_name_is_read_as_it_was_written(value: str) -> None:
-    family = metrics.Family("trainstack_test", "A test.")
+    family = prometheus_text.Family("trainstack_test", "A test.")
     family.add(1.5, name=value)
     assert parsed("\n".join(family.lines())) == {"trainstack_test": [({"name": value}, 1.5)]}
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, 0.1, 123456789.25, 1.7953e18])
 def test_any_number_is_read_as_it_was_written(value: float) -> None:
-    family = metrics.Family("trainstack_test", "A test.")
+    family = prometheus_text.Family("trainstack_test", "A test.")
     family.add(value)
     assert parsed("\n".join(family.lines())) == {"trainstack_test": [({}, value)]}
 
