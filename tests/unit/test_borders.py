@@ -132,6 +132,7 @@ def _private(word: str) -> bool:
 NAMESAKES = {
     "adoption": "lost objects: the program finds them, make up puts them into the state",
     "cluster": "a section of the stack file; what every kind of cluster offers; the kind CLI's cluster itself",
+    "commands": "what can be called: of the program microk8s, of our own command line",
     "component": "the Pulumi component of its room",
     "dynamic": "Pulumi's dynamic providers: the base of ours, and the entry point of the SDK's",
     "errors": "the package's exceptions and their texts",
