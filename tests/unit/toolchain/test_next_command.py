@@ -125,7 +125,7 @@ WRONG = [
         ([command.name, option.flag], f"{command.name} --help")
         for command in ALL
         for option in command.options
-        if not option.is_operand and not option.is_switch
+        if not (option.is_operand or option.is_switch or option.bare)
     ),
     *(
         ([command.name, option.flag, "nonsense"], f"{command.name} --help")
