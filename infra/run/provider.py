@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -15,10 +16,13 @@ from infra.objects.patience import UnreachableError
 from infra.run import job_status, timeline
 from infra.run.job_api import JobApi
 from infra.run.result import epochs_of, metrics_of
-from infra.run.waiting import Waiting
+from infra.run.waiting import FailedBeforeError, Waiting
 
 # Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
 CLUSTER_GONE = "PULUMI_K8S_DELETE_UNREACHABLE"
+
+FAILED = "TRAINSTACK_FAILED_JOBS"
+"""Variable with the name of a file: `make up` has jobs told there that had failed before, to try them again."""
 
 
 class RunProvider(Provider):
@@ -33,6 +37,9 @@ class RunProvider(Provider):
         wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(props))
         try:
             ended = wait.until_end()
+        except FailedBeforeError:
+            _tell(props)
+            raise
         finally:
             _keep_timeline(wait, props)
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
@@ -69,6 +76,14 @@ def _keep_timeline(wait: Waiting, props: Props) -> None:
             timeline.keep(wait.timeline, folder)
     except OSError as error:
         show(f"{props['job']}: its timeline is not kept: {error}")
+
+
+def _tell(props: Props) -> None:
+    """Let whoever has started the update know which job had failed before."""
+    if file := os.environ.get(FAILED):
+        job = {"namespace": props["namespace"], "name": props["job"], "uid": props["uid"]}
+        with open(file, "a") as lines:  # several runs may tell at once: one write each
+            lines.write(json.dumps(job) + "\n")
 
 
 def _job(props: Props) -> JobApi:

@@ -21,6 +21,10 @@ class RunFailedError(RuntimeError):
     """The training failed. The text has the failing pod's last lines."""
 
 
+class FailedBeforeError(RunFailedError):
+    """The job had failed before anybody waited for it here."""
+
+
 class NoProgressError(RunFailedError):
     """Nothing about the job has changed for NO_PROGRESS_S seconds."""
 
@@ -54,9 +58,10 @@ class Waiting:
     def until_end(self) -> str:
         """Wait for the end of the job; the condition that ended it, Succeeded or Suspended.
 
-        Raises RunFailedError within seconds of a failure, NoProgressError, JobGoneError, UnreachableError.
+        Raises RunFailedError within seconds of a failure, FailedBeforeError where it has failed already,
+        NoProgressError, JobGoneError, UnreachableError.
         """
-        for job in self.api.observations():
+        for number, job in enumerate(self.api.observations()):
             now, message = job_status.condition(job)
             pods = self.api.pods()
             self.timeline.see(job, pods)
@@ -66,7 +71,8 @@ class Waiting:
             if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
                 return now
             if now == job_status.FAILED:
-                raise RunFailedError(self._failure(message, pods))
+                error = RunFailedError if number else FailedBeforeError
+                raise error(self._failure(message, pods))
             self._give_up(found)
             self.follower.ensure_started(pods)
             self._ensure_progress(job, pods, found)
@@ -150,6 +156,7 @@ class Waiting:
     @property
     def _again(self) -> str:
         return (
-            "  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job "
-            f"again: kubectl -n {self.api.namespace} delete pytorchjob {self.api.name}, then `make up`"
+            "  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job again: "
+            f"kubectl -n {self.api.namespace} delete pytorchjob {self.api.name}, then `make up` (one that has failed, "
+            "`make up` deletes itself)"
         )

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,7 @@ from tests.e2e import processes
 from tests.e2e.project import ROOT, Project
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
+from toolchain.steps import SetupError
 
 HOME = Path(tempfile.gettempdir()) / f"trainstack-tests-{os.getuid()}"
 PROJECT_LABEL = "trainstack.project"
@@ -138,15 +139,27 @@ def _containers(engine: Engine, folder: Path) -> list[str]:
     listed: set[str] = set()
     for label in (KIND_LABEL, PROJECT_LABEL):
         listed |= set(engine.output("ps", "--all", "--quiet", "--filter", f"label={label}").split())
-    described = json.loads(engine.output("inspect", *sorted(listed))) if listed else []
-    return [each["Id"] for each in described if _is_below(each, folder)]
+    return [each["Id"] for each in _described(engine, sorted(listed), "inspect") if _is_below(each, folder)]
 
 
 def _volumes(engine: Engine, folder: Path) -> list[str]:
     """What the registries of the clones below `folder` hold."""
     listed = engine.output("volume", "ls", "--quiet", "--filter", f"label={PROJECT_LABEL}").split()
-    described = json.loads(engine.output("volume", "inspect", *listed)) if listed else []
-    return [each["Name"] for each in described if Path(each["Labels"][PROJECT_LABEL]).is_relative_to(folder)]
+    return [
+        each["Name"]
+        for each in _described(engine, listed, "volume", "inspect")
+        if Path(each["Labels"][PROJECT_LABEL]).is_relative_to(folder)
+    ]
+
+
+def _described(engine: Engine, names: Iterable[str], *words: str) -> Iterator[dict[str, Any]]:
+    """What the engine knows of each. Others remove theirs in the meantime."""
+    for name in names:
+        try:
+            yield from json.loads(engine.output(*words, name))
+        except SetupError as error:
+            if "no such" not in str(error).lower():
+                raise
 
 
 def _is_below(container: dict[str, Any], folder: Path) -> bool:

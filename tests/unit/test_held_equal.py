@@ -23,10 +23,20 @@ from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
-from infra.run import timeline
+from infra.run import provider, timeline
 from infra.training_operator import overlay
 from toolchain.images import cluster_images
-from toolchain.operating import adoption, consents, environment, leftovers, origin, state, status, update
+from toolchain.operating import (
+    adoption,
+    consents,
+    environment,
+    failed_jobs,
+    leftovers,
+    origin,
+    state,
+    status,
+    update,
+)
 from toolchain.paths import DATA, LOCAL, MODELS
 from toolchain.runs import report_timeline
 from toolchain.tools import go_modules
@@ -141,3 +151,7 @@ def test_types_in_the_state() -> None:
     }
     for token, resource in types.items():
         assert token == f"pulumi-python:{resource._resource_type_name}"
+
+
+def test_the_variable_for_failed_jobs() -> None:
+    assert failed_jobs.FAILED == provider.FAILED

@@ -51,6 +51,12 @@ def runs(deployment: Deployment) -> list[str]:
     return [str(each[RUN_LABEL]) for each in labels if RUN_LABEL in each]
 
 
+def job_uids(deployment: Deployment) -> set[str]:
+    """The uids of the stack's jobs, as the API server gave them."""
+    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] == JOB]
+    return {str(uid) for job in jobs if (uid := (job.get("metadata") or {}).get("uid"))}
+
+
 def access(deployment: Deployment) -> Access | None:
     """How the cluster of these objects is reached. The provider's own kubeconfig is encrypted."""
     if name := kind_cluster(deployment):

@@ -17,6 +17,7 @@ from toolchain.operating import (
     cluster_repair,
     data_folder,
     environment,
+    failed_jobs,
     foresight,
     inspection,
     leftovers,
@@ -103,10 +104,14 @@ def _update(variables: dict[str, str], stack: str) -> None:
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    def mended() -> bool:
-        return _forget_left_behind(variables, stack) or _came_back(variables, stack)
+    with failed_jobs.told(variables, _deployment(variables, stack)) as (variable, remove_failed_jobs):
 
-    update.update(variables, stack, pulumi_up, mended)
+        def mended() -> bool:
+            return (
+                _forget_left_behind(variables, stack) or _came_back(variables, stack) or remove_failed_jobs()
+            )
+
+        update.update({**variables, **variable}, stack, pulumi_up, mended)
 
 
 def _came_back(variables: dict[str, str], stack: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import ssl
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ from infra.objects.patience import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
-from infra.run.waiting import NoProgressError, RunFailedError, Waiting
+from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
 
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
 
@@ -138,6 +139,32 @@ def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
     api = FakeApi([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
     with pytest.raises(RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
         end(api)
+
+
+def test_only_what_has_failed_at_the_first_look_had_failed_before() -> None:
+    with pytest.raises(FailedBeforeError):
+        end(FakeApi([job("Failed")]))
+    with pytest.raises(RunFailedError) as news:
+        end(FakeApi([job("Running"), job("Failed")]))
+    assert type(news.value) is RunFailedError
+
+
+@pytest.mark.parametrize(("seen", "told"), [([job("Failed")], 1), ([job("Running"), job("Failed")], 0)])
+def test_make_up_is_told_which_job_had_failed_before(
+    seen: list[dict[str, Any]], told: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs"
+    monkeypatch.setattr(provider, "_job", lambda _: FakeApi(seen))
+    with pytest.raises(RunFailedError):
+        provider.RunProvider().create(PROPS)  # plain `pulumi up`: nobody is told, and nothing breaks
+    monkeypatch.setenv(provider.FAILED, str(file))
+    for _ in range(2):
+        with pytest.raises(RunFailedError):
+            provider.RunProvider().create(PROPS)
+    lines = file.read_text().splitlines() if file.exists() else []
+    assert [json.loads(line) for line in lines] == 2 * told * [
+        {"namespace": "kubeflow", "name": "j", "uid": "u"}
+    ]
 
 
 def test_a_hopeless_image_ends_the_wait_at_once() -> None:
