@@ -24,6 +24,10 @@ from toolchain.tools import build, choice
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
+INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+PROCESSES = Path("/proc")
+NODE_S_INSTANCES = 27
+"""Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, and the operator."""
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
 PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
@@ -183,6 +187,28 @@ def cgroups() -> Found:
     return Health.HEALTHY, f"version {version} with {', '.join(CONTROLLERS)}"
 
 
+def inotify() -> Found:
+    """Whether one more node can watch its files. kube-proxy ends where it cannot, and its cluster never gets ready.
+
+    https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
+    """
+    if not is_linux():
+        return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
+    limit = int(INSTANCES.read_text())
+    used = sum(_is_inotify(each) for each in PROCESSES.glob("[0-9]*/fd/*"))
+    said = f"{used} of {limit} instances in use; a node takes about {NODE_S_INSTANCES}"
+    if used + NODE_S_INSTANCES <= limit:
+        return Health.HEALTHY, said
+    return Health.NOT, said, "sudo sysctl -w fs.inotify.max_user_instances=512, or take a cluster down"
+
+
+def _is_inotify(descriptor: Path) -> bool:
+    try:
+        return os.readlink(descriptor) == "anon_inode:inotify"
+    except OSError:  # it has ended, or is another user's: the limit is each user's own
+        return False
+
+
 def proxies() -> Found:
     """Whether a proxy of the environment would get what is meant for this machine's own cluster."""
     if not (named := list(_set(PROXIES))):
@@ -212,5 +238,6 @@ CHECKS: dict[str, Callable[[], Found]] = {
     "others": other_engines,
     "ports": ports,
     "cgroups": cgroups,
+    "inotify": inotify,
     "proxies": proxies,
 }

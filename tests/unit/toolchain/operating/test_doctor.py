@@ -38,6 +38,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     stacks.mkdir()
     groups.mkdir()
     (groups / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "max_user_instances").write_text("128\n")
+    descriptors = tmp_path / "processes" / "1" / "fd"
+    descriptors.mkdir(parents=True)
+    for number in range(100):
+        (descriptors / str(number)).symlink_to("anon_inode:inotify")
+    (descriptors / "100").symlink_to("anon_inode:[eventpoll]")
     for name in (*doctor.PROXIES, "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -53,9 +59,11 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (preflight, "check_access", lambda _: None),
         (doctor, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
+        (doctor, "INSTANCES", tmp_path / "max_user_instances"),
+        (doctor, "PROCESSES", tmp_path / "processes"),
     ):
         monkeypatch.setattr(module, name, value)
-    answers["stacks"], answers["groups"] = stacks, groups
+    answers |= {"stacks": stacks, "groups": groups, "descriptors": descriptors}
     return answers
 
 
@@ -93,6 +101,12 @@ def no_memory_group(machine: Machine, patch: pytest.MonkeyPatch) -> None:
     (machine["groups"] / "cgroup.controllers").write_text("cpu pids\n")
 
 
+def four_clusters(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    """With one watch more than leaves room for a node."""
+    for number in range(101, 103):
+        (machine["descriptors"] / str(number)).symlink_to("anon_inode:inotify")
+
+
 def proxy(machine: Machine, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("https_proxy", "http://user:secret@proxy.example:3128")
 
@@ -119,6 +133,7 @@ UNFIT: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], Health]] =
     "others": (silent_docker, Health.NOT),
     "ports": (taken_port, Health.UNKNOWN),
     "cgroups": (no_memory_group, Health.NOT),
+    "inotify": (four_clusters, Health.NOT),
     "proxies": (proxy, Health.NOT),
 }
 
