@@ -40,6 +40,7 @@ class Stage:
 
 # From the quick to the slow, so that a mistake shows early.
 UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES)
+EVERY_UNIT = Stage(["tests/unit"], "not pulumi", needs_machine=False, processes=CORES)
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/monitoring",
@@ -55,7 +56,7 @@ MACHINE = [
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
-    "full": [UNIT, Stage(MACHINE, "not bench and not gpu and not again")],
+    "full": [EVERY_UNIT, Stage(MACHINE, "not bench and not gpu and not again")],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     # One after the other: the seconds to recover are to be those of a machine that does nothing else.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],

@@ -57,7 +57,11 @@ def test_the_first_help_lists_every_command(capsys: pytest.CaptureFixture[str]) 
     assert [command.name for command in ALL if f"{command.name} {command.does}" not in said] == []
 
 
-@pytest.mark.parametrize("option", {option for command in ALL for option in command.options}, ids=str)
+# In an order of its own: processes that collect a set each find another one.
+OPTIONS = sorted({option for command in ALL for option in command.options}, key=repr)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
 def test_every_option_says_what_it_is(option: Option) -> None:
     assert option.help
 

@@ -48,6 +48,14 @@ def connected(machine: Machine) -> Machine:
     return machine
 
 
+OWN = "trainstack"  # our own command line
+
+
+def links(machine: Machine) -> set[str]:
+    """The names that set-up puts before the user's own on PATH."""
+    return {link.name for link in (machine.root / ".trainstack" / "bin").iterdir()}
+
+
 def test_nothing_is_built_or_installed(connected: Machine) -> None:
     done = connected.python(PREPARE)
     assert done.returncode == 0, done.stderr
@@ -60,7 +68,7 @@ def test_nothing_is_built_or_installed(connected: Machine) -> None:
 
 def test_no_link_shadows_the_users_tools(connected: Machine) -> None:
     connected.python(PREPARE)
-    assert list((connected.root / ".trainstack" / "bin").iterdir()) == []
+    assert links(connected) == {OWN}
 
 
 def test_the_environment_leaves_engine_and_pulumi_home_as_they_are(connected: Machine) -> None:
@@ -96,8 +104,7 @@ def test_a_stand_in_takes_the_place_of_a_plugin_that_cannot_be_had(connected: Ma
     connected.program("pulumi", 'case "$1" in version) echo v3.246.0;; plugin) exit 255;; esac')
     for _ in range(2):
         assert connected.python(PREPARE).returncode == 0
-    links = {link.name for link in (connected.root / ".trainstack" / "bin").iterdir()}
-    assert links == {"pulumi-resource-kubernetes"}
+    assert links(connected) == {OWN, "pulumi-resource-kubernetes"}
     assert len([call for call in connected.called("pulumi") if "install" in call]) == 1, (
         "not asked again at once"
     )
@@ -149,7 +156,7 @@ def test_one_missing_tool_is_the_only_one_built(connected: Machine) -> None:
     )
     done = connected.python(PREPARE)
     assert done.returncode == 0, done.stderr
-    assert [link.name for link in (connected.root / ".trainstack" / "bin").iterdir()] == ["kind"]
+    assert links(connected) == {OWN, "kind"}
     built = Path(connected.home / ".cache" / "trainstack" / "tools")
     assert [folder.name.split("-")[0] for folder in built.iterdir() if folder.is_dir()] == ["kind"]
 
