@@ -13,6 +13,7 @@ from toolchain.paths import TOOL_MODULES
 from toolchain.steps import SetupError
 
 _TOOL = re.compile(r"^(?:tool\s+|\t)(\S+/\S+)$", re.MULTILINE)
+_DIRECT = re.compile(r"^(?:require )?\s*\S+ (v\S+)$", re.MULTILINE)
 _MAJOR = re.compile(r"/v\d+$")
 
 # Kubernetes and Pulumi print "v0.0.0" or "dev" unless the linker tells them who they are, and both
@@ -73,22 +74,38 @@ def binary(package: str) -> str:
 
 
 def load(name: str) -> Module:
-    """Read toolchain/tools/go/<name>; raises SetupError when the module does not pin what it builds."""
+    """Read toolchain/tools/go/<name>; raises SetupError when the module does not pin what it builds.
+
+    A folder with a `main.go` builds that; its version is that of the one module that it imports from. Any other builds
+    the packages that its go.mod names as tools.
+    """
     folder = TOOL_MODULES / name
-    mod, sums = (folder / "go.mod").read_text(), (folder / "go.sum").read_bytes()
-    packages = tuple(_tool_lines(mod))
-    for line in mod.splitlines():
-        words = line.split()
-        if (
-            len(words) >= 2
-            and line.startswith("\t")
-            and all(_inside(package, words[0]) for package in packages)
-        ):
-            digest = hashlib.sha256(mod.encode() + sums).hexdigest()
-            return Module(name, words[1].lstrip("v"), packages, digest)
-    raise SetupError(
-        f"{folder / 'go.mod'} requires no module that provides {packages}", "restore it from git"
-    )
+    mod, programs = (folder / "go.mod").read_text(), sorted(folder.glob("*.go"))
+    packages = (_module_line(mod),) if programs else tuple(_tool_lines(mod))
+    version = _directly_required(mod) if programs else _providing(mod, packages)
+    if version is None:
+        raise SetupError(
+            f"{folder / 'go.mod'} requires no module that provides {packages}", "restore it from git"
+        )
+    sources = b"".join(file.read_bytes() for file in (folder / "go.sum", *programs))
+    return Module(name, version.lstrip("v"), packages, hashlib.sha256(mod.encode() + sources).hexdigest())
+
+
+def _module_line(mod: str) -> str:
+    return next(line.split()[1] for line in mod.splitlines() if line.startswith("module "))
+
+
+def _directly_required(mod: str) -> str | None:
+    """The version of the one module that is required and not marked as indirect; None where there are more."""
+    found = _DIRECT.findall(mod)
+    return found[0] if len(found) == 1 else None
+
+
+def _providing(mod: str, packages: tuple[str, ...]) -> str | None:
+    """The version of the required module that holds all `packages`."""
+    required = (line.split() for line in mod.splitlines() if line.startswith("\t"))
+    holding = (words[1] for words in required if len(words) >= 2 and _all_inside(packages, words[0]))
+    return next(holding, None)
 
 
 def _tool_lines(mod: str) -> list[str]:
@@ -96,5 +113,5 @@ def _tool_lines(mod: str) -> list[str]:
     return _TOOL.findall(block.group(1)) if block else re.findall(r"^tool (\S+)$", mod, re.MULTILINE)
 
 
-def _inside(package: str, module: str) -> bool:
-    return package == module or package.startswith(f"{module}/")
+def _all_inside(packages: tuple[str, ...], module: str) -> bool:
+    return all(package == module or package.startswith(f"{module}/") for package in packages)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 
 from toolchain.paths import TOOL_MODULES
+from toolchain.steps import SetupError
 from toolchain.tools import go_modules
 
 PROGRAMS = {
@@ -35,7 +40,8 @@ def test_a_module_names_its_programs_and_its_version(name: str) -> None:
     module = go_modules.load(name)
     assert {go_modules.binary(package) for package in module.packages} == PROGRAMS[name]
     assert module.version[0].isdigit()
-    assert f" v{module.version} " in (TOOL_MODULES / name / "go.mod").read_text()
+    pinned = (TOOL_MODULES / name / "go.mod").read_text()
+    assert re.search(rf" v{re.escape(module.version)}( |$)", pinned, re.MULTILINE)
 
 
 def test_kubernetes_is_told_its_version_by_the_linker() -> None:
@@ -60,3 +66,40 @@ def test_a_cache_folder_changes_with_checksums_flags_and_packages() -> None:
 
 def test_only_the_named_programs_are_picked() -> None:
     assert go_modules.load("kubernetes").packages_for("kubectl") == ("k8s.io/kubernetes/cmd/kubectl",)
+
+
+OWN = sorted(file.parent.name for file in TOOL_MODULES.glob("*/main.go"))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_program_of_ours_is_built_anew_when_it_changes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = go_modules.load(name)
+    shutil.copytree(TOOL_MODULES / name, tmp_path / name)
+    monkeypatch.setattr(go_modules, "TOOL_MODULES", tmp_path)
+    assert go_modules.load(name) == before
+    with (tmp_path / name / "main.go").open("a") as program:
+        program.write("// changed\n")
+    assert go_modules.load(name).folder(before.packages) != before.folder(before.packages)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_program_of_ours_has_the_version_of_the_one_module_that_it_is_made_of(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(TOOL_MODULES / name, tmp_path / name)
+    monkeypatch.setattr(go_modules, "TOOL_MODULES", tmp_path)
+    with (tmp_path / name / "go.mod").open("a") as pins:
+        pins.write("\nrequire example.org/another v1.2.3\n")
+    with pytest.raises(SetupError, match="restore it from git"):
+        go_modules.load(name)
+
+
+def test_programs_of_ours_hold_what_clusters_ask_for_and_no_clouds() -> None:
+    assert OWN == ["coredns", "registry"]
+    for name in OWN:
+        pins = (TOOL_MODULES / name / "go.mod").read_text()
+        assert not re.search("aws|azure|cloud.google.com/go/storage", pins), (
+            f"{name} brings a cloud's libraries"
+        )
