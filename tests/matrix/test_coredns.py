@@ -156,7 +156,7 @@ def test_every_plugin_that_kubeadm_asks_for_is_compiled_in(program: Path, corefi
 @pytest.mark.apiserver
 def test_a_service_has_a_name(running: dict[str, int], api_server: ApiServer) -> None:
     connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
-    service = client.CoreV1Api(connection).read_namespaced_service("kubernetes", "default")
+    service: Any = client.CoreV1Api(connection).read_namespaced_service("kubernetes", "default")
     assert wait_for("kubernetes.default.svc.cluster.local", running["dns"]) == service.spec.cluster_ip
     assert address_of("nothing.default.svc.cluster.local", running["dns"]) is None
 
