@@ -14,11 +14,11 @@ from toolchain.steps import phase_times
 from toolchain.tools import build, choice, go_modules, venv
 
 FILE = LOCAL / "times.json"
-# Seconds on two cores of an Intel Xeon at 2.5 GHz, with empty caches; nothing but a first guess for another machine.
+# Rough seconds on two cores with empty caches: guesses, used until this clone has times of its own.
 BUILD_S = {
     "kubernetes": 420,
     "pulumi": 240,
-    "coredns": 180,
+    "coredns": 110,
     "training-operator": 120,
     "registry": 60,
     "etcd": 40,
