@@ -34,7 +34,7 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     machine.setattr(venv, "is_complete", lambda: False)
     machine.setattr("toolchain.operating.foresight.os.cpu_count", lambda: 2)
     first, second = foresight.foretell("dev").splitlines()
-    assert "this start takes about 24 min" in first
+    assert "this start takes about 23 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
     assert "shorter:" in second
@@ -44,7 +44,7 @@ def test_more_cores_need_less_time() -> None:
     assert "about 7 min" in foresight.cold(EVERY, packages=False, cores=32).replace(
         "about 6 min", "about 7 min"
     )
-    assert "about 23 min" in foresight.cold(EVERY, packages=False, cores=2)
+    assert "about 22 min" in foresight.cold(EVERY, packages=False, cores=2)
 
 
 def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
