@@ -26,6 +26,7 @@ from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError
 
 HOME = Path(tempfile.gettempdir()) / f"trainstack-tests-{os.getuid()}"
+OWNER = "owner"
 PROJECT_LABEL = "trainstack.project"
 KIND_LABEL = "io.x-k8s.kind.cluster"
 STANDING: list[Project] = []
@@ -39,7 +40,7 @@ def owned(name: str) -> Iterator[Path]:
     folder = HOME / f"{name}-{uuid.uuid4().hex[:6]}"
     with _alone():
         folder.mkdir()
-        owner = (folder / "owner").open("w")
+        owner = (folder / OWNER).open("w")
         fcntl.flock(owner, fcntl.LOCK_EX)
     with owner:
         try:
@@ -87,7 +88,7 @@ def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
 def sweep(engine: Engine) -> list[str]:
     """Remove the clones that interrupted sessions left, with their containers; returns the clusters' names."""
     with _alone():
-        return [file.parent.name for file in sorted(HOME.glob("*/owner")) if _is_swept(engine, file)]
+        return [file.parent.name for file in sorted(HOME.glob(f"*/{OWNER}")) if _is_swept(engine, file)]
 
 
 def _is_swept(engine: Engine, file: Path) -> bool:
@@ -131,6 +132,10 @@ def _remove(engine: Engine, folder: Path) -> None:
         place = line.split()[1].replace("\\040", " ")
         if Path(place).is_relative_to(folder):
             subprocess.run(["umount", "--lazy", place], check=True)
+    # The owner's file last: without it, a removal that is killed would leave what nobody sweeps.
+    for path in folder.iterdir():
+        if path.name != OWNER:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,3 +82,23 @@ def test_what_several_processes_sweep_at_once_is_swept_once(
         swept = processes.map(clones.sweep, [engine] * 4, chunksize=1)
     assert sorted(chain.from_iterable(swept)) == sorted(folder.name for folder in folders)
     assert not any(folder.exists() for folder in folders)
+
+
+def test_a_removal_that_is_killed_half_way_is_taken_up(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clones, "HOME", tmp_path)
+    folder = tmp_path / "left-123456"
+    for name in ("a", "z"):
+        (folder / name).mkdir(parents=True)
+    (folder / clones.OWNER).touch()
+
+    def killed(path: Path, **_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            clones.sweep(engine)
+    assert clones.sweep(engine) == [folder.name]
+    assert not folder.exists()
