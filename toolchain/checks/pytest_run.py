@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ def run(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
     child = subprocess.Popen(
         [PYTHON, "-m", "pytest", *arguments],
         cwd=ROOT,
-        env=variables,
+        env=without_make(variables),
         # A group of its own: the terminal's Ctrl-C would reach its processes twice, and cut their taking down short.
         start_new_session=True,
         preexec_fn=lambda: end_with_parent(signal.SIGINT),
@@ -32,6 +33,19 @@ def run(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
         _end(child)
         subprocess.run([PYTHON, "-m", "tests.e2e.clones"], cwd=ROOT, env=variables)
         raise
+
+
+def without_make(variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables` without what make hands on: tests call make themselves, and ARGS or STACK of this call is not theirs.
+
+    The interpreter stays, which may be the only one that is new enough.
+    """
+    own = set(re.findall(r"^([A-Z_]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"PYTHON"}
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in own and not name.startswith(("MAKE", "MFLAGS"))
+    }
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -93,3 +94,19 @@ def test_every_test_is_in_a_suite() -> None:
 
 def test_pytest_is_that_of_the_clone() -> None:
     assert pytest_run.PYTHON.is_relative_to(ROOT)
+
+
+def test_what_make_was_given_is_not_handed_on_to_the_makes_of_tests() -> None:
+    """`ARGS` of `make test-full` was: each `make up` below it took them for its own."""
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    makefile = f"ARGS ?=\nSTACK ?= dev\nPYTHON ?= python3\nall:\n\t@$(PYTHON) -c '{program}'\n"
+    given = ["ARGS=-k x", "STACK=gpu", "PYTHON=" + sys.executable]
+    made = subprocess.run(
+        ["make", "-f", "-", *given], input=makefile, capture_output=True, text=True, check=True
+    )
+    handed_on = json.loads(made.stdout)
+    assert {"ARGS", "STACK", "PYTHON", "MAKEFLAGS", "MAKELEVEL"} <= set(handed_on)
+    kept = pytest_run.without_make(handed_on)
+    assert set(handed_on) - set(kept) >= {"ARGS", "STACK", "MAKEFLAGS", "MAKELEVEL"}
+    assert kept["PYTHON"] == sys.executable
+    assert kept["PATH"] == handed_on["PATH"]
