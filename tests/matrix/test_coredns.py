@@ -195,4 +195,8 @@ def test_other_names_are_asked_for_elsewhere(running: dict[str, int]) -> None:
 @pytest.mark.apiserver
 def test_health_and_figures_are_told(running: dict[str, int]) -> None:
     assert fetched(running["health"], "health") == "OK"
-    assert "coredns_dns_requests_total" in fetched(running["prometheus"], "metrics")
+    assert address_of("registry.example", running["dns"])  # there is no such figure before the first request
+    end = time.monotonic() + PATIENCE_S
+    while "coredns_dns_requests_total" not in (told := fetched(running["prometheus"], "metrics")):
+        assert time.monotonic() < end, told  # it is counted after the answer is sent
+        time.sleep(0.1)
