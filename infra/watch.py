@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from infra import paths
@@ -20,10 +18,9 @@ from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
 from infra.config.load import from_file
 from infra.dynamic import show
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
 from infra.objects.labels import RUN
-from infra.objects.patience import Patience, UnreachableError, brief
-from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
+from infra.objects.patience import UnreachableError, brief
 from infra.run import timeline
 from infra.run.component import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError
@@ -39,11 +36,11 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
     """Follow one job of `stack` to its end; the exit status. Says why where that is not ENDED."""
     namespace = stack.cluster.namespace
     try:
-        live = Patience(show).ask(lambda: _live(address, namespace, job.name))
-        if live is None:
+        found = JobApi.of_name(address, namespace, job.name, show)
+        if found is None:
             show(f"{job.name}: there is no such PyTorchJob in namespace {namespace}")
             return UNKNOWN
-        return _follow(stack, job, JobApi(address, namespace, job.name, live["metadata"]["uid"], show), live)
+        return _follow(stack, job, *found)
     except ApiException as error:
         show(f"{job.name}: {brief(error)}")
     except (UnreachableError, JobGoneError) as error:
@@ -53,14 +50,8 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
 
 def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> int:
     run = (live["metadata"].get("labels") or {}).get(RUN, "")
-    models = paths.models(stack.name)
-    props = {"models": str(models), "run": run}
-    wait = Waiting(
-        api,
-        rank0_pod(job),
-        suspended=job.run_policy.suspend,
-        epochs=lambda: epochs_of(props) if run else None,
-    )
+    folder = paths.models(stack.name) / "runs" / run if run else None
+    wait = Waiting(api, rank0_pod(job), suspended=job.run_policy.suspend, epochs=lambda: epochs_of(folder))
     try:
         wait.until_end()
         told = metrics(wait.follower.finish())
@@ -69,29 +60,8 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
         show(str(error))
         return FAILED
     finally:
-        if run:
-            _keep(wait, models / "runs" / run)
+        timeline.keep_beside(wait.timeline, folder, job.name, show)
     return ENDED
-
-
-def _keep(wait: Waiting, folder: Path) -> None:
-    try:
-        if folder.is_dir():
-            timeline.keep(wait.timeline, folder)
-    except OSError as error:
-        show(f"{wait.api.name}: its timeline is not kept: {error}")
-
-
-def _live(address: ApiAddress, namespace: str, name: str) -> dict[str, Any] | None:
-    try:
-        found: Any = client.CustomObjectsApi(api_client(address)).get_namespaced_custom_object(
-            GROUP, VERSION, namespace, PLURAL, name
-        )
-    except ApiException as error:
-        if error.status == 404:
-            return None
-        raise
-    return dict(found)
 
 
 def main(name: str) -> int:

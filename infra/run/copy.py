@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.run.reader_pod import MountedClaim, ReadError, read_first
+from infra.run.whole_file import replacing
 
 
 class CopyError(RuntimeError):
@@ -27,17 +26,11 @@ def fetch(volume: MountedClaim, sources: list[str], target: Path, show: Callable
     Raises CopyError, CommandError, UnreachableError.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with replacing(target) as file:
             read_first(volume, sources, file, show)
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, target)
     except ReadError as error:
         raise CopyError(f"the run left no model on the volume: {error}") from None
-    finally:
-        Path(partial).unlink(missing_ok=True)
     return hashlib.sha256(target.read_bytes()).hexdigest()
 
 

@@ -52,8 +52,25 @@ class JobApi:
         """A client that tries nothing again by itself: `patience` does."""
         return api_client(self.address, urllib3.Retry(0))
 
+    @classmethod
+    def of_name(
+        cls, address: ApiAddress, namespace: str, name: str, show: Callable[[str], None]
+    ) -> tuple[JobApi, dict[str, Any]] | None:
+        """The API of the job that has this name now, with that job; None when the server says that there is none."""
+        api = cls(address, namespace, name, "", show)
+        job = api._named()
+        if job is None:
+            return None
+        api.uid = job["metadata"]["uid"]
+        return api, job
+
     def job(self) -> dict[str, Any] | None:
         """The job. None when the server says that there is none, or another one has taken its name."""
+        job = self._named()
+        return job if job and job["metadata"]["uid"] == self.uid else None
+
+    def _named(self) -> dict[str, Any] | None:
+        """The job of this name, whichever it is."""
         try:
             job: Any = self._ask(
                 lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
@@ -64,7 +81,7 @@ class JobApi:
             if error.status == 404:
                 return None
             raise
-        return job if job["metadata"]["uid"] == self.uid else None
+        return dict(job)
 
     def pods(self) -> list[dict[str, Any]]:
         """The job's own pods; those of an earlier job of its name are not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,12 +63,13 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
         for entry in status.get("conditions") or []:
             if entry["type"] == "PodScheduled" and entry["status"] == "False":
                 found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
-        for container in _containers(status):
+        for container in containers(status):
             found += _container_troubles(name, container)
     return found
 
 
-def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
+def containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a pod's status says of its containers, those that prepare it first."""
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
@@ -76,7 +77,7 @@ def pod_state(pod: dict[str, Any]) -> str:
     """One or two words: phase, or what a container waits for, and how often containers were started again."""
     status = pod.get("status", {})
     phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
-    reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in _containers(status)]
+    reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers(status)]
     waits = next((f" ({reason})" for reason in reasons if reason and reason != "PodInitializing"), "")
     again = restarts([pod])
     return phase + waits + (f" (restarts: {again})" if again else "")
@@ -131,7 +132,7 @@ def failed_container(pods: Iterable[dict[str, Any]]) -> tuple[str, str, bool] | 
     ends = []
     for pod in pods:
         status = pod.get("status", {})
-        for container in _containers(status):
+        for container in containers(status):
             for key, previous in (("state", False), ("lastState", True)):
                 end = (container.get(key) or {}).get("terminated")
                 if end and end.get("exitCode"):

@@ -9,13 +9,12 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
 from infra.run import job_status, timeline
 from infra.run.job_api import JobApi
-from infra.run.result import epochs_of, metrics_of
+from infra.run.result import epochs_of, metrics_of, run_folder
 from infra.run.waiting import FailedBeforeError, Waiting
 
 # Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
@@ -34,14 +33,15 @@ class RunProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         suspended = bool(props.get("suspend"))
-        wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(props))
+        folder = run_folder(props)
+        wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(folder))
         try:
             ended = wait.until_end()
         except FailedBeforeError:
             _tell(props)
             raise
         finally:
-            _keep_timeline(wait, props)
+            timeline.keep_beside(wait.timeline, folder, props["job"], show)
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)
@@ -64,18 +64,6 @@ class RunProvider(Provider):
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, plain_props(props))
-
-
-def _keep_timeline(wait: Waiting, props: Props) -> None:
-    """Beside the run, where its folder is on this machine. A line tells where that fails: the training goes on."""
-    if not props.get("models"):
-        return
-    folder = paths.resolved(props["models"]) / "runs" / props["run"]
-    try:
-        if folder.is_dir():
-            timeline.keep(wait.timeline, folder)
-    except OSError as error:
-        show(f"{props['job']}: its timeline is not kept: {error}")
 
 
 def _tell(props: Props) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from infra import paths
 from infra.dynamic import Props
@@ -28,13 +29,18 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
     return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
 
 
-def epochs_of(props: Props) -> int | None:
-    """How many epochs the run that `props` name is to take; None where its folder is not on this machine."""
-    if not props.get("models"):
+def run_folder(props: Props) -> Path | None:
+    """The folder of the run that `props` name; None where it is not on this machine."""
+    models = props.get("models")
+    return paths.resolved(models) / "runs" / props["run"] if models else None
+
+
+def epochs_of(folder: Path | None) -> int | None:
+    """How many epochs the run of this folder is to take; None where nobody knows."""
+    if folder is None:
         return None
-    file = paths.resolved(props["models"]) / "runs" / props["run"] / CONFIG
     try:
-        count = json.loads(file.read_text()).get("epochs")
+        count = json.loads((folder / CONFIG).read_text()).get("epochs")
     except (OSError, ValueError):
         return None
     return int(count) if count else None
@@ -42,9 +48,9 @@ def epochs_of(props: Props) -> int | None:
 
 def _file(props: Props, show: Callable[[str], None]) -> str:
     """The run's metrics.jsonl; empty where there is none."""
-    if folder := props.get("models"):
-        file = paths.resolved(folder) / "runs" / props["run"] / METRICS
-        return file.read_text(errors="replace") if file.exists() else ""
+    if folder := run_folder(props):
+        metrics_file = folder / METRICS
+        return metrics_file.read_text(errors="replace") if metrics_file.exists() else ""
     if not props.get("claim"):
         return ""
     with tempfile.TemporaryFile() as file:

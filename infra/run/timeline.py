@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from infra.run import job_status
+from infra.run.whole_file import replacing
 
 FILE = "timeline.json"
 Entry = tuple[str, str, str]
@@ -43,10 +45,7 @@ class Timeline:
         for condition in status.get("conditions") or []:
             if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
                 self._add(condition.get("lastTransitionTime"), about, "scheduled")
-        for container in [
-            *(status.get("initContainerStatuses") or []),
-            *(status.get("containerStatuses") or []),
-        ]:
+        for container in job_status.containers(status):
             for key in ("lastState", "state"):
                 self._state(f"{about}, container {container['name']}", container.get(key) or {})
 
@@ -63,6 +62,18 @@ class Timeline:
             self.found.add((str(at).replace("+00:00", "Z"), about, str(what)))
 
 
+def keep_beside(timeline: Timeline, folder: Path | None, job: str, show: Callable[[str], None]) -> None:
+    """Keep the timeline of `job` beside its run, where the run's folder is on this machine.
+
+    A line tells where that fails: the training goes on.
+    """
+    try:
+        if folder and folder.is_dir():
+            keep(timeline, folder)
+    except OSError as error:
+        show(f"{job}: its timeline is not kept: {error}")
+
+
 def keep(timeline: Timeline, folder: Path) -> None:
     """Write what `timeline` has into `folder`, of the run, with what earlier waits have left there. Raises OSError.
 
@@ -72,13 +83,8 @@ def keep(timeline: Timeline, folder: Path) -> None:
     with suppress(OSError, ValueError, TypeError):
         timeline.found |= {(at, about, what) for at, about, what in json.loads(file.read_text())}
     latest = max((each.stat().st_mtime for each in folder.iterdir() if each.name != FILE), default=None)
-    handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{FILE}-")
-    try:
-        with os.fdopen(handle, "w") as content:
-            content.write(json.dumps(timeline.entries(), indent=1) + "\n")
-        os.chmod(partial, 0o644)
+    with replacing(file) as content:
+        content.write(f"{json.dumps(timeline.entries(), indent=1)}\n".encode())
+        content.flush()
         if latest is not None:
-            os.utime(partial, (latest, latest))
-        os.replace(partial, file)
-    finally:
-        Path(partial).unlink(missing_ok=True)
+            os.utime(content.fileno(), (latest, latest))

@@ -15,7 +15,7 @@ from infra.config.load import from_file
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError
 from infra.run import timeline
-from infra.run.job_api import JobGoneError
+from infra.run.job_api import JobApi, JobGoneError
 from tests.unit.infra.run.test_run import FakeApi, job
 
 STACK = from_file(Path(__file__).parents[3] / "stacks" / "Pulumi.dev.yaml")
@@ -41,8 +41,7 @@ class Gone(FakeApi):
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
-    monkeypatch.setattr(watch, "_live", lambda *_: live)
-    monkeypatch.setattr(watch, "JobApi", lambda *_: api)
+    monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
     monkeypatch.setattr(selection, "address", lambda _: None)
     return watch.main("dev")
 

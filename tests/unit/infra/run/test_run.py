@@ -396,6 +396,17 @@ def test_only_a_missing_job_is_gone(
         assert bool(provider.RunProvider().read("j-1", known).id) is kept
 
 
+@pytest.mark.parametrize("answer", [job("Running"), None])
+def test_a_job_is_found_by_its_name(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JobApi, "_named", lambda self: answer)
+    found = JobApi.of_name(ApiAddress(None), "kubeflow", "j", print)
+    if answer is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found[0].uid, found[1]) == ("u", answer)
+
+
 LINES = (
     '{"step": 5, "epoch": 1, "loss": 0.5}\n'
     '{"step": 9, "epoch": 1, "accuracy": 0.95211267, "test_loss": 0.13323328}\n'

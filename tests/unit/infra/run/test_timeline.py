@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from infra import dynamic
 from infra.run import provider, timeline
 from infra.run.timeline import Timeline, keep
-from infra.run.waiting import RunFailedError, Waiting
+from infra.run.waiting import RunFailedError
 from tests.unit.infra.run.test_run import FakeApi, job, pod
 
 
@@ -117,8 +118,6 @@ def test_where_it_cannot_be_kept_a_line_says_so(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    (tmp_path / "runs" / "j-1").mkdir(parents=True)
     monkeypatch.setattr(timeline, "keep", full)
-    wait = Waiting(FakeApi([]), "j-master-0")
-    provider._keep_timeline(wait, {"job": "j", "run": "j-1", "models": str(tmp_path)})
+    timeline.keep_beside(Timeline(), tmp_path, "j", dynamic.show)
     assert "j: its timeline is not kept: [Errno 28] No space left on device" in capsys.readouterr().out

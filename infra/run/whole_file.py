@@ -1,0 +1,28 @@
+"""A file that is never seen half written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """The file that takes the place of `target`, for everybody to read, when the block ends well. Raises OSError.
+
+    Nothing is left of it where the block does not.
+    """
+    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(partial, 0o644)
+        os.replace(partial, target)
+    finally:
+        Path(partial).unlink(missing_ok=True)
