@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from infra.config import taken_run
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
@@ -122,7 +123,8 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     jobs = _jobs(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
-    stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, jobs)
+    running = tuple(taken_run.alone(job) if job.run_id else job for job in jobs)
+    stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     return stack

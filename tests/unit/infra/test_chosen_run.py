@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from infra import chosen_run
-from infra.config import ConfigError, from_file
+from infra.config import ConfigError, from_file, taken_run
 from infra.config.job import JobConfig
 from infra.job.manifest import manifest, run_of
 from tests.unit.infra.samples import JOB, job_context
@@ -94,3 +94,25 @@ def test_the_pods_are_told_to_take_it() -> None:
             variables = {each["name"]: each.get("value") for each in container["env"]}
             assert variables.get("TRAINER_TAKE_FINISHED") == told
             assert variables["TRAINER_RUN"] == run_of(job)
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"replicas": {"master": 1, "worker": 3}},
+        {"replicas": {"master": None, "worker": 3}, "elasticPolicy": {"minReplicas": 2, "maxReplicas": 4}},
+        {"nprocPerNode": 2},
+        {"runPolicy": {"schedulingPolicy": {"minAvailable": 2, "minResources": {"cpu": 2}, "queue": "team"}}},
+    ],
+    ids=["workers", "elastic", "processes", "gang"],
+)
+def test_one_replica_takes_it_whatever_the_training_had(stacks: Path, training: dict[str, object]) -> None:
+    file = stacks / "Pulumi.one.yaml"
+    job = {"name": "mnist", "runId": "older-01234567", **training}
+    file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
+    (taking,) = from_file(file).jobs
+    assert taking == taken_run.alone(JobConfig.model_validate(job))
+    spec = manifest(taking, job_context())["spec"]
+    assert [(kind, each["replicas"]) for kind, each in spec["pytorchReplicaSpecs"].items()] == [("Master", 1)]
+    assert (spec["nprocPerNode"], "elasticPolicy" in spec) == ("1", False)
+    assert spec["runPolicy"].get("schedulingPolicy") in (None, {"queue": "team"})
