@@ -30,8 +30,10 @@ def test_a_second_clone_needs_no_network(tmp_path: Path) -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
     fetched = set_up(clones[0])
     assert fetched.returncode == 0, fetched.stderr
-    reached = subprocess.run([*CUT, "getent", "hosts", "deb.debian.org"], capture_output=True)
-    assert reached.returncode != 0, "or this test shows nothing"
+    routes = subprocess.run(
+        [*CUT, "cat", "/proc/net/route"], capture_output=True, text=True, check=True
+    ).stdout
+    assert not routes.splitlines()[1:], "or this test shows nothing"  # beside the head of the table
     done = set_up(clones[1], *CUT)
     assert done.returncode == 0, done.stderr
     bare: list[str | Path] = [
