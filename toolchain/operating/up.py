@@ -67,12 +67,13 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         variables = prepare_stack(stack)
         view.begin()
         _forget_left_behind(variables, stack)
-        if state.objects(_deployment(variables, stack)):
+        before = _deployment(variables, stack)
+        if state.objects(before):
             with step("a first look at the volumes"):
                 inspection.release_volumes(variables, stack)
         ensure_reviewed()
         sources = origin.begin(stack)
-        _update(variables, stack)
+        _update(variables, stack, before)
         found = pulumi_cli.outputs(variables, stack)
         with step("a last look at cluster and model"):
             inspection.inspect(variables, stack, found)
@@ -91,9 +92,8 @@ def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(name, seconds) for name, seconds in times if seconds >= min(least, default=0)][:MOST_TIMES]
 
 
-def _update(variables: dict[str, str], stack: str) -> None:
-    """`pulumi up`, and what the program asks for between its rounds."""
-
+def _update(variables: dict[str, str], stack: str, before: state.Deployment) -> None:
+    """`pulumi up`, and what the program asks for between its rounds. `before`: the state as it is now."""
     is_protected = environment.is_protected(stack)
     if is_protected:
         applied_commits.ensure_contained(variables, stack)
@@ -104,7 +104,7 @@ def _update(variables: dict[str, str], stack: str) -> None:
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with failed_jobs.told(variables, _deployment(variables, stack)) as (variable, remove_failed_jobs):
+    with failed_jobs.told(variables, before) as (variable, remove_failed_jobs):
 
         def mended() -> bool:
             return (

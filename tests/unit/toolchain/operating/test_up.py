@@ -95,8 +95,7 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)
-    monkeypatch.setattr(up, "_deployment", lambda *_: {})
-    up._update({}, "gpu")
+    up._update({}, "gpu", {})
     assert looked_at == ["gpu"] * protected, "once, before anything is done"
     assert [arguments[0] for arguments in ran] == verbs * 2
     assert ["--refresh" in arguments for arguments in ran] == [True] * len(verbs) + [False] * len(verbs)
