@@ -89,11 +89,11 @@ def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
     )
     unknown = Family("trainstack_part_unknown", "Whether it cannot be told how a part of the stack is.")
     for part in dict.fromkeys(each.what for each in findings):
-        healths = {each.health for each in findings if each.what is part}
+        health = status.overall(each for each in findings if each.what is part)
         label = part.lower().replace(" ", "_")
-        unknown.add(float(Health.UNKNOWN in healths and Health.NOT not in healths), stack=stack, part=label)
-        if Health.NOT in healths or Health.UNKNOWN not in healths:
-            up.add(float(Health.NOT not in healths), stack=stack, part=label)
+        unknown.add(float(health is Health.UNKNOWN), stack=stack, part=label)
+        if health is not Health.UNKNOWN:
+            up.add(float(health is Health.HEALTHY), stack=stack, part=label)
     return [up, unknown]
 
 
@@ -163,8 +163,8 @@ def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
     written = Family(
         "trainstack_last_run_written_timestamp_seconds", "When the last run wrote a file, since 1970."
     )
-    for run in {run.name.rpartition("-")[0] or run.name: run for run in runs}.values():
-        labels = {"stack": stack, "job": run.name.rpartition("-")[0] or run.name, "run": run.name}
+    for job, run in {run.name.rpartition("-")[0] or run.name: run for run in runs}.items():
+        labels = {"stack": stack, "job": job, "run": run.name}
         accuracy.add(run.accuracy, **labels)
         loss.add(run.loss, **labels)
         seconds.add(run.seconds, **labels)
