@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from toolchain import failure, interruption, next_command
 from toolchain.commands import ALL, BY_NAME
-from toolchain.operating import pulumi_cli
+from toolchain.machine import processes
 from toolchain.steps import SetupError, kill_children, say
 
 
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = read(arguments)
     # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
     interruption.catch(hasten=kill_children)
-    pulumi_cli.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
+    processes.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
     try:
         return dispatch(asked)
     except KeyboardInterrupt:

@@ -8,6 +8,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+from toolchain.machine import processes
+
 
 def descendants(root: int) -> list[int]:
     """Ids of the process `root` and of all that it has started, the newest first; a session of its own stays out."""
@@ -26,12 +28,8 @@ def children(parent: int) -> list[int]:
 
 def _children() -> dict[int, list[int]]:
     parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    for process in processes.every():
+        parents.setdefault(process.parent, []).append(process.pid)
     return parents
 
 
@@ -45,13 +43,12 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 def working_in(folder: Path) -> dict[int, str]:
     """Id and command line of each process that works in `folder`, or was started from a file in it."""
-    found = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            inside = (process / "cwd").readlink().is_relative_to(folder)
-        except OSError:
-            continue
-        if inside or f"{folder}/" in command:
-            found[int(process.name)] = command
-    return found
+    return {
+        each.pid: each.command
+        for each in processes.every()
+        if f"{folder}/" in each.command or _is_in(processes.folder(each.pid), folder)
+    }
+
+
+def _is_in(place: Path | None, folder: Path) -> bool:
+    return place is not None and place.is_relative_to(folder)

@@ -11,6 +11,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,13 +75,18 @@ def configured(folder: Path, registry: str, password: str) -> None:
     (folder / "config.json").write_text(json.dumps({"auths": {registry: {"auth": secret}}}))
 
 
+def pushed(registry: str, name: str) -> Any:
+    """What pushing the image as `name`, with a tag, gave."""
+    props = {"image": IMAGE, "repository": f"{registry}/trainstack/{name}", "tag": "abc"}
+    return RepositoryImageProvider().create(props).outs or {}
+
+
 def test_the_credentials_of_the_docker_configuration_are_used(
     registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configured(tmp_path, registry, "secret")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    props = {"image": IMAGE, "repository": f"{registry}/trainstack/trainer", "tag": "abc"}
-    made = RepositoryImageProvider().create(props).outs or {}
+    made = pushed(registry, "trainer")
     assert made["reference"] == f"{registry}/trainstack/trainer@{made['digest']}"
     docker("pull", "--quiet", made["reference"])
 
@@ -92,9 +98,8 @@ def test_without_them_the_error_says_how_to_log_in(
     if password:
         configured(tmp_path, registry, password)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    props = {"image": IMAGE, "repository": f"{registry}/trainstack/trainer", "tag": "abc"}
     with pytest.raises(CredentialsError, match=f"docker login {registry}"):
-        RepositoryImageProvider().create(props)
+        pushed(registry, "trainer")
 
 
 def test_a_base_that_its_tag_names_gets_the_digest_of_the_registry(
@@ -102,8 +107,7 @@ def test_a_base_that_its_tag_names_gets_the_digest_of_the_registry(
 ) -> None:
     configured(tmp_path, registry, "secret")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    props = {"image": IMAGE, "repository": f"{registry}/trainstack/base", "tag": "abc"}
-    made = RepositoryImageProvider().create(props).outs or {}
+    made = pushed(registry, "base")
     dockerfile = tmp_path / "Dockerfile_training"
     dockerfile.write_text(f"ARG CPU_BASE={registry}/trainstack/base:abc\nFROM ${{CPU_BASE}}\n")
     assert lock_images.main(tmp_path) == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolchain import PYTHON_NEEDED, failure
 from toolchain.images import cluster_images
-from toolchain.machine import engine, preflight
+from toolchain.machine import engine, preflight, processes
 from toolchain.machine.engine import others
 from toolchain.machine.processes import is_linux
 from toolchain.operating.status import MARKS, Health, overall
@@ -25,7 +25,6 @@ from toolchain.tools import build, choice
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-PROCESSES = Path("/proc")
 NODE_S_INSTANCES = 27
 """Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, and the operator."""
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
@@ -195,7 +194,7 @@ def inotify() -> Found:
     if not is_linux():
         return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
     limit = int(INSTANCES.read_text())
-    used = sum(_is_inotify(each) for each in PROCESSES.glob("[0-9]*/fd/*"))
+    used = sum(_is_inotify(each) for each in processes.PROC.glob("[0-9]*/fd/*"))
     said = f"{used} of {limit} instances in use; a node takes about {NODE_S_INSTANCES}"
     if used + NODE_S_INSTANCES <= limit:
         return Health.HEALTHY, said

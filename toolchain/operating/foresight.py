@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolchain.images import cluster_images
+from toolchain.machine import processes
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
@@ -54,7 +54,7 @@ def cold(builds: Iterable[str], packages: bool, cores: int | None = None) -> str
         cores: of this machine, unless given.
     """
     names = list(builds)
-    seconds = sum(BUILD_S[name] for name in names) * CORES / (cores or os.cpu_count() or CORES)
+    seconds = sum(BUILD_S[name] for name in names) * CORES / (cores or processes.cores())
     seconds += (IMAGES_S if names else 0) + (PACKAGES_S if packages else 0) + STACK_S
     why = [f"{', '.join(names)} from source, then the images"] if names else []
     why += ["the Python packages"] if packages else []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolchain import interruption
-from toolchain.machine.processes import end_with_parent as end_with_parent
+from toolchain.machine.processes import end_with_parent
 from toolchain.operating import pulumi_output
 from toolchain.operating.environment import for_child
 from toolchain.paths import ROOT

@@ -16,8 +16,7 @@ import pytest
 
 import toolchain.__main__ as program
 from toolchain import failure, interruption
-from toolchain.machine import preflight
-from toolchain.operating import pulumi_cli
+from toolchain.machine import preflight, processes
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
@@ -97,7 +96,7 @@ def test_each_kind_of_error_is_a_sentence(
 
     monkeypatch.setattr(program, "dispatch", fail)
     monkeypatch.setattr(interruption, "catch", lambda hasten: None)
-    monkeypatch.setattr(pulumi_cli, "end_with_parent", lambda signal: None)
+    monkeypatch.setattr(processes, "end_with_parent", lambda signal: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert program.main(["down"]) == 1
     said = capsys.readouterr().err

@@ -17,7 +17,7 @@ import pytest
 from toolchain import __main__ as program
 from toolchain import interruption, next_command
 from toolchain.commands import ALL, BY_NAME
-from toolchain.operating import pulumi_cli
+from toolchain.machine import processes
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
@@ -40,7 +40,7 @@ TYPED = re.compile(r"`[^`]+`|\b(?:make|sudo|git|docker) \S|\bpython3 -m toolchai
 def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(interruption, "catch", lambda hasten: None)
     monkeypatch.setattr(interruption, "ignore", lambda: None)
-    monkeypatch.setattr(pulumi_cli, "end_with_parent", lambda signal: None)
+    monkeypatch.setattr(processes, "end_with_parent", lambda signal: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 

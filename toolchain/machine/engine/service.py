@@ -63,14 +63,14 @@ def may_install() -> None:
         raise SetupError(
             f"no container engine answers at DOCKER_HOST={asked}", "start that engine, or unset DOCKER_HOST"
         )
-    if is_linux() and (engine := others.installed()):
-        raise SetupError(
-            f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
-        )
     if not is_linux():
         raise SetupError(
             "no container engine answers, and ours runs on Linux alone",
             "start Docker Desktop, or another engine that `docker version` reaches",
+        )
+    if engine := others.installed():
+        raise SetupError(
+            f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
         )
     if os.geteuid() != 0:
         raise SetupError(

@@ -12,7 +12,7 @@ import pytest
 
 from toolchain import __main__ as command
 from toolchain.images import cluster_images
-from toolchain.machine import engine, preflight
+from toolchain.machine import engine, preflight, processes
 from toolchain.machine.engine import Engine, others
 from toolchain.operating import doctor
 from toolchain.operating.status import Health
@@ -60,7 +60,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (doctor, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
         (doctor, "INSTANCES", tmp_path / "max_user_instances"),
-        (doctor, "PROCESSES", tmp_path / "processes"),
+        (processes, "PROC", tmp_path / "processes"),
     ):
         monkeypatch.setattr(module, name, value)
     answers |= {"stacks": stacks, "groups": groups, "descriptors": descriptors}

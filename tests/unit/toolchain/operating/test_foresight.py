@@ -32,7 +32,7 @@ def test_every_tool_that_is_built_has_a_first_guess() -> None:
 def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
-    machine.setattr("toolchain.operating.foresight.os.cpu_count", lambda: 2)
+    machine.setattr("toolchain.operating.foresight.processes.cores", lambda: 2)
     first, second = foresight.foretell("dev").splitlines()
     assert "this start takes about 23 min" in first
     assert all(name in first for name in EVERY)
