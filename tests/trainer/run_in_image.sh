@@ -10,12 +10,13 @@ image=$1
 shift
 mnist=$(cd "$root" && realpath -m "${TRAINSTACK_MNIST:-../shared/data/mnist}")
 
-docker build --quiet --file "$root/tests/trainer/Dockerfile" --build-arg IMAGE="$image" --tag trainstack/trainer-tests \
-  "$root" > /dev/null
+# Each image has tests of its own under its own tag: two may run at once.
+tests=trainstack/trainer-tests:$(printf '%s' "$image" | tr -c 'a-zA-Z0-9' '-')
+docker build --quiet --file "$root/tests/trainer/Dockerfile" --build-arg IMAGE="$image" --tag "$tests" "$root" > /dev/null
 if [ -d "$mnist" ]; then
-  set -- --volume "$mnist:/mnist:ro" trainstack/trainer-tests "$@"
+  set -- --volume "$mnist:/mnist:ro" "$tests" "$@"
 else
-  set -- trainstack/trainer-tests "$@"
+  set -- "$tests" "$@"
 fi
 if [ -d /proc/sys/net/ipv6 ]; then # some engines take it from a container that has no network
   set -- --sysctl net.ipv6.conf.all.disable_ipv6=0 "$@"
