@@ -27,6 +27,10 @@ PROMOTED = tuple(
     str(field.alias) for field in TrainingConfig.model_fields.values() if field.alias not in OF_THE_PLACE
 )
 
+# Beside `training`, what a run depends on. They belong to a place or a program, and stay; but they are named where they
+# differ, since the accuracy was reached with those of the first stack.
+NAMED = ("command", "args", "env", "envFrom", "replicas", "nprocPerNode")
+
 
 @dataclass(frozen=True)
 class Promotion:
@@ -39,6 +43,7 @@ class Promotion:
         dataset: what that run trains on; None for the trainer's default.
         changes: key of `training` -> the values that it had and gets, as they are written.
         left: keys that the first stack does not give, and the other does; they stay.
+        differing: keys of the job outside `training` that a run depends on and that differ; they stay.
     """
 
     job: str
@@ -47,6 +52,7 @@ class Promotion:
     dataset: str | None
     changes: dict[str, tuple[str | None, str]]
     left: tuple[str, ...]
+    differing: tuple[str, ...]
 
 
 def promotions(source: Path, target: Path) -> list[Promotion]:
@@ -66,7 +72,10 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         dataset = datasets[job.name]
         run = rendering.run_id(given, job, dataset)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
-        found.append(Promotion(job.name, to, run, dataset.value if dataset else None, changes, left))
+        differing = _differing(job, next(each for each in taking.jobs if each.name == to))
+        found.append(
+            Promotion(job.name, to, run, dataset.value if dataset else None, changes, left, differing)
+        )
     return found
 
 
@@ -76,6 +85,12 @@ def _value(written: str | None) -> float | str | None:
         return written if written is None else float(written)
     except ValueError:
         return written
+
+
+def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
+    """The keys of NAMED in which the two differ."""
+    aliases = {str(field.alias): name for name, field in JobConfig.model_fields.items()}
+    return tuple(key for key in NAMED if getattr(job, aliases[key]) != getattr(other, aliases[key]))
 
 
 def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, str]]:

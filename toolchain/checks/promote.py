@@ -60,7 +60,7 @@ def promote(source: str, target: str, asked: str) -> None:
         except BaseException:
             _restore()
             raise
-    print("\n".join(_told(each, target) for each in found))
+    print("\n".join(_told(each, source, target) for each in found))
 
 
 def _share(asked: str) -> float:
@@ -165,9 +165,9 @@ def _deployment(stack: str) -> dict[str, Any]:
 
 
 def message(source: str, target: str, found: list[dict[str, Any]], passed: list[Passed]) -> str:
-    """The commit's message: what was reached, and what changes."""
+    """The commit's message: what was reached, what changes, and what is another than it was reached with."""
     reached = [f"{each.run} has reached an accuracy of {each.accuracy:.4f}." for each in passed]
-    changed = [line for each in found for line in _lines(each)]
+    changed = [line for each in found for line in (*_lines(each), *_differing(each, source, target))]
     return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])
 
 
@@ -177,10 +177,16 @@ def _lines(promotion: Mapping[str, Any]) -> list[str]:
     return [f"{promotion['to']}: {key} {before or 'not set'} -> {after}" for key, (before, after) in changes]
 
 
-def _told(promotion: Mapping[str, Any], target: str) -> str:
+def _differing(promotion: Mapping[str, Any], source: str, target: str) -> list[str]:
+    """A line on the other keys that the run depends on, where the stacks differ in some."""
+    keys = ", ".join(promotion["differing"])
+    return [f"{promotion['to']}: not as in {source}, and as before in {target}: {keys}"] if keys else []
+
+
+def _told(promotion: Mapping[str, Any], source: str, target: str) -> str:
     left = ", ".join(promotion["left"])
-    lines = [*_lines(promotion), *([f"{promotion['to']}: as before in {target}: {left}"] if left else [])]
-    return "\n".join(lines)
+    kept = [f"{promotion['to']}: as before in {target}: {left}"] if left else []
+    return "\n".join([*_lines(promotion), *kept, *_differing(promotion, source, target)])
 
 
 def _commit(text: str) -> None:

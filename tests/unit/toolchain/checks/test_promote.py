@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from infra import paths, promotion
-from infra.promotion import OF_THE_PLACE, PROMOTED, promotions
+from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, promotions
 from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
@@ -166,6 +166,33 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
 
 
+OTHERWISE = {
+    "command": ["python3", "-m", "trainer"],
+    "args": ["--network", "convnet"],
+    "env": {"OMP_NUM_THREADS": "1"},
+    "envFrom": [{"secret": "login"}],
+    "replicas": {"worker": 2},
+    "nprocPerNode": 2,
+}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_what_else_the_accuracy_was_reached_with_is_named(
+    clone: Clone, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    """It stays, and who reviews the commit is told."""
+    clone.write(
+        "gpu", GPU.replace("    name: big\n", f"    name: big\n    {key}: {json.dumps(OTHERWISE[key])}\n")
+    )
+    clone.commit()
+    clone.trained(0.95)
+    promote.promote("dev", "gpu", "0.95")
+    said = f"big: not as in dev, and as before in gpu: {key}"
+    assert said in capsys.readouterr().out.splitlines()
+    assert said in git(clone.root, "show", "--no-patch", "--format=%b", "HEAD").splitlines()
+    assert json.dumps(OTHERWISE[key]) in clone.state()[2]
+
+
 @pytest.mark.parametrize(("target", "answers"), [("gpu", True), ("broken", False)])
 def test_the_program_of_the_clone_is_asked(user_clone: Clone, target: str, answers: bool) -> None:
     user_clone.with_program()
@@ -239,7 +266,14 @@ def test_a_job_that_takes_an_earlier_model_is_refused(clone: Clone, stack: str, 
 # The gate, without the program behind it.
 
 RUN = "small-12345678"
-ASKED = {"job": "small", "to": "big", "run": RUN, "changes": {"epochs": ["1", "2"]}, "left": []}
+ASKED = {
+    "job": "small",
+    "to": "big",
+    "run": RUN,
+    "changes": {"epochs": ["1", "2"]},
+    "left": [],
+    "differing": [],
+}
 
 
 @pytest.fixture
