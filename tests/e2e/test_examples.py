@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, wait_until
 from tests.faults.table import cluster
 from tests.matrix.kind_project import UNCHANGED
@@ -59,10 +60,11 @@ def master(example: Project) -> dict[str, Any]:
     return dict(specs["Master"]["template"]["spec"]["containers"][0])
 
 
-def test_a_network_and_data_of_the_users_train_on_our_image(clone: Project) -> None:
+def test_a_network_and_data_of_the_users_train_on_our_image(clone: Project, tmp_path: Path) -> None:
     with standing(clone, "own-network") as (example, lines):
         assert float(lines["accuracy"]) >= 0.9
         assert Path(lines["model"]) == example.models / "mnist_cnn.pt"
+        ensure_applied(example, tmp_path)
         first = master(example)["image"]
         assert "@sha256:" in first
         assert UNCHANGED.search(example.up()["output"]), "the same project is the same image and the same run"
@@ -75,11 +77,12 @@ def test_a_network_and_data_of_the_users_train_on_our_image(clone: Project) -> N
         assert smaller.stat().st_size < before, "the changed project was built and trained"
 
 
-def test_a_script_and_an_image_of_the_users_need_nothing_of_ours(clone: Project) -> None:
+def test_a_script_and_an_image_of_the_users_need_nothing_of_ours(clone: Project, tmp_path: Path) -> None:
     with standing(clone, "own-script") as (example, lines):
         assert float(lines["accuracy"]) >= 0.9, "read from what the script prints"
         assert float(lines["loss"]) < 0.5
         assert lines["model"] == "none"
+        ensure_applied(example, tmp_path)
         outputs = example.outputs()
         assert outputs["imageDigest"] == master(example)["image"].partition("@")[2]
         looked = example.run("docker", "inspect", "--format", "{{.Config.Entrypoint}}", built(example))
@@ -106,6 +109,7 @@ def test_a_small_gpt_goes_on_after_both_replicas_were_killed(clone: Project, tmp
         assert "sample:\n      You" in log, "what the network writes, at the end of the log"
         assert float(example.outputs()["accuracy"]) >= 0.35, "one of some 70 characters by chance"
         assert (example.models / "mnist_cnn.pt").is_file()
+        ensure_applied(example, tmp_path)
 
 
 def trainers(example: Project) -> list[int]:

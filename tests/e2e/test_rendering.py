@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-import yaml
 
+from tests.e2e import rendering
 from tests.e2e.project import Project
-
-Manifest = dict[str, Any]
-CLUSTER_WIDE = ""
-
-
-def title(manifest: Manifest) -> tuple[str, str, str]:
-    metadata = manifest["metadata"]
-    return manifest["kind"], metadata.get("namespace", CLUSTER_WIDE), metadata["name"]
+from tests.e2e.rendering import Manifest, Title, contradictions, differences, registered
 
 
 @pytest.fixture(scope="module")
 def rendered(
     project: Project, up: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str, str], Manifest]:
+) -> dict[Title, Manifest]:
     """What a review of this machine renders; `up` has applied the same stack."""
-    into = tmp_path_factory.mktemp("rendered")
-    project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
-    folders = (into / "rendered").rglob("*/*.yaml")  # beside them stands a kustomization
-    found = [yaml.safe_load(path.read_text()) for path in folders]
-    return {title(each): each for each in found}
-
-
-def registered(project: Project) -> set[tuple[str, str, str]]:
-    """The objects that Pulumi keeps in the stack's state."""
-    exported = json.loads(project.run("pulumi", "stack", "export", "--stack", project.stack).stdout)
-    resources = exported["deployment"]["resources"]
-    return {title(each["inputs"]) for each in resources if each["type"].startswith("kubernetes:")}
+    return rendering.rendered(project, tmp_path_factory.mktemp("rendered"))
 
 
 def test_the_state_names_no_path_of_the_clone(project: Project, up: dict[str, str]) -> None:
@@ -45,37 +23,17 @@ def test_the_state_names_no_path_of_the_clone(project: Project, up: dict[str, st
     assert up["model"] == str(project.models / "mnist_cnn.pt")
 
 
-def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
-    """Where `found` lacks or contradicts something in `wanted`; what it has beyond that are the server's defaults."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key, value in wanted.items():
-            yield from differences(value, found.get(key), f"{place}.{key}")
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for number, pair in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(*pair, f"{place}[{number}]")
-    elif wanted != found and not an_image(place, wanted):
-        yield f"{place}: rendered {wanted!r}, in the cluster {found!r}"
-
-
-def an_image(place: str, wanted: Any) -> bool:
-    """A reference gets its digest, and a mirror its address, when the image is pushed."""
-    return place.endswith("].image") or str(wanted).startswith("--pytorch-init-container-image=")
-
-
-def test_every_object_is_registered_and_no_other(project: Project, rendered: dict[Any, Manifest]) -> None:
+def test_every_object_is_registered_and_no_other(project: Project, rendered: dict[Title, Manifest]) -> None:
     assert rendered.keys() == registered(project)
 
 
-def test_every_object_in_the_cluster_is_as_rendered(project: Project, rendered: dict[Any, Manifest]) -> None:
-    found = {
-        (kind, namespace, name): project.get(kind.lower(), name, namespace or "kubeflow")
-        for kind, namespace, name in rendered
-    }
-    different = {key: list(differences(wanted, found[key])) for key, wanted in rendered.items()}
-    assert {key: lines for key, lines in different.items() if lines} == {}
+def test_every_object_in_the_cluster_is_as_rendered(
+    project: Project, rendered: dict[Title, Manifest]
+) -> None:
+    assert contradictions(project, rendered) == {}
 
 
-def test_the_runs_folder_has_the_rendered_id(project: Project, rendered: dict[Any, Manifest]) -> None:
+def test_the_runs_folder_has_the_rendered_id(project: Project, rendered: dict[Title, Manifest]) -> None:
     job = rendered["PyTorchJob", "kubeflow", "pytorch-simple"]
     run = job["metadata"]["labels"]["trainstack/run"]
     assert (project.models / "runs" / run / "mnist_cnn.pt").is_file()

@@ -15,6 +15,7 @@ import yaml
 
 from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, wait_until
 from toolchain.machine.engine import Engine
 
@@ -80,7 +81,9 @@ def test_replicas_spread_over_nodes_and_leave_one_model(project: Project, up: di
     assert Path(up["model"]) == project.models / "mnist_cnn.pt"
 
 
-def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(project: Project, image: str) -> None:
+def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
+    project: Project, image: str, tmp_path: Path
+) -> None:
     planted = [("namespace", "kubeflow"), ("crd", "pytorchjobs.kubeflow.org"), ("deployment", OPERATOR)]
     before = [identity(project, *each) for each in planted]
     beside = stack_beside(project, "beside", image, {"name": "beside"})
@@ -89,6 +92,7 @@ def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(project: Project,
         model = beside.models / "mnist_cnn.pt"
         assert Path(lines["model"]) == model
         assert model.stat().st_size > 1_000_000, "copied from the volume through a reader pod"
+        ensure_applied(beside, tmp_path)
         assert not [pod for pod in project.get("pods")["items"] if "reader" in pod["metadata"]["name"]]
     finally:
         down = beside.make("down")

@@ -1,0 +1,70 @@
+"""What a review renders of a stack, and what its cluster holds: compared object by object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.project import Project
+
+Manifest = dict[str, Any]
+Title = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+CLUSTER_WIDE = ""
+
+
+def title(manifest: Manifest) -> Title:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata.get("namespace", CLUSTER_WIDE), metadata["name"]
+
+
+def rendered(project: Project, into: Path) -> dict[Title, Manifest]:
+    """What a review of this machine renders of the project's stack, into the folder `into`."""
+    project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
+    folders = (into / "rendered").rglob("*/*.yaml")  # beside them stands a kustomization
+    return {title(each): each for each in (yaml.safe_load(path.read_text()) for path in folders)}
+
+
+def registered(project: Project) -> set[Title]:
+    """The objects that Pulumi keeps in the stack's state."""
+    exported = json.loads(project.run("pulumi", "stack", "export", "--stack", project.stack).stdout)
+    resources = exported["deployment"]["resources"]
+    return {title(each["inputs"]) for each in resources if each["type"].startswith("kubernetes:")}
+
+
+def contradictions(project: Project, wanted: dict[Title, Manifest]) -> dict[Title, list[str]]:
+    """Where the cluster's objects lack or contradict something in `wanted`; empty where they do not."""
+    found = {
+        (kind, namespace, name): project.get(kind.lower(), name, namespace or "kubeflow")
+        for kind, namespace, name in wanted
+    }
+    different = {key: list(differences(each, found[key])) for key, each in wanted.items()}
+    return {key: lines for key, lines in different.items() if lines}
+
+
+def ensure_applied(project: Project, into: Path) -> None:
+    """The cluster and the state hold exactly what a review renders; an AssertionError otherwise."""
+    wanted = rendered(project, into)
+    assert wanted.keys() == registered(project)
+    assert contradictions(project, wanted) == {}
+
+
+def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
+    """Where `found` lacks or contradicts something in `wanted`; what it has beyond that are the server's defaults."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key, value in wanted.items():
+            yield from differences(value, found.get(key), f"{place}.{key}")
+    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        for number, pair in enumerate(zip(wanted, found, strict=True)):
+            yield from differences(*pair, f"{place}[{number}]")
+    elif wanted != found and not an_image(place, wanted):
+        yield f"{place}: rendered {wanted!r}, in the cluster {found!r}"
+
+
+def an_image(place: str, wanted: Any) -> bool:
+    """A reference gets its digest, and a mirror its address, when the image is pushed."""
+    return place.endswith("].image") or str(wanted).startswith("--pytorch-init-container-image=")
