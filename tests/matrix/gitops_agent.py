@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from infra.inspection import SETTLE_S
 from infra.review import gitops
@@ -31,8 +33,14 @@ class AgentFolder(MergedFolder):
     objects that it has made itself. So it is ended after some looks, and started again until a sync has ended.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
-        super().__init__(folder, kubeconfig)
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        patience_s: float = SETTLE_S,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(folder, kubeconfig, patience_s, given)
         folders = [f"--path=stacks/gitops/{STACK}/{name}" for name in (gitops.KEPT, gitops.JOBS)]
         # A relative name: it is part of the mark by which the engine knows what it may prune.
         repository = [self.root.name, f"--kubeconfig={kubeconfig}", "--default-namespace=default"]
@@ -40,7 +48,7 @@ class AgentFolder(MergedFolder):
 
     def apply(self) -> str:
         """Sync, and wait for its end; what the agent has printed."""
-        end, printed = time.monotonic() + SETTLE_S, ""
+        end, printed = time.monotonic() + self.patience_s, ""
         while not DONE.search(printed):
             assert time.monotonic() < end, printed
             printed = self._reconciled(end)

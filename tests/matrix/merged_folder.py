@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from infra import paths
 from infra.config.load import from_raw
+from infra.inspection import SETTLE_S
 from infra.review import folder
 from tests.matrix.project import with_changes
 
@@ -37,9 +39,21 @@ def block(first: str) -> str:
 
 
 class MergedFolder:
-    """`merge` commits a stack's rendering, `apply` does what the page says."""
+    """`merge` commits a stack's rendering, `apply` does what the page says.
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+    Parameters:
+        patience_s: how long an engine may take to apply a commit.
+        given: what every merge changes in the tests' stack file, path of a key, to value.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        patience_s: float = SETTLE_S,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.patience_s, self.given = patience_s, dict(given or {})
         self.root = folder / "repository"
         self.root.mkdir()
         self.environment = os.environ | {"KUBECONFIG": str(kubeconfig), "HOME": str(folder)}
@@ -47,7 +61,9 @@ class MergedFolder:
 
     def merge(self, **changes: Any) -> None:
         """Commit what a review renders for the tests' stack with `changes`, path of a key, to value."""
-        sections = with_changes({"cluster.namespace": NAMESPACE, "storage.prepare": True, **changes})
+        sections = with_changes(
+            {"cluster.namespace": NAMESPACE, "storage.prepare": True, **self.given, **changes}
+        )
         stack = from_raw(STACK, sections, f"stacks/Pulumi.{STACK}.yaml")
         folder.write(self.root / "stacks", STACK, folder.files(stack))
         self.commit("Change the stack")

@@ -1,0 +1,121 @@
+"""A cluster that a merged folder is applied to: what it holds of the stack, and when that has come to rest."""
+
+from __future__ import annotations
+
+import copy
+import time
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+
+from infra.inspection import SETTLE_S
+from tests.matrix.judging import Objects, by_key
+from tests.matrix.merged_folder import NAMESPACE, STACK
+from tests.matrix.played_operator import GROUP, PLURAL, VERSION
+
+KEPT = (
+    f"PersistentVolume//trainstack-{STACK}-models",
+    f"PersistentVolumeClaim/{NAMESPACE}/trainstack-{STACK}-models",
+)
+OURS = f"trainstack/stack={STACK}"
+
+
+class Cluster:
+    """What the API server holds of the tests' stack.
+
+    Parameters:
+        patience_s: how long jobs, claims and deletions may take.
+    """
+
+    def __init__(self, kubeconfig: Path, patience_s: float = SETTLE_S) -> None:
+        self.patience_s = patience_s
+        self.connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
+        self.core, self.batch = client.CoreV1Api(self.connection), client.BatchV1Api(self.connection)
+        self.custom = client.CustomObjectsApi(self.connection)
+
+    def objects(self) -> Objects:
+        """Kind/namespace/name -> each volume, claim, job, Job and pod."""
+        jobs: Any = self.custom.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+        listed: dict[str, Any] = {
+            "PersistentVolume": self.core.list_persistent_volume(),
+            "PersistentVolumeClaim": self.core.list_namespaced_persistent_volume_claim(NAMESPACE),
+            "Job": self.batch.list_namespaced_job(NAMESPACE),
+            "Pod": self.core.list_namespaced_pod(NAMESPACE),
+        }
+        found = [
+            {**self.connection.sanitize_for_serialization(each), "kind": kind}
+            for kind, answer in listed.items()
+            for each in answer.items
+        ]
+        return by_key([*found, *jobs["items"]])
+
+    def settled(self) -> Objects:
+        """The objects when every job has ended, every claim is bound, and nothing is about to go."""
+        end = time.monotonic() + self.patience_s
+        found = self.objects()
+        while waits := unsettled(found):
+            assert time.monotonic() < end, waits
+            time.sleep(0.2)
+            found = self.objects()
+        return found
+
+    def change(self, job: str, spec: dict[str, Any]) -> None:
+        """Somebody changes a job by hand."""
+        self.custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, job, {"spec": spec})
+
+    def clear(self) -> None:
+        """Take away all that the tests have made, and wait until it is gone."""
+        self.core.delete_namespace(NAMESPACE)
+        self.core.delete_collection_persistent_volume(label_selector=OURS)
+        end = time.monotonic() + self.patience_s
+        while self._is_there():
+            assert time.monotonic() < end, self.objects()
+            time.sleep(0.2)
+
+    def _is_there(self) -> bool:
+        try:
+            self.core.read_namespace(NAMESPACE)
+        except ApiException as error:
+            if error.status != 404:
+                raise
+            return bool(self.core.list_persistent_volume(label_selector=OURS).items)
+        return True
+
+
+def unsettled(found: Objects) -> list[str]:
+    """What has not ended yet, is not bound yet, or goes soon because it is deleted or its owner is."""
+    there = {each["metadata"]["uid"] for each in found.values()}
+    return [
+        key
+        for key, each in found.items()
+        if each["metadata"].get("deletionTimestamp")
+        or not has_ended(each)
+        or not {owner["uid"] for owner in each["metadata"].get("ownerReferences", [])} <= there
+    ]
+
+
+def has_ended(each: dict[str, Any]) -> bool:
+    status = each.get("status", {})
+    if "phase" in status:
+        return status["phase"] in ("Bound", "Succeeded")
+    return any(condition["type"] in ("Succeeded", "Complete") for condition in status.get("conditions", []))
+
+
+def names(found: Objects, kind: str) -> list[str]:
+    return [each["metadata"]["name"] for each in found.values() if each["kind"] == kind]
+
+
+def uids(found: Objects, *keys: str) -> list[str]:
+    return [found[key]["metadata"]["uid"] for key in keys]
+
+
+def asked(found: Objects) -> Objects:
+    """The objects as somebody has asked for them, without what controllers tell of them later."""
+    told = copy.deepcopy(found)
+    for each in told.values():
+        each.pop("status", None)
+        for field in ("resourceVersion", "managedFields"):
+            each["metadata"].pop(field, None)
+    return told
