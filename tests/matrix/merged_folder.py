@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,22 @@ SHOWN = {
 }
 
 
-def block(first: str) -> str:
-    """The commands of the page's only block that begins with the words `first`."""
-    (found,) = [
-        each
-        for each in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
-        if each.startswith(first)
-    ]
-    for shown, ours in SHOWN.items():
-        found = found.replace(shown, ours)
-    return str(found)
+def blocks() -> list[str]:
+    """The commands of each of the page's blocks."""
+    found = re.findall(r"^ *```console\n(.*?)```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return [textwrap.dedent(each) for each in found]
+
+
+def block(first: str, shown: Mapping[str, str] = SHOWN) -> str:
+    """The commands of the page's only block that begins with the words `first`.
+
+    Parameters:
+        shown: what the page has -> what the test has in its place.
+    """
+    (found,) = [each for each in blocks() if each.startswith(first)]
+    for theirs, ours in shown.items():
+        found = found.replace(theirs, ours)
+    return found
 
 
 class MergedFolder:
