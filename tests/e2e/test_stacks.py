@@ -6,6 +6,7 @@ Replicas on several nodes, a cluster that is there, GPUs that are made up, manif
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,22 @@ def test_replicas_spread_over_nodes_and_leave_one_model(project: Project, up: di
     assert Path(up["model"]) == project.models / "mnist_cnn.pt"
 
 
+def assert_another_clone_changes_nothing(beside: Project) -> None:
+    """A clone in another folder, with the same state, has nothing to do but to bring the model here."""
+    root = beside.root.parent / "another" / "trainstack"
+    another = Project(clones.clone(root, beside.cluster).root, beside.cluster, beside.stack)
+    shutil.copy2(beside.stack_file, another.stack_file)
+    (root / ".trainstack").mkdir(exist_ok=True)
+    for name in ("state", "passphrase"):
+        source, copy = beside.root / ".trainstack" / name, root / ".trainstack" / name
+        shutil.copytree(source, copy) if source.is_dir() else shutil.copy2(source, copy)
+    job = identity(beside, "pytorchjob", "beside")
+    previewed = another.make("drift")
+    assert previewed.returncode == 0, previewed.stdout
+    assert Path(another.up()["model"]) == another.models / "mnist_cnn.pt"
+    assert identity(beside, "pytorchjob", "beside") == job
+
+
 def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
     project: Project, image: str, tmp_path: Path
 ) -> None:
@@ -94,6 +111,7 @@ def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
         assert model.stat().st_size > 1_000_000, "copied from the volume through a reader pod"
         ensure_applied(beside, tmp_path)
         assert not [pod for pod in project.get("pods")["items"] if "reader" in pod["metadata"]["name"]]
+        assert_another_clone_changes_nothing(beside)
     finally:
         down = beside.make("down")
     assert down.returncode == 0, down.stdout

@@ -1,4 +1,4 @@
-"""README's first change, as text; `tests/e2e/test_second_clone.py` replays it on a cluster."""
+"""README's first change, as text; `tests/e2e/test_digits.py` replays it on a cluster."""
 
 from __future__ import annotations
 
