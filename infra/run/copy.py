@@ -1,18 +1,22 @@
-"""Brings a model from a volume that is not on this machine to models/<stack>/."""
+"""Brings a run from a volume that is not on this machine to models/<stack>/: its folder, and its model."""
 
 from __future__ import annotations
 
 import hashlib
+import shutil
+import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
-from infra.run.reader_pod import MountedClaim, ReadError, read_first
+from infra.objects.patience import Patience
+from infra.run.reader_pod import MountedClaim, ReadError, read_first, read_folder, running
 from infra.run.whole_file import replacing
 
 
@@ -20,33 +24,73 @@ class CopyError(RuntimeError):
     """The model is not where the run should have left it."""
 
 
-def fetch(volume: MountedClaim, sources: list[str], target: Path, show: Callable[[str], None]) -> str:
-    """Copy the first of `sources`, paths in a pod, to `target` in one step; the file's SHA-256.
+def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callable[[str], None]) -> str:
+    """Copy the folder of `run`, then its model to `target`, each file in one step; the model's SHA-256.
 
-    Raises CopyError, CommandError, UnreachableError.
+    A hand-written trainer may know of the volume's folder only: there is no folder of the run then, and the model at
+    the volume's top is taken. From an image without tar comes the model alone. Raises CopyError, CommandError,
+    UnreachableError.
+
+    Parameters:
+        model: name of the file with the weights.
+        target: the model on this machine, at the top of the stack's folder or in the run's.
     """
+    folder = target.parent if target.parent.name == run else target.parent / "runs" / run
     target.parent.mkdir(parents=True, exist_ok=True)
+    patience = Patience(show)
     try:
-        with replacing(target) as file:
-            read_first(volume, sources, file, show)
+        with running(volume, patience) as inside:
+            with tempfile.TemporaryFile(dir=target.parent) as archive:
+                read_folder(inside, f"{volume.mount_path}/runs/{run}", archive, patience)
+                came = unpack(archive, folder, last=model)
+            if model not in came:
+                sources = [f"{volume.mount_path}/{each}{model}" for each in (f"runs/{run}/", "")]
+                with replacing(target) as file:
+                    read_first(inside, sources, file, patience)
+            elif folder / model != target:
+                with (folder / model).open("rb") as own, replacing(target) as file:
+                    shutil.copyfileobj(own, file)
     except ReadError as error:
         raise CopyError(f"the run left no model on the volume: {error}") from None
     return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:
+    """Put the archive's files into `folder`, with the times at which they were written; their names.
+
+    Its folders and links stay out: the names are the volume's, and nothing is to be written anywhere else.
+
+    Parameters:
+        last: the file to put there when all others are: a run that has its model has ended.
+    """
+    if not archive.read(1):
+        return set()
+    archive.seek(0)
+    with tarfile.open(fileobj=archive) as packed:
+        found = {
+            Path(each.name).name: each for each in packed if each.isreg() and Path(each.name).parent == Path()
+        }
+        for name, each in sorted(found.items(), key=lambda pair: pair[0] == last):
+            folder.mkdir(parents=True, exist_ok=True)
+            content = packed.extractfile(each)
+            assert content, "of a regular file"
+            with replacing(folder / name, each.mtime) as file:
+                shutil.copyfileobj(content, file)
+        return set(found)
 
 
 class CopyProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `model`,
     `run`, `uid`, `target`.
 
-    What was copied is never deleted.
+    The run's folder comes along. What was copied is never deleted.
     """
 
     replaced_by = ("uid", "run", "target")
 
     def create(self, props: Props) -> CreateResult:
-        # The run's own model; a hand-written trainer may know of the volume's folder only.
-        sources = [f"{props['mountPath']}/{each}{props['model']}" for each in (f"runs/{props['run']}/", "")]
-        digest = fetch(MountedClaim.from_props(props), sources, paths.resolved(props["target"]), show)
+        volume, target = MountedClaim.from_props(props), paths.resolved(props["target"])
+        digest = fetch(volume, props["run"], props["model"], target, show)
         return CreateResult(props["run"], plain_props(props) | {"sha256": digest})
 
     def read(self, id_: str, props: Props) -> ReadResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -25,6 +25,8 @@ MISSING = 66
 FIRST_THERE = (
     f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
 )
+# The folder's files as an archive, with their times. Nothing where there is no such folder, or no tar in the image.
+ARCHIVE = 'cd "$1" 2>/dev/null && command -v tar >/dev/null || exit 0; exec tar -cf - .'
 # What kubectl says of an API server that is away for a while.
 AWAY = (
     "refused",
@@ -47,7 +49,7 @@ class MountedClaim:
     """Where a volume can be read.
 
     Parameters:
-        image: any with `sh`, `cat` and `sleep`; the trainer's is on the nodes already.
+        image: any with `sh`, `cat` and `sleep`, and `tar` for whole folders; the trainer's is on the nodes already.
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
         tolerations: what a pod needs to get to the volume's node.
@@ -134,24 +136,29 @@ def _raise_if_away(said: str) -> None:
         raise ConnectionError(said.strip().splitlines()[-1])
 
 
-def read_first(
-    volume: MountedClaim, files: list[str], target: IO[bytes], show: Callable[[str], None]
-) -> None:
+def read_first(inside: list[str], files: list[str], target: IO[bytes], patience: Patience) -> None:
     """Write the content of the first of `files`, paths in the pod, that is there.
 
-    Raises ReadError, CommandError, UnreachableError.
+    Parameters:
+        inside: what `running` gives.
+
+    Raises ReadError, UnreachableError.
     """
-    patience = Patience(show)
-    with running(volume, patience) as inside:
-        patience.ask(lambda: _read(inside, files, target))
+    patience.ask(lambda: _in_pod(inside, FIRST_THERE, files, target))
 
 
-def _read(inside: list[str], files: list[str], target: IO[bytes]) -> None:
+def read_folder(inside: list[str], folder: str, target: IO[bytes], patience: Patience) -> None:
+    """Write a tar archive of `folder`, a path in the pod; nothing where there is none. As `read_first` otherwise."""
+    patience.ask(lambda: _in_pod(inside, ARCHIVE, [folder], target))
+    target.seek(0)
+
+
+def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[bytes]) -> None:
+    """Write what `script` prints in the pod. Raises ReadError, and ConnectionError where the API server is away."""
     target.seek(0)
     target.truncate()
-    done = subprocess.run(
-        [*inside, "sh", "-c", FIRST_THERE, "read", *files], stdout=target, stderr=subprocess.PIPE
-    )
+    command = [*inside, "sh", "-c", script, "read", *arguments]
+    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE)
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         if done.returncode != MISSING:

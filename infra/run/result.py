@@ -9,11 +9,11 @@ from pathlib import Path
 
 from infra import paths
 from infra.dynamic import Props
-from infra.objects.patience import UnreachableError
+from infra.objects.patience import Patience, UnreachableError
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
 from infra.run.metrics import journal_metrics, metrics
-from infra.run.reader_pod import MountedClaim, ReadError, read_first
+from infra.run.reader_pod import MountedClaim, ReadError, read_first, running
 
 METRICS, CONFIG = "metrics.jsonl", "config.json"
 
@@ -56,7 +56,9 @@ def _file(props: Props, show: Callable[[str], None]) -> str:
     with tempfile.TemporaryFile() as file:
         try:
             name = f"{props['mountPath']}/runs/{props['run']}/{METRICS}"
-            read_first(MountedClaim.from_props(props), [name], file, show)
+            patience = Patience(show)
+            with running(MountedClaim.from_props(props), patience) as inside:
+                read_first(inside, [name], file, patience)
         except (ReadError, CommandError, UnreachableError) as error:
             show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
             return ""

@@ -11,10 +11,13 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, written: float | None = None) -> Iterator[BinaryIO]:
     """The file that takes the place of `target`, for everybody to read, when the block ends well. Raises OSError.
 
     Nothing is left of it where the block does not.
+
+    Parameters:
+        written: when it counts as last written, in seconds since 1970; None for now.
     """
     handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     try:
@@ -23,6 +26,8 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(partial, 0o644)
+        if written is not None:
+            os.utime(partial, (written, written))
         os.replace(partial, target)
     finally:
         Path(partial).unlink(missing_ok=True)

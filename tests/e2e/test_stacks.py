@@ -109,6 +109,11 @@ def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
         model = beside.models / "mnist_cnn.pt"
         assert Path(lines["model"]) == model
         assert model.stat().st_size > 1_000_000, "copied from the volume through a reader pod"
+        (run,) = (beside.models / "runs").iterdir()
+        assert {"mnist_cnn.pt", "metrics.jsonl", "config.json", "report.html"} <= {
+            file.name for file in run.iterdir()
+        }
+        assert f"report: {run / 'report.html'}" in lines["output"]
         ensure_applied(beside, tmp_path)
         assert not [pod for pod in project.get("pods")["items"] if "reader" in pod["metadata"]["name"]]
         assert_another_clone_changes_nothing(beside)

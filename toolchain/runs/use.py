@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
+from toolchain.operating import environment
 from toolchain.paths import ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
 NONE = "none"
+WHOLE = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
 
 
 def use(stack: str, name: str) -> None:
@@ -21,8 +24,8 @@ def use(stack: str, name: str) -> None:
         raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
     if not (STACKS / f"Pulumi.{stack}.yaml").is_file():
         raise SetupError(f"there is no stack {stack}", "take one of those in stacks/")
-    run = name if name == NONE else _run(stack, name)
     venv.ensure()
+    run = name if name == NONE else _run(stack, name)
     command = venv.program("infra.chosen_run", stack, run)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
@@ -36,9 +39,13 @@ def use(stack: str, name: str) -> None:
 
 def _run(stack: str, name: str) -> str:
     """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's."""
-    if not any(run.stack == stack for run in records.all_runs()):
-        return name.removeprefix(f"{stack}/")
-    run = records.find(name if name.startswith(f"{stack}/") else f"{stack}/{name}")
+    name = name.removeprefix(f"{stack}/")
+    try:
+        run = records.find(f"{stack}/{name}")
+    except SetupError:
+        if WHOLE.fullmatch(name) and not environment.models_are_here(stack):
+            return name
+        raise
     if run.model is None:
         raise SetupError(
             f"run {run.name} is not finished", "take one that `make runs` shows with all its epochs"

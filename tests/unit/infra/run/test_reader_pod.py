@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,9 @@ from infra.objects.patience import UnreachableError
 from infra.process import CommandError
 from infra.run import reader_pod
 from infra.run.copy import CopyError, fetch
-from infra.run.reader_pod import AWAY, MISSING, MountedClaim
+from infra.run.reader_pod import ARCHIVE, AWAY, MISSING, MountedClaim
 
+RUN = "mnist-0a1b2c3d"
 VOLUME = MountedClaim(ApiAddress("/k", "c"), "kubeflow", "trainer@sha256:0", "models", "/opt/mnist/models")
 
 
@@ -27,6 +30,7 @@ class Kubectl:
         self.failures: list[str] = []
         self.exec_codes: list[tuple[int, str]] = []
         self.pod: dict[str, Any] = {}
+        self.archive = b""
 
     def output(self, *command: str, stdin: str | None = None) -> str:
         self.commands.append(command)
@@ -38,7 +42,8 @@ class Kubectl:
 
     def run(self, command: list[str], stdout: Any, stderr: Any) -> subprocess.CompletedProcess[bytes]:
         code, said = self.exec_codes.pop(0) if self.exec_codes else (0, "")
-        stdout.write(b"model" if not code else b"mod")
+        whole = self.archive if ARCHIVE in command else b"model"
+        stdout.write(whole[: len(whole) // 2] if code else whole)
         return subprocess.CompletedProcess(command, code, None, said.encode())
 
 
@@ -57,8 +62,9 @@ def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
 
 def copied(tmp_path: Path) -> bytes:
     target = tmp_path / "models" / "mnist_cnn.pt"
-    fetch(VOLUME, ["/a", "/b"], target, lambda line: None)
-    assert [file.name for file in target.parent.iterdir()] == ["mnist_cnn.pt"], "no partial file is left"
+    fetch(VOLUME, RUN, "mnist_cnn.pt", target, lambda line: None)
+    there = {file.name for file in target.parent.iterdir()}
+    assert there <= {"mnist_cnn.pt", "runs"}, "no partial file is left"
     return target.read_bytes()
 
 
@@ -77,6 +83,47 @@ def test_a_server_that_is_away_is_waited_for(phrase: str, kubectl: Kubectl, tmp_
     assert copied(tmp_path) == b"model", "what came before the break is not kept"
 
 
+def packed(*members: tuple[str, bytes | None]) -> bytes:
+    """An archive as the pod's tar makes it, each file of second 1000; without content it is a link to /etc/passwd."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        folder = tarfile.TarInfo("./")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.mtime, member.size = 1000, len(content or b"")
+            if content is None:
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(member, io.BytesIO(content or b""))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("is_the_runs", [False, True], ids=["one job", "several jobs"])
+def test_the_whole_run_comes_with_its_times(kubectl: Kubectl, tmp_path: Path, is_the_runs: bool) -> None:
+    kubectl.archive = packed(("./mnist_cnn.pt", b"trained"), ("./report.html", b"<html>"))
+    run = tmp_path / "runs" / RUN
+    target = (run if is_the_runs else tmp_path) / "mnist_cnn.pt"
+    kubectl.exec_codes = [(1, "error: unexpected EOF")]
+    fetch(VOLUME, RUN, "mnist_cnn.pt", target, lambda line: None)
+    assert {file.name: file.read_bytes() for file in run.iterdir()} == {
+        "mnist_cnn.pt": b"trained",
+        "report.html": b"<html>",
+    }
+    assert target.read_bytes() == b"trained"
+    assert (run / "report.html").stat().st_mtime == 1000
+
+
+def test_nothing_of_the_volume_is_written_anywhere_else(kubectl: Kubectl, tmp_path: Path) -> None:
+    names = ("../out", "/out", "./events/out", "./link")
+    kubectl.archive = packed(
+        *((name, None if name == "./link" else b"out") for name in names), ("./in", b"in")
+    )
+    assert copied(tmp_path / "stack") == b"model", "the run has none of its own, so that of the volume's top"
+    files = [path.name for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()]
+    assert sorted(files) == ["in", "mnist_cnn.pt"]
+
+
 def test_a_server_that_stays_away_is_an_error(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl.failures = ["connection refused"] * 200
     with pytest.raises(UnreachableError):
@@ -84,7 +131,7 @@ def test_a_server_that_stays_away_is_an_error(kubectl: Kubectl, tmp_path: Path) 
 
 
 def test_a_file_that_is_not_there_is_said_at_once(kubectl: Kubectl, tmp_path: Path) -> None:
-    kubectl.exec_codes = [(MISSING, "no /a /b")]
+    kubectl.exec_codes = [(0, ""), (MISSING, "no /a /b")]
     with pytest.raises(CopyError, match="left no model on the volume: no /a /b"):
         copied(tmp_path)
     assert not (tmp_path / "models" / "mnist_cnn.pt").exists()

@@ -6,6 +6,7 @@ import http.client
 import json
 import ssl
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -434,10 +435,11 @@ def test_metrics_outlive_the_pods(log: list[str], expected: tuple[float, float],
 
 
 def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(volume: Any, files: list[str], target: Any, show: Any) -> None:
-        assert files == ["/opt/mnist/models/runs/j-1/metrics.jsonl"]
+    def read(inside: list[str], files: list[str], target: Any, patience: Any) -> None:
+        assert (inside, files) == (["exec"], ["/opt/mnist/models/runs/j-1/metrics.jsonl"])
         target.write(LINES.encode())
 
+    monkeypatch.setattr(result, "running", lambda volume, patience: nullcontext(["exec"]))
     monkeypatch.setattr(result, "read_first", read)
     volume = {"image": "i", "claim": "c", "mountPath": "/opt/mnist/models"}
     follower = Waiting(FakeApi([]), "j-master-0").follower

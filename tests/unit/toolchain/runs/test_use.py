@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
+from toolchain.operating import environment
 from toolchain.runs import records, use
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -33,6 +34,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(records, "MODELS", models.folder)
     monkeypatch.setattr(use, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(environment, "models_are_here", lambda stack: stack == "dev")
     monkeypatch.setattr(use.subprocess, "run", run)  # type: ignore[attr-defined]
     return calls
 
@@ -46,10 +48,14 @@ def test_the_beginning_of_a_name_will_do(
     assert "`make up STACK=dev` brings it about" in capsys.readouterr().out
 
 
-def test_a_run_on_a_volume_that_is_elsewhere_goes_by_its_whole_name(asked: list[list[str]]) -> None:
-    use.use("away", "away/mnist-01234567")
-    use.use("away", "mnist-01234567")
-    assert asked == [["infra.chosen_run", "away", "mnist-01234567"]] * 2
+@pytest.mark.parametrize("stack", ["away", "gpu"])
+def test_a_run_on_a_volume_that_is_elsewhere_goes_by_its_whole_name(
+    asked: list[list[str]], stack: str
+) -> None:
+    """Whether other runs of the stack have been copied here, or none."""
+    use.use(stack, f"{stack}/mnist-01234567")
+    use.use(stack, "mnist-01234567")
+    assert asked == [["infra.chosen_run", stack, "mnist-01234567"]] * 2
 
 
 def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +72,8 @@ def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture
         ("dev", "other", "no run is called dev/other"),
         ("dev", "gpu/mnist-01230000", "no run is called"),
         ("dev", "mnist", "several runs"),
+        ("dev", "mnist-76543210", "no run is called"),
+        ("gpu", "mnist-9", "no run is called"),
         ("nowhere", "mnist-01234567", "there is no stack nowhere"),
     ],
 )
