@@ -28,7 +28,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     reaches it, None for the file that kubectl finds by itself. `namespace`: that of the jobs. `installsOperator`:
     whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
     whether only what was reviewed is applied. `claim`: name of the models' claim, None where the rest of the file is
-    wrong. `claimMayWait`: whether that may be Pending. `modelsAreHere`: whether a folder of this machine is the volume.
+    wrong. `claimMayWait`: whether that may be Pending.
     """
     sections = asked_for(file)
     cluster = sections.cluster
@@ -57,12 +57,8 @@ def _claim(file: Path) -> dict[str, str | bool | None]:
     try:
         stack = from_file(file)
     except ConfigError:
-        return {"claim": None, "claimMayWait": False, "modelsAreHere": False}
-    return {
-        "claim": stack.claim,
-        "claimMayWait": stack.claim_may_wait,
-        "modelsAreHere": stack.models_are_here,
-    }
+        return {"claim": None, "claimMayWait": False}
+    return {"claim": stack.claim, "claimMayWait": stack.claim_may_wait}
 
 
 def main(arguments: list[str]) -> int:

@@ -111,11 +111,6 @@ def is_protected(stack: str) -> bool:
     return bool(_cluster_access(stack).get("protected"))
 
 
-def models_are_here(stack: str) -> bool:
-    """Whether models/<stack> of this machine is the volume. Raises SetupError."""
-    return bool(_cluster_access(stack).get("modelsAreHere"))
-
-
 def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     """What the program's own models read in the stack file; nothing before they are installed."""
     file = STACKS / f"Pulumi.{stack}.yaml"

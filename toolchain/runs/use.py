@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 
-from toolchain.operating import environment
 from toolchain.paths import ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -38,12 +37,15 @@ def use(stack: str, name: str) -> None:
 
 
 def _run(stack: str, name: str) -> str:
-    """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's."""
+    """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's.
+
+    Whether a run that is not here may be on the volume, the program knows.
+    """
     name = name.removeprefix(f"{stack}/")
     try:
         run = records.find(f"{stack}/{name}")
     except SetupError:
-        if WHOLE.fullmatch(name) and not environment.models_are_here(stack):
+        if WHOLE.fullmatch(name):
             return name
         raise
     if run.model is None:

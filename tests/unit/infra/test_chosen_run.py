@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra import chosen_run
+from infra import chosen_run, paths
 from infra.config import ConfigError, from_file, taken_run
 from infra.config.job import JobConfig
 from infra.job.manifest import manifest, run_of
@@ -31,7 +31,12 @@ SEVERAL = """config:
 
 
 @pytest.fixture
-def stacks(tmp_path: Path) -> Path:
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stack files, and the folders of their runs."""
+    monkeypatch.setattr(paths, "models", lambda stack: tmp_path / "models" / stack)
+    for run in ("mnist-01234567", "mnist-89abcdef", "mnist-Not_One", "other-01234567"):
+        for stack in ("one", "several"):
+            (tmp_path / "models" / stack / "runs" / run).mkdir(parents=True)
     (tmp_path / "Pulumi.one.yaml").write_text(ONE)
     (tmp_path / "Pulumi.several.yaml").write_text(SEVERAL)
     return tmp_path
@@ -67,6 +72,23 @@ def test_a_run_of_no_job_is_refused(stacks: Path, run: str) -> None:
     with pytest.raises(ConfigError, match="mnist-<8 hex digits>"):
         chosen_run.choose(file, run)
     assert file.read_text() == ONE
+
+
+@pytest.mark.parametrize(("cluster", "takes"), [("{kind: existing}", True), ("{kind: kind}", False)])
+def test_only_a_volume_elsewhere_may_have_a_run_that_is_not_here(
+    stacks: Path, cluster: str, takes: bool
+) -> None:
+    file = stacks / "Pulumi.one.yaml"
+    image = "trainstack:image: {reference: localhost/trainer:1, unpinned: true}"
+    file.write_text(
+        text := ONE.replace("config:\n", f"config:\n  trainstack:cluster: {cluster}\n  {image}\n")
+    )
+    if takes:
+        assert chosen_run.choose(file, "mnist-76543210") == ["mnist"]
+        return
+    with pytest.raises(ConfigError, match="there is no run mnist-76543210 on the volume"):
+        chosen_run.choose(file, "mnist-76543210")
+    assert file.read_text() == text
 
 
 def test_an_id_that_would_not_be_one_leaves_the_file_as_it_was(stacks: Path) -> None:

@@ -36,7 +36,6 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "protected": False,
         "claim": stack.claim,
         "claimMayWait": stack.claim_may_wait,
-        "modelsAreHere": stack.models_are_here,
     }
 
 

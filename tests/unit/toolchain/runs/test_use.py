@@ -10,7 +10,6 @@ import pytest
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
-from toolchain.operating import environment
 from toolchain.runs import records, use
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -34,7 +33,6 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(records, "MODELS", models.folder)
     monkeypatch.setattr(use, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(environment, "models_are_here", lambda stack: stack == "dev")
     monkeypatch.setattr(use.subprocess, "run", run)  # type: ignore[attr-defined]
     return calls
 
@@ -72,7 +70,6 @@ def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture
         ("dev", "other", "no run is called dev/other"),
         ("dev", "gpu/mnist-01230000", "no run is called"),
         ("dev", "mnist", "several runs"),
-        ("dev", "mnist-76543210", "no run is called"),
         ("gpu", "mnist-9", "no run is called"),
         ("nowhere", "mnist-01234567", "there is no stack nowhere"),
     ],
