@@ -23,6 +23,7 @@ from toolchain.operating import (
     leftovers,
     live_objects,
     live_view,
+    new_cluster,
     origin,
     orphans,
     plans,
@@ -68,6 +69,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         view.begin()
         _forget_left_behind(variables, stack)
         before = _deployment(variables, stack)
+        new_cluster.ensure_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
                 inspection.release_volumes(variables, stack)

@@ -1,0 +1,22 @@
+"""What a cluster that is made on this machine needs of it, looked at before anything is made."""
+
+from __future__ import annotations
+
+from toolchain.operating import doctor, environment, state
+from toolchain.operating.status import Health
+from toolchain.steps import SetupError
+
+
+def ensure_possible(before: state.Deployment, stack: str) -> None:
+    """Raises SetupError where a cluster is to be made whose node would lack what it watches files with.
+
+    It would come up, its kube-proxy would end again and again, and the operator never get ready.
+
+    Parameters:
+        before: the stack's state.
+    """
+    if not environment.cluster(stack) or state.objects(before):
+        return
+    health, said, *fix = doctor.inotify()
+    if health is Health.NOT:
+        raise SetupError(f"a new node could not watch its files: of inotify, {said}", *fix)
