@@ -10,7 +10,7 @@ import pytest
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
 from tests.unit.toolchain.conftest import git
-from toolchain.operating import applied_commits, plans, pulumi_cli, up
+from toolchain.operating import applied_commits, plans, pulumi_cli, state, up
 from toolchain.steps import SetupError
 
 THREE = {"job.training": {"epochs": 3}}
@@ -86,3 +86,9 @@ def test_pulumi_remembers_the_commit_that_it_applied(
     git(project.folder, "commit", "--quiet", "--message", "another")
     with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is no part of"):
         applied_commits.ensure_contained({}, project.stack)
+
+
+def test_the_state_tells_the_outputs_that_pulumi_tells(project: AppliedProject) -> None:
+    project.stand()
+    exported = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
+    assert state.outputs(exported["deployment"]) == project.outputs() != {}

@@ -108,12 +108,6 @@ class _Interrupted:
             self._child.kill()
 
 
-def outputs(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
-    """The stack's outputs; secrets are masked. Raises SetupError with Pulumi's own words."""
-    found: dict[str, Any] = json.loads(_output(variables, "stack", "output", "--json", "--stack", stack))
-    return found
-
-
 def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     """What the backend holds of `stack`, whichever backend it is. Raises SetupError with Pulumi's own words."""
     exported = json.loads(_output(variables, "stack", "export", "--stack", stack))

@@ -12,11 +12,14 @@ from toolchain.paths import KUBECONFIGS
 KUBERNETES = "kubernetes:"
 PROVIDER = "pulumi:providers:kubernetes"
 RETAINED = "retainOnDelete"
+STACK = "pulumi:pulumi:Stack"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
 JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
 RUN_LABEL = "trainstack/run"
+# What marks a value as Pulumi's special kind in a state, and the word that the CLI shows for a secret.
+SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "[secret]"
 
 Deployment = Mapping[str, Any]
 Resource = dict[str, Any]
@@ -42,6 +45,20 @@ def of_type(deployment: Deployment, kind: str) -> Resource | None:
 def objects(deployment: Deployment) -> list[Resource]:
     """The Kubernetes objects in the state."""
     return [each for each in resources(deployment) if each["type"].startswith(KUBERNETES)]
+
+
+def outputs(deployment: Deployment) -> dict[str, Any]:
+    """The stack's outputs, without the second that `pulumi stack output` takes; secrets are masked as there."""
+    stack = of_type(deployment, STACK) or {}
+    return {name: _masked(value) for name, value in (stack.get("outputs") or {}).items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return SECRET if SIGNATURE in value else {name: _masked(each) for name, each in value.items()}
 
 
 def runs(deployment: Deployment) -> list[str]:

@@ -76,10 +76,11 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         ensure_reviewed()
         sources = origin.begin(stack)
         _update(variables, stack, before)
-        found = pulumi_cli.outputs(variables, stack)
+        after = _deployment(variables, stack)
+        found = state.outputs(after)
         with step("a last look at cluster and model"):
             inspection.inspect(variables, stack, found)
-        runs = [MODELS / stack / "runs" / name for name in state.runs(_deployment(variables, stack))]
+        runs = [MODELS / stack / "runs" / name for name in state.runs(after)]
         origin.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
         origin.end(stack)
