@@ -1,4 +1,4 @@
-"""Mark, cluster, training-operator, guard, storage, image, job, run: `pulumi up` makes them in this order."""
+"""Mark, cluster, training-operator, guard, storage, image, a look at shared folders, job, run: made in this order."""
 
 import pulumi
 
@@ -11,6 +11,7 @@ from infra.job.context import context, held_by
 from infra.objects import owner
 from infra.review import rendering
 from infra.run.component import JobRun
+from infra.shared_folder import component as shared_folder
 from infra.training_operator.component import Operator
 from infra.training_operator.plan import plan
 
@@ -22,7 +23,8 @@ def main() -> None:
         owned = program.ownership(stack)
         stack = volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
-        planned = plan(stack, selection.examine(stack, owned.is_ours))
+        contents = selection.examine(stack, owned.is_ours)
+        planned = plan(stack, contents)
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
         kept_claims.ensure_usable(stack, selection.address(stack), owned.held.objects)
@@ -43,12 +45,14 @@ def main() -> None:
     storage = volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
+    pulled = [*prepared, *image.on_nodes]
+    shared = shared_folder.provide(stack, cluster, image.reference, datasets, contents.nodes, pulled)
 
     runs = {}
     for job in stack.jobs:
-        pulled = held_by(image.reference, storage.claims)
-        given = context(stack, pulled, datasets[job.name])
-        depends_on = [*operator.ready, *guarded, *prepared, *image.on_nodes]
+        reference = held_by(image.reference, storage.claims)
+        given = context(stack, reference, datasets[job.name])
+        depends_on = [*operator.ready, *guarded, *pulled, *shared]
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)
         folder = paths.models(stack.name) if stack.models_are_here else None

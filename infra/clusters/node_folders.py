@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.config.job import JobConfig
+from infra.config.replicas import Toleration
 from infra.config.storage_kinds import StorageKind
 
 SHOWN = 5
@@ -27,11 +27,18 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
     if node and nodes and node not in nodes:
         fix = f"write `node: {next(iter(nodes))}`, or remove it"
         raise _refused(stack, node, f"a node that takes pods: {_listed(list(nodes))}", fix)
-    usable = [name for name, taints in nodes.items() if any(_takes(taints, job) for job in stack.jobs)]
+    usable = reached(stack, nodes)
     if len(usable) > 1 and not node and not config.shared:
         allowed = f"the node that has the folder, as pods may come to several: {_listed(usable)}"
         fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
         raise _refused(stack, "(absent)", allowed, fix)
+
+
+def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
+    """Names of those that take pods of one of the jobs."""
+    return [
+        name for name, taints in nodes.items() if any(is_taken(taints, job.tolerations) for job in stack.jobs)
+    ]
 
 
 def has_folder(stack: Stack) -> bool:
@@ -48,18 +55,18 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def _takes(taints: Taints, job: JobConfig) -> bool:
-    """Whether a node with `taints` takes pods of `job`.
+def is_taken(taints: Taints, tolerations: Sequence[Toleration]) -> bool:
+    """Whether a node with `taints` takes pods with `tolerations`.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     """
-    return all(_is_tolerated(taint, job) for taint in taints if taint.get("effect") in KEEPS_OUT)
+    return all(_is_tolerated(taint, tolerations) for taint in taints if taint.get("effect") in KEEPS_OUT)
 
 
-def _is_tolerated(taint: Mapping[str, Any], job: JobConfig) -> bool:
+def _is_tolerated(taint: Mapping[str, Any], tolerations: Sequence[Toleration]) -> bool:
     return any(
         each.key in (None, taint["key"])
         and each.effect in (None, taint["effect"])
         and (each.operator == "Exists" or (each.value or "") == (taint.get("value") or ""))
-        for each in job.tolerations
+        for each in tolerations
     )

@@ -28,7 +28,7 @@ def _keys(section: str, names: str) -> list[str]:
 
 _RULES: dict[Outcome, list[str]] = {
     Outcome.NOTHING: [
-        *_keys("storage", "allowedRoots shared"),
+        *_keys("storage", "allowedRoots"),
         *_keys("image", "unpinned"),
         "protected",
     ],
@@ -37,7 +37,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("cluster.quota", "cpu memory gpu pods"),
         *_keys("cluster.limitRange", "cpu memory memoryRatio"),
         *_keys("operator", "install namespace"),
-        *_keys("storage", "labels capacity prepare owner group mode"),
+        *_keys("storage", "labels capacity shared prepare owner group mode"),
         *_keys("job", "model"),
         *_keys("job.egress", "port protocol cidr namespace"),
         "jobs",

@@ -128,7 +128,8 @@ class StorageConfig(Section):
         examples=["worker-1"],
     )
     shared: bool = setting(
-        about="Say that all nodes see the same folder there, a network file system for example; kind's nodes do.",
+        about="Say that all nodes see the same folder there, a network file system for example; kind's nodes do; "
+        "before a job starts, one node writes a file into hostPath, and each other node has to see it.",
         default=False,
         allowed="true or false",
         examples=["true"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -69,20 +69,32 @@ class MountedClaim:
         return cls(ApiAddress.from_props(props), *place, tuple(props.get("tolerations") or ()))
 
 
-def manifest(name: str, volume: MountedClaim) -> Manifest:
-    """The pod, which mounts the claim read-only."""
+def manifest(
+    name: str,
+    volume: MountedClaim,
+    command: Sequence[str] = ("sleep", str(DEADLINE_S)),
+    *,
+    node: str = "",
+    writes: bool = False,
+) -> Manifest:
+    """A pod that has the claim, for as long as `command` runs.
+
+    Parameters:
+        node: the only one where it may run; empty for any that the scheduler takes.
+        writes: whether it may change the volume.
+    """
     container = {
         "name": "reader",
         "image": volume.image,
-        "command": ["sleep", str(DEADLINE_S)],
+        "command": list(command),
         "resources": {
             "limits": {"cpu": "200m", "memory": "64Mi"},
             "requests": {"cpu": "10m", "memory": "64Mi"},
         },
         "securityContext": restricted_container(),
-        "volumeMounts": [{"name": "models", "mountPath": volume.mount_path, "readOnly": True}],
+        "volumeMounts": [{"name": "models", "mountPath": volume.mount_path, "readOnly": not writes}],
     }
-    source = {"claimName": volume.claim, "readOnly": True}
+    source = {"claimName": volume.claim, "readOnly": not writes}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -93,11 +105,18 @@ def manifest(name: str, volume: MountedClaim) -> Manifest:
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             **({"tolerations": list(volume.tolerations)} if volume.tolerations else {}),
+            **({"affinity": _only_on(node)} if node else {}),
             "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
             "containers": [container],
             "volumes": [{"name": "models", "persistentVolumeClaim": source}],
         },
     }
+
+
+def _only_on(node: str) -> Manifest:
+    """As DaemonSets do it: the scheduler sees to it that the node has room."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def kubectl(address: ApiAddress) -> list[str]:

@@ -1,0 +1,1 @@
+"""`storage.shared: true` is held to its word: one node writes a file, and all others have to see it."""

@@ -1,0 +1,119 @@
+"""The dynamic resource that stands for a folder which several nodes have been seen to share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from kubernetes.client.exceptions import ApiException
+from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+
+from infra import volumes
+from infra.clusters.cluster import Cluster
+from infra.clusters.node_folders import Taints, reached
+from infra.config import Stack
+from infra.config.errors import paragraph
+from infra.config.storage_kinds import StorageKind
+from infra.config.training import Dataset
+from infra.dynamic import Props, Provider, plain_props, show
+from infra.folder_preparation import tolerations
+from infra.job.context import context
+from infra.job.manifest import manifest, run_of
+from infra.objects.patience import brief
+from infra.run.reader_pod import MountedClaim
+from infra.shared_folder.nodes import Placement
+from infra.shared_folder.probe import NotSharedError, Probe
+
+
+class SharedFolderError(RuntimeError):
+    """The nodes do not share the folder. The text is complete: it needs no traceback around it."""
+
+
+class SharedFolderProvider(Provider):
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `tolerations`, `placements`,
+    `file`, `path`; and what makes it look once more: `instance` of the cluster, `runs`, and a node beside `nodes`.
+    """
+
+    updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(props["path"], looked_at(props))
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(looked_at(_news))
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        found = super().diff(_id, _olds, _news)
+        nodes = _news.get("nodes")  # a preview does not know those of a cluster that is not made yet
+        found.changes = found.changes or nodes is None or not set(nodes) <= set(_olds["nodes"])
+        return found
+
+
+def looked_at(props: Props) -> Props:
+    """What the state keeps: all nodes that were looked at are among `nodes`. Raises SharedFolderError."""
+    placements = [Placement.from_props(each) for each in props["placements"]]
+    try:
+        nodes = Probe(MountedClaim.from_props(props), placements, show).run()
+    except NotSharedError as error:
+        raise SharedFolderError(refusal(props, str(error))) from None
+    except ApiException as error:
+        raise SharedFolderError(refusal(props, f"the cluster lets nobody look: {brief(error)}")) from None
+    return plain_props(props) | {"nodes": sorted({*props["nodes"], *nodes})}
+
+
+def refusal(props: Props, found: str) -> str:
+    """The error, in the form of those of the configuration. `found`: what the probe says."""
+    allowed = f"where all nodes see one folder in {props['path']}: {found}. No job was started"
+    fix = "mount the same file system there on each node; or name the one that has the folder: `node: …` instead"
+    return paragraph(props["file"], "trainstack:storage.shared", "true", allowed, fix)
+
+
+class SharedFolder(Resource, module="trainstack", name="SharedFolder"):
+    """A folder that all nodes see. Output: `nodes`, those that have been looked at."""
+
+    nodes: pulumi.Output[list[str]]
+
+    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
+        super().__init__(SharedFolderProvider(), name, props, opts)
+
+
+def provide(
+    stack: Stack,
+    cluster: Cluster,
+    image: pulumi.Output[str],
+    datasets: Mapping[str, Dataset | None],
+    nodes: Mapping[str, Taints],
+    depends_on: list[pulumi.Resource],
+) -> list[pulumi.Resource]:
+    """Look from each node before a job starts; what the jobs have to wait for. Nothing where no folder is shared.
+
+    Parameters:
+        image: the trainer image's reference, by digest.
+        datasets: job's name -> what it trains on.
+        nodes: name -> taints of each node that is known now; kind's are known when they are there.
+        depends_on: what pods that mount the folder wait for.
+    """
+    if not stack.storage.shared or stack.storage.kind is not StorageKind.HOST_PATH:
+        return []
+
+    def runs(reference: str) -> list[str]:
+        given = {job.name: context(stack, reference, datasets[job.name]) for job in stack.jobs}
+        return [run_of(manifest(job, given[job.name])) for job in stack.jobs]
+
+    props = {
+        "kubeconfigPath": cluster.kubeconfig_path,
+        "context": cluster.context,
+        "namespace": stack.cluster.namespace,
+        "image": image,
+        "claim": stack.claim,
+        "mountPath": stack.storage.mount_path,
+        "tolerations": tolerations(stack),
+        "placements": [Placement.of(job).props() for job in stack.jobs],
+        "file": stack.file,
+        "path": volumes.host_path(stack),
+        "instance": cluster.cluster_uid,
+        "runs": image.apply(runs),
+        "nodes": reached(stack, nodes) if cluster.nodes is None else cluster.nodes,
+    }
+    return [SharedFolder(stack.volume, props, cluster.bound(cluster.provider, depends_on))]

@@ -1,0 +1,154 @@
+"""Has pods look at the folder on several nodes, and says on which of them it is another one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.api import api_client
+from infra.objects.manifest import Manifest
+from infra.objects.patience import Patience
+from infra.run.reader_pod import DEADLINE_S, NAME_PREFIX, MountedClaim
+from infra.shared_folder import probe_pods
+from infra.shared_folder.nodes import Placement, reached
+
+FILE_PREFIX = ".trainstack-shared-"
+LOOK_S = 1
+CONFLICT = 409
+SEEN, NOT_SEEN = 0, 1
+Done = Callable[[Manifest], bool]
+
+
+class NotSharedError(RuntimeError):
+    """Some nodes see another folder, or could not tell."""
+
+
+@dataclass
+class Probe:
+    """One look at the folder of `volume`.
+
+    Parameters:
+        placements: of the jobs whose pods are to share it.
+        show: gets each line worth showing.
+        limit_s: how long the pods of one round may take, in seconds; most of it is pulling the image.
+    """
+
+    volume: MountedClaim
+    placements: Sequence[Placement]
+    show: Callable[[str], None]
+    limit_s: float = DEADLINE_S
+    _made: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._connection = api_client(self.volume.address, urllib3.Retry(0))
+        self._core = client.CoreV1Api(self._connection)
+        self._patience = Patience(self.show)
+
+    def run(self) -> list[str]:
+        """Names of the nodes that were looked at, all that the jobs' pods may come to. Raises NotSharedError."""
+        nodes = reached(self._plain(self._ask(self._core.list_node).items), self.placements)
+        if len(nodes) < 2:
+            return nodes
+        self.show(f"looking whether {len(nodes)} nodes see one folder: {', '.join(nodes)}")
+        try:
+            self._look(nodes)
+        finally:
+            for name in self._made:
+                with suppress(ApiException):
+                    self._ask(self._core.delete_namespaced_pod, name, self.volume.namespace)
+        return nodes
+
+    def _look(self, nodes: Sequence[str]) -> None:
+        mark, (first, *others) = uuid.uuid4().hex[:8], nodes
+        name, file = f"{NAME_PREFIX}{mark}", f"{FILE_PREFIX}{mark}"
+        wrote = self._follow({first: probe_pods.writer(f"{name}-0", self.volume, first, file)}, _is_ready)[
+            first
+        ]
+        if not _is_ready(wrote):
+            raise NotSharedError(f"node {first} cannot tell: {_why_not(wrote)}")
+        readers = {
+            node: probe_pods.reader(f"{name}-{place}", self.volume, node, file)
+            for place, node in enumerate(others, start=1)
+        }
+        read = self._follow(readers, _has_ended)
+        other = [node for node, pod in read.items() if _exit_code(pod) == NOT_SEEN]
+        found = [f"another folder than on node {first} is there on {_listed(other)}"] if other else []
+        silent = {node: pod for node, pod in read.items() if _exit_code(pod) not in (SEEN, NOT_SEEN)}
+        found += [f"node {node} cannot tell: {_why_not(pod)}" for node, pod in silent.items()]
+        if found:
+            raise NotSharedError("; ".join(found))
+
+    def _follow(self, wanted: dict[str, Manifest], done: Done) -> dict[str, Manifest]:
+        """Node -> its pod, when all are done, have ended, or the time is over."""
+        for pod in wanted.values():
+            self._create(pod)
+        names = {pod["metadata"]["name"]: node for node, pod in wanted.items()}
+        end = time.monotonic() + self.limit_s
+        while True:
+            listed = self._ask(self._core.list_namespaced_pod, self.volume.namespace)
+            live = {pod["metadata"]["name"]: pod for pod in self._plain(listed.items)}
+            found = {node: live.get(name, {}) for name, node in names.items()}
+            if time.monotonic() > end or all(done(pod) or _has_ended(pod) for pod in found.values()):
+                return found
+            time.sleep(LOOK_S)
+
+    def _create(self, pod: Manifest) -> None:
+        self._made.append(pod["metadata"]["name"])
+        try:
+            self._ask(self._core.create_namespaced_pod, self.volume.namespace, pod)
+        except ApiException as error:
+            if error.status != CONFLICT:  # the answer to the first request may have been lost
+                raise
+
+    def _ask(self, call: Callable[..., Any], *words: Any) -> Any:
+        return self._patience.ask(lambda: call(*words, _request_timeout=30))
+
+    def _plain(self, items: Sequence[Any]) -> list[dict[str, Any]]:
+        return [self._connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
+
+
+def _is_ready(pod: Manifest) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _has_ended(pod: Manifest) -> bool:
+    """Also one that somebody has deleted."""
+    return not pod or pod["status"]["phase"] in ("Succeeded", "Failed")
+
+
+def _exit_code(pod: Manifest) -> int | None:
+    """None where the pod has not run to its end."""
+    ended = next(_states(pod, "terminated"), None)
+    return ended["exitCode"] if ended else None
+
+
+def _why_not(pod: Manifest) -> str:
+    """What has kept a pod from doing what it was to do."""
+    if not pod:
+        return "its pod was deleted"
+    if ended := next(_states(pod, "terminated"), None):
+        return str(ended.get("message") or f"its pod ended with code {ended['exitCode']}").strip()
+    for each in _states(pod, "waiting"):
+        return ": ".join(filter(None, [each.get("reason"), each.get("message")]))
+    unmet = [each for each in pod["status"].get("conditions") or [] if each["status"] == "False"]
+    told = [each["message"] for each in unmet if each.get("message")]
+    return str(pod["status"].get("message") or next(iter(told), f"its pod is {pod['status']['phase']}"))
+
+
+def _states(pod: Manifest, state: str) -> Iterator[dict[str, Any]]:
+    for each in (pod.get("status") or {}).get("containerStatuses") or []:
+        if found := (each.get("state") or {}).get(state):
+            yield found
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"

@@ -1,0 +1,183 @@
+"""Which nodes are looked at, what is said of those that see another folder, and that nothing is left."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from infra.config.replicas import Toleration
+from infra.objects.api import ApiAddress
+from infra.run.reader_pod import MountedClaim
+from infra.shared_folder import probe, probe_pods
+from infra.shared_folder.nodes import Placement
+from infra.shared_folder.probe import NotSharedError, Probe
+from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node, node_of
+
+GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+GONE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+DISK = {"disk": "shared"}
+VOLUME = MountedClaim(ApiAddress("/k", "c"), "kubeflow", "trainer@sha256:0", "models", "/opt/mnist/models")
+ANY = [Placement()]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("infra.shared_folder.probe.time.monotonic", lambda: made.now)
+    monkeypatch.setattr("infra.shared_folder.probe.time.sleep", made.sleep)
+    return made
+
+
+class _Plain:
+    def sanitize_for_serialization(self, value: Any) -> Any:
+        return value
+
+
+def look(core: PlayedNodes, monkeypatch: pytest.MonkeyPatch, placements: list[Placement] = ANY) -> list[str]:
+    monkeypatch.setattr(probe, "api_client", lambda *_: _Plain())
+    monkeypatch.setattr("infra.shared_folder.probe.client.CoreV1Api", lambda _: core)
+    try:
+        return Probe(VOLUME, placements, lambda _: None).run()
+    finally:
+        assert core.pods == {}, "no pod is left"
+
+
+def test_nodes_that_see_one_folder_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = PlayedNodes([node("a"), node("b"), node("c")])
+    assert look(core, monkeypatch) == ["a", "b", "c"]
+    assert [node_of(pod) for pod in core.created] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        ({"b": "own"}, "another folder than on node a is there on node b"),
+        ({"a": "own"}, "another folder than on node a is there on nodes b, c"),
+        ({"b": "own", "c": "own too"}, "another folder than on node a is there on nodes b, c"),
+    ],
+)
+def test_nodes_that_see_another_are_named(
+    folders: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotSharedError, match=f"^{said}$"):
+        look(PlayedNodes([node("a"), node("b"), node("c")], folders), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("other", "placements", "looked_at"),
+    [
+        (node("b", GPU), ANY, ["a"]),
+        (node("b", GPU), [Placement(tolerations=[Toleration(key="nvidia.com/gpu")])], ["a", "b"]),
+        (node("b", GPU), [*ANY, Placement(tolerations=[Toleration()])], ["a", "b"]),
+        (node("b", GONE), ANY, ["a"]),
+        (node("b", unschedulable=True), ANY, ["a"]),
+        (node("b", labels=DISK), [Placement(labels=DISK)], ["b"]),
+        (node("b", labels=DISK), [*ANY, Placement(labels=DISK)], ["a", "b"]),
+    ],
+)
+def test_only_where_pods_of_a_job_may_come(
+    other: Any, placements: list[Placement], looked_at: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = PlayedNodes([node("a"), other])
+    assert look(core, monkeypatch, placements) == looked_at
+    assert len(core.created) == (2 if len(looked_at) > 1 else 0), "one node needs no pod"
+
+
+PULL = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+WAITING = {"phase": "Pending", "containerStatuses": [{"name": "reader", "state": PULL}]}
+FULL = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}
+
+
+@pytest.mark.parametrize("silent", ["a", "b"])
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (WAITING, "ImagePullBackOff: no such image"),
+        ({"phase": "Pending", "conditions": [FULL]}, "0/2 nodes are available"),
+        ({"phase": "Pending"}, "its pod is Pending"),
+        ({"phase": "Failed", "message": "The node was low on memory."}, "The node was low on memory."),
+        (
+            ended("Failed", 2, "sh: cannot create /x: Permission denied"),
+            "cannot create /x: Permission denied",
+        ),
+        (ended("Failed", 137), "its pod ended with code 137"),
+    ],
+)
+def test_a_node_that_cannot_tell_does_not_block_for_ever(
+    status: dict[str, Any], said: str, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = PlayedNodes([node("a"), node("b")], broken={silent: status})
+    with pytest.raises(NotSharedError, match=f"node {silent} cannot tell: .*{said}"):
+        look(core, monkeypatch)
+
+
+def test_pods_that_somebody_deletes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = PlayedNodes([node("a"), node("b")])
+    monkeypatch.setattr(core, "list_namespaced_pod", lambda *_, **__: type("Listed", (), {"items": []}))
+    with pytest.raises(NotSharedError, match="node a cannot tell: its pod was deleted"):
+        look(core, monkeypatch)
+
+
+def test_an_answer_that_was_lost_makes_no_second_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = PlayedNodes([node("a"), node("b")])
+    create = core.create_namespaced_pod
+
+    def lost(namespace: str, body: Any, **more: Any) -> None:
+        create(namespace, body, **more)
+        raise ApiException(409, "Conflict")
+
+    monkeypatch.setattr(core, "create_namespaced_pod", lost)
+    assert look(core, monkeypatch) == ["a", "b"]
+
+
+def command(pod: Any, folder: Path, seconds: str) -> list[str]:
+    """What the pod runs, with the volume at `folder`, and waiting for at most `seconds`."""
+    (container,) = pod["spec"]["containers"]
+    return [*container["command"][:4], str(folder / "file"), seconds]
+
+
+def test_what_the_pods_run_finds_one_folder_and_no_other(tmp_path: Path) -> None:
+    for name in ("here", "elsewhere"):
+        (tmp_path / name).mkdir()
+    reads = probe_pods.reader("r", VOLUME, "b", "file")
+    write = command(probe_pods.writer("w", VOLUME, "a", "file"), tmp_path / "here", "600")
+    with subprocess.Popen(write, start_new_session=True) as writing:
+        while not (tmp_path / "here" / "file").exists():
+            assert writing.poll() is None
+            time.sleep(0.01)
+        assert subprocess.run(command(reads, tmp_path / "here", "0")).returncode == probe.SEEN
+        assert subprocess.run(command(reads, tmp_path / "elsewhere", "0")).returncode == probe.NOT_SEEN
+        writing.terminate()
+        assert writing.wait() == 0
+    assert list((tmp_path / "here").iterdir()) == [], "the file goes with its pod"
+
+
+def test_a_folder_that_cannot_be_written_ends_the_writer(tmp_path: Path) -> None:
+    write = command(probe_pods.writer("w", VOLUME, "a", "file"), tmp_path / "missing", "600")
+    done = subprocess.run(write, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "file" in done.stderr
+
+
+def test_the_pods_have_no_more_rights_than_that_takes() -> None:
+    writer, reader = probe_pods.writer("w", VOLUME, "a", "f"), probe_pods.reader("r", VOLUME, "b", "f")
+    assert writer["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] is False
+    assert reader["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] is True
+    for pod in (writer, reader):
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert pod["spec"]["activeDeadlineSeconds"] > probe_pods.SEEN_S
