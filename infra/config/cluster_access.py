@@ -28,7 +28,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     reaches it, None for the file that kubectl finds by itself. `namespace`: that of the jobs. `installsOperator`:
     whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
     whether only what was reviewed is applied. `claim`: name of the models' claim, None where the rest of the file is
-    wrong. `claimMayWait`: whether that may be Pending.
+    wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`: whether the image is built on the GPU base.
     """
     sections = asked_for(file)
     cluster = sections.cluster
@@ -36,7 +36,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
         "namespace": cluster.namespace,
         "installsOperator": sections.operator.installs(cluster),
         "protected": sections.protected,
-        **_claim(file),
+        **_of_whole_stack(file),
     }
     if cluster.kind is ClusterKind.EXISTING:
         return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
@@ -53,12 +53,16 @@ def asked_for(file: Path) -> Sections:
         raise explain(error, Sections, os.path.relpath(file)) from None
 
 
-def _claim(file: Path) -> dict[str, str | bool | None]:
+def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:
     try:
         stack = from_file(file)
     except ConfigError:
-        return {"claim": None, "claimMayWait": False}
-    return {"claim": stack.claim, "claimMayWait": stack.claim_may_wait}
+        return {"claim": None, "claimMayWait": False, "usesGpuBase": False}
+    return {
+        "claim": stack.claim,
+        "claimMayWait": stack.claim_may_wait,
+        "usesGpuBase": stack.image.uses_gpu_base,
+    }
 
 
 def main(arguments: list[str]) -> int:

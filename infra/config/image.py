@@ -10,6 +10,9 @@ from infra.config import build_context
 from infra.config.names import Reference
 from infra.config.section import Section, refusal, setting
 
+GPU_BASE = "GPU_BASE"
+"""The build argument that names the base of target `gpu`."""
+
 
 class Target(StrEnum):
     """Targets of Dockerfile_training."""
@@ -97,6 +100,15 @@ class ImageConfig(Section):
         return build_context.TRAINER_IMAGE not in build_context.declared(
             build_context.resolved(self.dockerfile)
         )
+
+    @property
+    def uses_gpu_base(self) -> bool:
+        """Whether a build of the image begins with the base of target `gpu`, which a user's Dockerfile may declare."""
+        if self.reference:
+            return False
+        if self.dockerfile and GPU_BASE in build_context.declared(build_context.resolved(self.dockerfile)):
+            return True
+        return self.target is Target.GPU and not self.is_wholly_own
 
     def _ensure_ours_counts(self) -> None:
         """Raises the refusal of a choice among our images where the user's Dockerfile builds on none of them."""

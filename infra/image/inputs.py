@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.config import build_context
-from infra.config.image import ImageConfig, Target
+from infra.config.image import GPU_BASE, ImageConfig, Target
 from infra.image import ignored, project
 
 DOCKERFILE = "Dockerfile_training"
 SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
 REPOSITORY = "trainstack/trainer"
-BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", "GPU_BASE": "TRAINSTACK_GPU_BASE"}
+BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", GPU_BASE: "TRAINSTACK_GPU_BASE"}
 # Debian's own base, made by toolchain/ where no registry can be reached, stands for the one that the Dockerfile names.
 STAND_IN = "trainstack/"
 
@@ -35,7 +35,7 @@ def arguments(config: ImageConfig, environment: Mapping[str, str] = os.environ) 
 
     The gpu target takes the digits' table from a stage on the CPU base, so it gets both.
     """
-    wanted = ["CPU_BASE", *(["GPU_BASE"] if config.target is Target.GPU else [])]
+    wanted = ["CPU_BASE", *([GPU_BASE] if config.target is Target.GPU else [])]
     found = {name: value for name, value in bases(environment).items() if name in wanted}
     return found | ({"PRESET": config.preset} if config.preset else {})
 

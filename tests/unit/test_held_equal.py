@@ -25,7 +25,7 @@ from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.run import provider, timeline
 from infra.training_operator import overlay
-from toolchain.images import cluster_images
+from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
     adoption,
     consents,
@@ -101,6 +101,16 @@ def test_the_minor_version_of_kubernetes() -> None:
     tag = cluster_images.PUBLISHED_NODE.partition("@")[0].rpartition(":")[2]
     built = f"v{go_modules.load('kubernetes').version}"
     assert tag.split(".")[:2] == built.split(".")[:2], "PUBLISHED_NODE in toolchain/images/cluster_images.py"
+
+
+def test_the_two_bases_of_the_gpu_image() -> None:
+    """The published one, and the wheels of the one that is made where that cannot be pulled."""
+    tag = gpu_base.published().partition("@")[0].rpartition(":")[2]
+    torch, cuda, cudnn = tag.removesuffix("-runtime").split("-")
+    locked = dict(re.findall(r"^(\S+)==(\S+)", gpu_base.LOCK.read_text(), re.MULTILINE))
+    assert locked["torch"] == torch
+    assert locked["nvidia-cuda-runtime-cu12"].startswith(f"{cuda.removeprefix('cuda')}.")
+    assert locked["nvidia-cudnn-cu12"].startswith(f"{cudnn.removeprefix('cudnn')}.")
 
 
 def test_the_version_of_pulumis_kubernetes_plugin() -> None:

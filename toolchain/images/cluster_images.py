@@ -39,26 +39,28 @@ def published(engine: Engine) -> bool:
     A registry is asked only where something would have to be built in their place: what has been built is used, and a
     cluster that stands on it is not replaced for want of a new answer.
     """
-    environment = tuple(engine.env.items())
-    if _docker(engine.docker, environment, "image", "inspect", PUBLISHED_NODE):
+    if succeeds(engine, "image", "inspect", PUBLISHED_NODE):
         return True
-    return not all_built() and _in_reach(engine.docker, environment)
+    return not all_built() and _in_reach(engine.docker, tuple(engine.env.items()))
 
 
 @functools.cache
 def _in_reach(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
     """Asked once in a command."""
+    asked = Engine(docker, ours=False, env=dict(environment))
     with step("asking for published images") as progress:
-        if _docker(docker, environment, "manifest", "inspect", PUBLISHED_NODE):
+        if succeeds(asked, "manifest", "inspect", PUBLISHED_NODE):
             return True
         progress.conclude("none can be had here; they are built")
     return False
 
 
-def _docker(docker: str, environment: tuple[tuple[str, str], ...], *arguments: str) -> bool:
-    variables = {**os.environ, **dict(environment)}
+def succeeds(engine: Engine, *arguments: str) -> bool:
+    """Whether `docker <arguments>` does within ANSWER_S seconds: a registry out of reach may never answer."""
+    variables = {**os.environ, **engine.env}
+    command = [engine.docker, *arguments]
     try:
-        done = subprocess.run([docker, *arguments], env=variables, capture_output=True, timeout=ANSWER_S)
+        done = subprocess.run(command, env=variables, capture_output=True, timeout=ANSWER_S)
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0

@@ -106,6 +106,11 @@ def installs_operator(stack: str) -> bool:
     return bool(_cluster_access(stack).get("installsOperator"))
 
 
+def uses_gpu_base(stack: str) -> bool:
+    """Whether the image of `stack` is built on the base of target `gpu`. Raises SetupError as `cluster` does."""
+    return bool(_cluster_access(stack).get("usesGpuBase"))
+
+
 def is_protected(stack: str) -> bool:
     """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("protected"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.images import cluster_images, pulled_kubectl
+from toolchain.images import cluster_images, gpu_base, pulled_kubectl
 from toolchain.machine import engine, preflight
 from toolchain.operating import environment
 from toolchain.parallel import Jobs
@@ -39,8 +40,11 @@ def project_lock() -> Iterator[None]:
         yield
 
 
-def prepare() -> dict[str, str]:
-    """Make everything ready; returns the variables that say where it is. Raises SetupError."""
+def prepare(stack: str = "") -> dict[str, str]:
+    """Make everything ready; returns the variables that say where it is. Raises SetupError.
+
+    `stack`: the one whose trainer image is built next; the base of a GPU image is only made for one that wants it.
+    """
     choices = choice.choose()
     answering = engine.find()
     images_missing = (
@@ -61,12 +65,13 @@ def prepare() -> dict[str, str]:
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
         images = jobs.start(lambda: cluster_images.ensure(jobs, running.result()))
+        gpu = jobs.start(lambda: _gpu_base(stack, running.result(), packages))
         kubectl = jobs.start(lambda: _kubectl(images.result(), running.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))
         built = [(name, path) for name, path in links if path != choices[name].own]
         standins = [(path.name, path) for path in plugins.result()]
-        found = {**_home(choices["pulumi"]), **running.result().env, **images.result()}
+        found = {**_home(choices["pulumi"]), **running.result().env, **images.result(), **gpu.result()}
         packages.result()
         # The program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
@@ -95,6 +100,12 @@ def _home(pulumi: choice.Choice) -> dict[str, str]:
 
 def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
     return plugins.standins(pulumi, _home(choice))
+
+
+def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dict[str, str]:
+    packages.result()  # the program's models tell which base the stack's image is built on
+    wanted = stack and environment.uses_gpu_base(stack)
+    return gpu_base.ensure(running) if wanted else gpu_base.known(running)
 
 
 def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: choice.Choice) -> Path:

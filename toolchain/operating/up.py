@@ -171,7 +171,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
         if recovery.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
-        variables = prepare_stack(stack)
+        variables = _prepared(stack)
         refresh = ["--refresh"]
         left = _retain_shared(variables, stack)
         left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
@@ -194,7 +194,12 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
 
 def prepare_stack(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
-    variables = _set_up(stack)
+    return _prepared(stack, image_of=stack)
+
+
+def _prepared(stack: str, image_of: str = "") -> dict[str, str]:
+    """As `prepare_stack`. `image_of`: the stack whose trainer image is built next, if any."""
+    variables = _set_up(stack, image_of)
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
@@ -205,8 +210,8 @@ def prepare_stack(stack: str) -> dict[str, str]:
     return variables
 
 
-def _set_up(stack: str) -> dict[str, str]:
-    variables = environment.for_stack(setup.prepare(), stack)
+def _set_up(stack: str, image_of: str = "") -> dict[str, str]:
+    variables = environment.for_stack(setup.prepare(image_of), stack)
     if user_backend.backend() is None:
         recovery.release(stack)
         state_copies.heal(stack)

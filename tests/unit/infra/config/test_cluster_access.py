@@ -36,6 +36,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "protected": False,
         "claim": stack.claim,
         "claimMayWait": stack.claim_may_wait,
+        "usesGpuBase": file.stem == "Pulumi.gpu",
     }
 
 
@@ -80,6 +81,30 @@ def test_tells_whether_a_review_shows_the_operator(tmp_path: Path, kind: str, in
     text = f"config: {{trainstack:cluster: {{kind: {kind}}}, trainstack:operator: {{install: {install}}}, "
     file = stack_file(tmp_path, f"{text}trainstack:job: {job}}}\n")
     assert access(file)["installsOperator"] is rendering.rendered_plan(from_file(file)).operator
+
+
+@pytest.mark.parametrize(
+    ("image", "dockerfile", "said"),
+    [
+        ("{}", "", False),
+        ("{target: cpu}", "", False),
+        ("{target: gpu}", "", True),
+        ("{reference: 'x@sha256:%s'}" % ("0" * 64), "", False),
+        ("{target: gpu, context: PROJECT}", "", True),
+        ("{dockerfile: PROJECT/Dockerfile}", "ARG GPU_BASE\nFROM ${GPU_BASE}", True),
+        ("{dockerfile: PROJECT/Dockerfile}", "ARG CPU_BASE\nFROM ${CPU_BASE}", False),
+        ("{dockerfile: PROJECT/Dockerfile}", "ARG TRAINER_IMAGE\nFROM ${TRAINER_IMAGE}", False),
+        ("{dockerfile: PROJECT/Dockerfile, target: gpu}", "ARG TRAINER_IMAGE\nFROM ${TRAINER_IMAGE}", True),
+    ],
+)
+def test_tells_whether_the_image_begins_with_the_gpu_base(
+    tmp_path: Path, image: str, dockerfile: str, said: bool
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "Dockerfile").write_text(dockerfile)
+    text = f"config: {{trainstack:image: {image.replace('PROJECT', str(project))}, trainstack:job: {{name: x}}}}\n"
+    assert access(stack_file(tmp_path, text))["usesGpuBase"] is said
 
 
 def test_an_operator_that_is_never_installed_is_not_shown(tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""The base of the trainer image's target `gpu`, where PyTorch's published one cannot be pulled.
+
+It is the CPU image's base with Debian's Python and PyPI's CUDA wheels: the same torch and the same CUDA, pinned by hash
+in gpu-base.lock. Wheels of torch with CUDA are on PyPI for x86_64 alone, and so is the published base.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from toolchain.images import base, cluster_images, scratch
+from toolchain.machine import preflight
+from toolchain.machine.engine import Engine
+from toolchain.machine.locks import machine_wide
+from toolchain.paths import LOGS, ROOT, cache
+from toolchain.progress import Step
+from toolchain.steps import SetupError, run, step
+from toolchain.tools import venv
+
+# Tells the program, and `docker build`, the base to use.
+VARIABLE = "TRAINSTACK_GPU_BASE"
+LOCK = Path(__file__).with_name("gpu-base.lock")
+INSTALL = Path(__file__).with_name("gpu-base.sh")
+PYTHON = "3.13"  # Debian trixie's
+PROCESSOR = "x86_64"
+IMAGE = (
+    f"trainstack/base-gpu:{base.TRAINER_CPU.suite}-{scratch.digest(base.TRAINER_CPU.image, LOCK, INSTALL)}"
+)
+LOG = LOGS / "base-gpu.log"
+# Measured: the wheels come as 4.1 GB, and lie as 7 GB on the disk of the cache and, in the engine, as twice that.
+DOWNLOAD_GB = 4.1
+UNPACKED_BYTES = 7 * preflight.GIB
+PATIENCE_S = 300  # of uv with a connection that stands still
+
+
+def published() -> str:
+    """The base that Dockerfile_training names. Raises SetupError."""
+    found = re.search(r"^ARG GPU_BASE=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
+    if not found:
+        raise SetupError("Dockerfile_training names no GPU_BASE", "restore it from git")
+    return found[1]
+
+
+def known(engine: Engine) -> dict[str, str]:
+    """The variable that names our base where the engine has that alone, and the user names none; else nothing."""
+    if _users_own() or not engine.has_image(IMAGE) or _has_published(engine):
+        return {}
+    return {VARIABLE: IMAGE}
+
+
+def ensure(engine: Engine) -> dict[str, str]:
+    """As `known`, after making our base where the published one cannot be pulled. Raises SetupError."""
+    if _users_own() or _has_published(engine):
+        return {}
+    if there := known(engine):
+        return there
+    with step("asking for the published base of the GPU image") as progress:
+        if cluster_images.succeeds(engine, "manifest", "inspect", published()):
+            return {}
+        progress.conclude(f"cannot be pulled; made from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
+    with machine_wide("base-gpu"):  # another clone may make it
+        if not engine.has_image(IMAGE):
+            make(engine)
+    return {VARIABLE: IMAGE}
+
+
+def _has_published(engine: Engine) -> bool:
+    return cluster_images.succeeds(engine, "image", "inspect", published())
+
+
+def _users_own() -> str:
+    """The base that the user's environment names; a name of ours is left from `make env`, and no choice."""
+    named = os.environ.get(VARIABLE, "")
+    return "" if named.startswith("trainstack/") else named
+
+
+def make(engine: Engine) -> str:
+    """Make our base in `engine`, whatever can be pulled; returns its name. Raises SetupError."""
+    if platform.machine() != PROCESSOR:
+        raise SetupError(
+            f"the published base of the GPU image cannot be pulled, and PyPI has CUDA wheels for {PROCESSOR} alone",
+            f"have the engine reach registries, or name a base of your own by {VARIABLE}",
+        )
+    place = cache() / "gpu-wheels"
+    engines = Path(engine.output("info", "--format", "{{.DockerRootDir}}"))
+    preflight.check_space([(place, UNPACKED_BYTES), (engines, UNPACKED_BYTES)])
+    with step("base of the GPU image") as progress:
+        progress.note("Debian")
+        debian = base.ensure(engine, base.TRAINER_CPU, LOGS / "base.log")
+        progress.note("the CUDA wheels")
+        _install(engine, debian, _wheels(place), progress)
+    return IMAGE
+
+
+def _wheels(place: Path) -> Path:
+    """A folder below `place` with the locked packages. This machine asks the index: a container may reach none.
+
+    What has been downloaded stays in `place` for the next try.
+    """
+    packages = place / "packages"
+    shutil.rmtree(packages, ignore_errors=True)
+    system = ["--python-version", PYTHON, "--python-platform", f"{PROCESSOR}-manylinux_2_28"]
+    locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(LOCK)]
+    options = ["--python", sys.executable, *system, *locked, "--target", str(packages)]
+    variables = {"UV_CACHE_DIR": str(place / "uv"), "UV_HTTP_TIMEOUT": str(PATIENCE_S)}
+    run([venv.find_uv(), "pip", "install", "--quiet", *options], log=LOG, env=variables)
+    return packages
+
+
+def _install(engine: Engine, debian: str, packages: Path, progress: Step) -> None:
+    """Make IMAGE of the image `debian` and the folder `packages`.
+
+    The folder goes with uv's cache beside it once the container has a copy: the disk would hold all that three times.
+    """
+    mounts = ["--volume", f"{packages}:/mnt/packages:ro", "--volume", f"{INSTALL}:/mnt/install.sh:ro"]
+    container = engine.output("create", *mounts, debian, "sh", "/mnt/install.sh", PYTHON)
+    try:
+        progress.note("copying them into the engine")
+        run([engine.docker, "start", "--attach", container], log=LOG, env=engine.env)
+        shutil.rmtree(packages.parent)
+        engine.output("commit", "--change", 'CMD ["bash"]', container, IMAGE)
+    finally:
+        engine.output("rm", "--force", "--volumes", container)
