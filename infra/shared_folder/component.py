@@ -45,13 +45,12 @@ class SharedFolderProvider(Provider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         found = super().diff(_id, _olds, _news)
-        nodes = _news.get("nodes")  # a preview does not know those of a cluster that is not made yet
-        found.changes = found.changes or nodes is None or not set(nodes) <= set(_olds["nodes"])
+        found.changes = found.changes or not set(_news["nodes"]) <= set(_olds["nodes"])
         return found
 
 
 def looked_at(props: Props) -> Props:
-    """What the state keeps: all nodes that were looked at are among `nodes`. Raises SharedFolderError."""
+    """What the state keeps: `nodes` are those that were looked at, and no other. Raises SharedFolderError."""
     placements = [Placement.from_props(each) for each in props["placements"]]
     try:
         nodes = Probe(MountedClaim.from_props(props), placements, show).run()
@@ -59,7 +58,7 @@ def looked_at(props: Props) -> Props:
         raise SharedFolderError(refusal(props, str(error))) from None
     except ApiException as error:
         raise SharedFolderError(refusal(props, f"the cluster lets nobody look: {brief(error)}")) from None
-    return plain_props(props) | {"nodes": sorted({*props["nodes"], *nodes})}
+    return plain_props(props) | {"nodes": nodes}
 
 
 def refusal(props: Props, found: str) -> str:
@@ -91,7 +90,7 @@ def provide(
     Parameters:
         image: the trainer image's reference, by digest.
         datasets: job's name -> what it trains on.
-        nodes: name -> taints of each node that is known now; kind's are known when they are there.
+        nodes: name -> taints of each node that is known now; none of kind's, which come and go with their cluster.
         depends_on: what pods that mount the folder wait for.
     """
     if not stack.storage.shared or stack.storage.kind is not StorageKind.HOST_PATH:
@@ -114,6 +113,6 @@ def provide(
         "path": volumes.host_path(stack),
         "instance": cluster.cluster_uid,
         "runs": image.apply(runs),
-        "nodes": reached(stack, nodes) if cluster.nodes is None else cluster.nodes,
+        "nodes": reached(stack, nodes),
     }
     return [SharedFolder(stack.volume, props, cluster.bound(cluster.provider, depends_on))]

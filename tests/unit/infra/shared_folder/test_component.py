@@ -57,11 +57,6 @@ def test_it_looks_once_more_before_a_run_and_for_a_new_node(change: dict[str, An
     assert (found.changes, found.replaces) == (True, [])
 
 
-def test_a_cluster_that_is_not_made_yet_will_be_looked_at() -> None:
-    news = {key: value for key, value in PROPS.items() if key != "nodes"}
-    assert SharedFolderProvider().diff("x", PROPS, news).changes
-
-
 @pytest.mark.parametrize(
     "change", [{}, {"nodes": ["a"]}, {"nodes": []}, {"kubeconfigPath": "/other"}], ids=str
 )
@@ -81,14 +76,14 @@ def played(monkeypatch: pytest.MonkeyPatch, outcome: list[str] | Exception) -> N
     monkeypatch.setattr(component, "Probe", Played)
 
 
-def test_the_state_holds_all_nodes_that_were_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_holds_the_nodes_that_were_looked_at_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, ["b", "c"])
     for made in (
         SharedFolderProvider().create(PROPS).outs,
         SharedFolderProvider().update("x", PROPS, PROPS).outs,
     ):
         assert made is not None
-        assert made["nodes"] == ["a", "b", "c"]
+        assert made["nodes"] == ["b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_a_job_waits_until_the_folder_has_been_looked_at(recorder: Recorder) -> 
     (job,) = [args for args in recorder.registered if args.typ.endswith(":PyTorchJob")]
     assert look.inputs["runs"] == [job.inputs["metadata"]["labels"]["trainstack/run"]]
     assert look.inputs["image"] == REFERENCE
-    assert look.inputs["nodes"] == ["trainstack-dev-control-plane"]
+    assert look.inputs["nodes"] == []
 
 
 @pytest.mark.parametrize(
