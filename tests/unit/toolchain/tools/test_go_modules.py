@@ -21,6 +21,8 @@ PROGRAMS = {
     "kubeconform": {"kubeconform"},
     "actionlint": {"actionlint"},
     "training-operator": {"training-operator.v1"},
+    "trainer-controller": {"trainer-controller-manager"},
+    "jobset-controller": {"jobset"},
     "kubernetes": {
         "kube-apiserver",
         "kube-controller-manager",
