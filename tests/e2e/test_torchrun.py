@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import clones
+from tests.e2e import clones, tally
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until
 from toolchain.machine.engine import Engine
@@ -17,46 +17,13 @@ from toolchain.machine.engine import Engine
 pytestmark = pytest.mark.slow(reason="a cluster of its own, and minutes until torchrun's replicas meet again")
 
 JOB = "elastic"
-MODELS = "/opt/mnist/models"
-# Each epoch takes 1 / EPOCHS from the weight of each of 64 examples: at the end, each one is -1 to the bit.
-EPOCHS, BATCH = 512, 8
-TALLY = """
-import pathlib, time, torch
-from torch import nn
-
-def numbers():
-    part = (torch.arange(64), torch.zeros(64))
-    return part, part
-
-class Tally(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weights = nn.Embedding(64, 1)
-        nn.init.zeros_(self.weights.weight)
-
-    def forward(self, x):
-        if self.training and not pathlib.Path(__file__).with_name("hurry").exists():
-            time.sleep(0.3)
-        return self.weights(x)
-
-    def loss(self, outputs, targets):
-        return 1 + outputs[:, 0]
-
-    def metric(self, outputs, targets):
-        return outputs[:, 0] ** 2
-"""
 CONFIG: dict[str, Any] = {
     "name": JOB,
     "replicas": {"master": None, "worker": 1},
     "elasticPolicy": {"minReplicas": 1, "maxReplicas": 2, "maxRestarts": 100},
     "restartPolicy": "ExitCode",
     "runPolicy": {"backoffLimit": 100},
-    "training": {"epochs": EPOCHS, "lr": BATCH / EPOCHS, "logInterval": 1},
-    "args": [
-        *("--network", "tally:Tally", "--data", "tally:numbers", "--momentum", "0"),
-        *("--global-batch-size", str(BATCH), "--checkpoint-seconds", "0"),
-    ],
-    "env": {"PYTHONPATH": f"/opt/trainstack:{MODELS}"},
+    **tally.JOB,
 }
 
 
@@ -112,8 +79,7 @@ def test_two_processes_in_each_pod_are_four_ranks(clone: Project) -> None:
 
 def test_workers_come_and_go(clone: Project, tmp_path: Path) -> None:
     """One worker, two, each of them deleted, one again: no example is lost or trained on twice, and the run ends."""
-    clone.models.mkdir(parents=True, exist_ok=True)
-    (clone.models / "tally.py").write_text(TALLY)
+    tally.place(clone)
     clone.configure({"trainstack:job": {**CONFIG, "nprocPerNode": 1}})
     log = tmp_path / "up.log"
     with clone.making("up", log=log) as making:
@@ -126,8 +92,7 @@ def test_workers_come_and_go(clone: Project, tmp_path: Path) -> None:
         scale(clone, 1)
         trains_with(clone, 1)
         assert making.poll() is None, log.read_text()
-        (clone.models / "hurry").touch()
+        tally.hurry(clone)
         assert making.wait(HANG_S) == 0, log.read_text()
     (metrics,) = clone.models.glob(f"runs/{JOB}-*/metrics.jsonl")
-    last = json.loads(metrics.read_text().splitlines()[-1])
-    assert (last["epoch"], last["accuracy"], last["test_loss"]) == (EPOCHS, 1.0, 0.0)
+    assert tally.is_whole(json.loads(metrics.read_text().splitlines()[-1]))
