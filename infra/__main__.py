@@ -2,7 +2,17 @@
 
 import pulumi
 
-from infra import claim_users, folder_preparation, kept_claims, left_namespaces, paths, program, volumes
+from infra import (
+    claim_users,
+    folder_preparation,
+    kept_claims,
+    left_kinds,
+    left_namespaces,
+    operators,
+    paths,
+    program,
+    volumes,
+)
 from infra.clusters import namespaces, selection
 from infra.guard import component as guard
 from infra.image.component import Image
@@ -12,7 +22,6 @@ from infra.objects import owner
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.shared_folder import component as shared_folder
-from infra.training_operator.component import Operator
 from infra.training_operator.plan import plan
 
 
@@ -29,6 +38,7 @@ def main() -> None:
         datasets = program.datasets(stack)
         kept_claims.ensure_usable(stack, selection.address(stack), owned.held.objects)
         left_namespaces.ensure_empty(stack, selection.address(stack), owned.held, planned.namespaces)
+        left_kinds.ensure_unused(stack, selection.address(stack), owned.held)
         only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, selection.address(stack))
         owner.mark_objects(stack.name)
@@ -40,7 +50,7 @@ def main() -> None:
         Image(stack=stack, cluster=cluster)
         return
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
-    operator = Operator(stack=stack, cluster=cluster, plan=planned, namespaces=spaces)
+    operator = operators.provide(stack, cluster, planned, spaces)
     guarded = guard.provide(stack, cluster, spaces)
     storage = volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)

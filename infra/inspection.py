@@ -21,9 +21,9 @@ from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
-from infra.objects.labels import MANAGED_BY, RUN, STACK
+from infra.objects.job_kinds import NAMES, OF_API
+from infra.objects.labels import MANAGED_BY, OF_JOB, RUN, STACK
 from infra.objects.patience import Patience
-from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
 from infra.run import job_status, reader_pod
 
 Objects = list[dict[str, Any]]
@@ -50,7 +50,8 @@ def objects(stack: Stack) -> Objects:
         for kind, answer in listed.items()
         for each in answer.items
     ]
-    answer: Any = jobs.list_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL)
+    kind = OF_API[stack.operator.api]
+    answer: Any = jobs.list_namespaced_custom_object(kind.group, kind.version, namespace, kind.plural)
     return [each for each in [*found, *answer["items"]] if is_ours(each, stack)]
 
 
@@ -61,8 +62,8 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
     names |= {volume.name for volume in volumes.own_volumes(stack)}
     jobs = {job.name for job in stack.jobs}
     if each["kind"] == "Pod":
-        return labels.get("job-name") in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
-    if each["kind"] == KIND:
+        return labels.get(OF_JOB) in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
+    if each["kind"] in NAMES:
         return metadata["name"] in jobs
     return labels.get(STACK) == stack.name or metadata["name"] in names
 
@@ -72,7 +73,7 @@ def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
     wanted = [("PersistentVolume", volume.name) for volume in volumes.own_volumes(stack)]
     wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
-    wanted += [(KIND, job.name) for job in stack.jobs]
+    wanted += [(OF_API[stack.operator.api].kind, job.name) for job in stack.jobs]
     yield from (f"{kind} {name} is missing" for kind, name in wanted if (kind, name) not in there)
     for each in found:
         title = f"{each['kind']} {each['metadata']['name']}"
@@ -94,7 +95,7 @@ def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
 def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:
     """Models that the outputs name and that are not there, or are of another run."""
     runs = {
-        each["metadata"]["name"]: each["metadata"]["labels"][RUN] for each in found if each["kind"] == KIND
+        each["metadata"]["name"]: each["metadata"]["labels"][RUN] for each in found if each["kind"] in NAMES
     }
     for job in stack.jobs:
         known = (outputs.get("jobs") or {}).get(job.name) or {}

@@ -1,7 +1,7 @@
 """`python -m infra.other_users STACK`: who else uses what the stack has installed for all in a shared cluster.
 
 Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`. Prints a JSON object: `jobs`, others'
-PyTorchJobs in the whole cluster, and `namespaces`, others' objects in each namespace that the stack made.
+in the whole cluster that its operator runs, and `namespaces`, others' objects in each namespace that the stack made.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from kubernetes.config import ConfigException
 from infra import paths
 from infra.clusters import selection
 from infra.config import ConfigError, cluster_access
+from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.job_kinds import DEFINITION, OF_API, SHARED, Kind
 from infra.objects.manifest import Manifest, title
-from infra.objects.pytorchjob import GROUP, KIND, PLURAL, VERSION
 from infra.run import reader_pod
 
 TIMEOUT_S = 10
@@ -30,17 +31,28 @@ EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
 NOT_FOUND = 404
 
 
-def users(address: ApiAddress, own: Collection[str]) -> dict[str, Any]:
+def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
     """Others' jobs, and others' objects by namespace. Whoever may not ask has to take it that there are some.
 
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.
+        api: what the stack file asks for. Kinds that the stack has defined are asked about, too.
     """
+    kinds = [each for each in SHARED if each.crd in OF_API[api].crds or f"{DEFINITION}/{each.crd}" in own]
     namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
     return {
-        "jobs": _others(lambda: _jobs(api_client(address)), own),
+        "jobs": jobs_of(address, kinds, own),
         "namespaces": {name: in_namespace(address, name, own) for name in namespaces},
     }
+
+
+def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) -> list[str]:
+    """Titles of others' objects of these kinds; a line that says so where the cluster does not tell.
+
+    Parameters:
+        own: titles of the stack's objects.
+    """
+    return _others(lambda: _jobs(api_client(address), kinds), own)
 
 
 def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
@@ -67,16 +79,21 @@ def _goes_with_others(each: Manifest) -> bool:
     return bool(metadata.get("ownerReferences")) or is_helper or (kind, metadata["name"]) in EVERYWHERE
 
 
-def _jobs(connection: client.ApiClient) -> Iterator[Manifest]:
+def _jobs(connection: client.ApiClient, kinds: Collection[Kind]) -> Iterator[Manifest]:
+    for kind in kinds:
+        yield from _of_kind(connection, kind)
+
+
+def _of_kind(connection: client.ApiClient, kind: Kind) -> Iterator[Manifest]:
     try:
         listed: Any = client.CustomObjectsApi(connection).list_cluster_custom_object(
-            GROUP, VERSION, PLURAL, _request_timeout=TIMEOUT_S
+            kind.group, kind.version, kind.plural, _request_timeout=TIMEOUT_S
         )
     except ApiException as error:
         if error.status != NOT_FOUND:  # without the kind there are no jobs
             raise
         return
-    yield from ({**each, "kind": KIND} for each in listed["items"])
+    yield from ({**each, "kind": kind.kind} for each in listed["items"])
 
 
 def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]:
@@ -103,7 +120,7 @@ def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]
         for each in ask(namespace, _request_timeout=TIMEOUT_S).items:
             found = connection.sanitize_for_serialization(each)  # type: ignore[no-untyped-call]
             yield {"kind": kind, "metadata": found["metadata"]}
-    yield from (each for each in _jobs(connection) if each["metadata"]["namespace"] == namespace)
+    yield from (each for each in _jobs(connection, SHARED) if each["metadata"]["namespace"] == namespace)
 
 
 def main(name: str) -> int:
@@ -112,11 +129,12 @@ def main(name: str) -> int:
     Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
     """
     try:
-        cluster = cluster_access.asked_for(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml").cluster
+        told = cluster_access.asked_for(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps(users(selection.address_of(cluster, name), json.load(sys.stdin))))
+    address = selection.address_of(told.cluster, name)
+    print(json.dumps(users(address, json.load(sys.stdin), told.operator.api)))
     return 0
 
 

@@ -20,8 +20,9 @@ from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
+from infra.objects.job_kinds import OF_API
+from infra.objects.labels import OF_JOB
 from infra.objects.patience import Patience, UnreachableError
-from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
 from storage.manifests import Volume
 
 RELEASED = ("Released", "Failed")
@@ -69,10 +70,11 @@ class Releasing:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
         names = {job.name for job in self.stack.jobs}
         pods = self._pods(volume)
-        held = sorted({(pod.metadata.labels or {}).get("job-name", "") for pod in pods} & names)
+        kind = OF_API[self.stack.operator.api]
+        held = sorted({(pod.metadata.labels or {}).get(OF_JOB, "") for pod in pods} & names)
         for name in held:
-            self.show(f"claim {volume.claim} is Terminating: deleting PyTorchJob {name}, whose pods hold it")
-            place = (GROUP, VERSION, volume.namespace, PLURAL, name)
+            self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
+            place = (kind.group, kind.version, volume.namespace, kind.plural, name)
             self._get(self.jobs.delete_namespaced_custom_object, *place, propagation_policy="Foreground")
         end = time.monotonic() + GONE_S
         while self._get(self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace):

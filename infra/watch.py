@@ -19,6 +19,7 @@ from infra.config.job import JobConfig
 from infra.config.load import from_file
 from infra.dynamic import show
 from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError, brief
 from infra.run import timeline
@@ -26,6 +27,7 @@ from infra.run.component import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.metrics import metrics
 from infra.run.result import epochs_of
+from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
 
 ENDED, FAILED, UNKNOWN = 0, 1, 2
@@ -34,11 +36,11 @@ ENDED, FAILED, UNKNOWN = 0, 1, 2
 
 def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
     """Follow one job of `stack` to its end; the exit status. Says why where that is not ENDED."""
-    namespace = stack.cluster.namespace
+    namespace, kind = stack.cluster.namespace, OF_API[stack.operator.api]
     try:
-        found = JobApi.of_name(address, namespace, job.name, show)
+        found = api_of(kind).of_name(address, namespace, job.name, show, kind)
         if found is None:
-            show(f"{job.name}: there is no such PyTorchJob in namespace {namespace}")
+            show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}")
             return UNKNOWN
         return _follow(stack, job, *found)
     except ApiException as error:
@@ -51,7 +53,8 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
 def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> int:
     run = (live["metadata"].get("labels") or {}).get(RUN, "")
     folder = paths.models(stack.name) / "runs" / run if run else None
-    wait = Waiting(api, rank0_pod(job), suspended=job.run_policy.suspend, epochs=lambda: epochs_of(folder))
+    rank0 = rank0_pod(job, stack.operator.api)
+    wait = Waiting(api, rank0, suspended=job.run_policy.suspend, epochs=lambda: epochs_of(folder))
     try:
         wait.until_end()
         told = metrics(wait.follower.finish())

@@ -14,7 +14,7 @@ from kubernetes.config import ConfigException
 from infra.config.names import quantity
 from infra.config.resources import GPU
 from infra.objects.api import ApiAddress, api_client
-from infra.objects.pytorchjob import CRD, GROUP, OPERATOR_SELECTOR, PLURAL, VERSION
+from infra.objects.job_kinds import PYTORCHJOB, JobKind
 
 TIMEOUT_S = 3
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -30,13 +30,15 @@ class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
 
     `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes were not listed. `nodes` are
-    those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together.
+    those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
+    `beneath` whether what the kind of job runs on is there.
     """
 
     problem: str = ""
     namespaces: frozenset[str] = field(default_factory=frozenset)
     crd: bool = False
     operator: bool = False
+    beneath: bool = False
     gang_scheduler: bool = False
     gpus: int | None = 0
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -48,14 +50,16 @@ class Question:
 
     Parameters:
         namespaces: those that the stack would make where they are missing.
-        operator: whether there is an operator. Else only whether the server serves PyTorchJobs; an operator of
-            somebody else's, with a gang scheduler, is taken to be there.
+        operator: whether there is an operator. Else only whether the server serves the stack's kind of job; an
+            operator of somebody else's, with a gang scheduler, is taken to be there.
         nodes: which nodes there are, and their GPUs.
+        kind: of the stack's jobs.
     """
 
     namespaces: frozenset[str] = frozenset()
     operator: bool = True
     nodes: bool = True
+    kind: JobKind = PYTORCHJOB
 
 
 def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> ClusterContents:
@@ -90,12 +94,18 @@ def _ask(connection: client.ApiClient, is_ours: IsOurs, question: Question) -> C
     crds = listed(
         question.operator,
         client.ApiextensionsV1Api(connection).list_custom_resource_definition,
-        field_selector=f"metadata.name={CRD}",
+        field_selector=f"metadata.name={question.kind.crds[-1]}",
     )
     operators = listed(
         question.operator,
         client.AppsV1Api(connection).list_deployment_for_all_namespaces,
-        label_selector=OPERATOR_SELECTOR,
+        label_selector=question.kind.selector,
+    )
+    lower = question.kind.beneath
+    beneath = listed(
+        question.operator and lower is not None,
+        client.ApiextensionsV1Api(connection).list_custom_resource_definition,
+        field_selector=f"metadata.name={lower.crd if lower else ''}",
     )
     nodes = listed(question.nodes, core.list_node)
     namespaces = [
@@ -103,14 +113,19 @@ def _ask(connection: client.ApiClient, is_ours: IsOurs, question: Question) -> C
         for each in _there(core, question.namespaces)
     ]
     found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
-    serves = (crds is None or operators is None) and _serves_jobs(connection)
+    serves = (crds is None or operators is None) and _serves_jobs(connection, question.kind)
     return replace(
         found,
         crd=serves if crds is None else found.crd,
         operator=serves if operators is None else found.operator,
+        beneath=_is_foreign(is_ours, beneath or []),
         gang_scheduler=operators is None or found.gang_scheduler,
         gpus=None if nodes is None else found.gpus,
     )
+
+
+def _is_foreign(is_ours: IsOurs, crds: Objects) -> bool:
+    return not all(is_ours({**each, "kind": "CustomResourceDefinition"}) for each in crds)
 
 
 def _there(core: client.CoreV1Api, names: Collection[str]) -> Iterator[Any]:
@@ -125,17 +140,17 @@ def _there(core: client.CoreV1Api, names: Collection[str]) -> Iterator[Any]:
                 raise
 
 
-def _serves_jobs(connection: client.ApiClient) -> bool:
-    """Whether the server has the kind PyTorchJob: every user may ask that."""
+def _serves_jobs(connection: client.ApiClient, kind: JobKind) -> bool:
+    """Whether the server has this kind of job: every user may ask that."""
     try:
         served = client.CustomObjectsApi(connection).get_api_resources(
-            GROUP, VERSION, _request_timeout=TIMEOUT_S
+            kind.group, kind.version, _request_timeout=TIMEOUT_S
         )
     except ApiException as error:
         if error.status != NOT_FOUND:
             raise
         return False
-    return any(each.name == PLURAL for each in served.resources)
+    return any(each.name == kind.plural for each in served.resources)
 
 
 def contents_of(

@@ -25,6 +25,7 @@ from infra.config.errors import paragraph
 from infra.config.operator import Install
 from infra.config.storage_kinds import StorageKind
 from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import OF_API
 from infra.objects.stack_state import StackState
 
 
@@ -80,6 +81,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
         namespaces=frozenset(asked - given),
         operator=installs or wants_gangs,
         nodes=has_folder(stack) or any(job.resources.gpu for job in stack.jobs),
+        kind=OF_API[stack.operator.api],
     )
 
 

@@ -26,15 +26,17 @@ def access(file: Path) -> dict[str, str | bool | None]:
 
     `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the absolute path of the file that
     reaches it, None for the file that kubectl finds by itself. `namespace`: that of the jobs. `installsOperator`:
-    whether the stack brings the training-operator, as far as that is known without asking a cluster. `protected`:
-    whether only what was reviewed is applied. `claim`: name of the models' claim, None where the rest of the file is
-    wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`: whether the image is built on the GPU base.
+    whether the stack brings the operator, as far as that is known without asking a cluster. `operatorApi`: v1 or v2.
+    `protected`: whether only what was reviewed is applied. `claim`: name of the models' claim, None where the rest of
+    the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`: whether the image is built on the
+    GPU base.
     """
     sections = asked_for(file)
     cluster = sections.cluster
     common: dict[str, str | bool | None] = {
         "namespace": cluster.namespace,
         "installsOperator": sections.operator.installs(cluster),
+        "operatorApi": sections.operator.api.value,
         "protected": sections.protected,
         **_of_whole_stack(file),
     }

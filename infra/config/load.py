@@ -19,10 +19,11 @@ from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.names import BATCH_NAME_LENGTH
-from infra.config.operator import OperatorConfig
+from infra.config.operator import OperatorApi, OperatorConfig
 from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import StorageKind
+from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
@@ -127,6 +128,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
+    _ensure_trainjobs_can(stack)
     return stack
 
 
@@ -191,6 +193,18 @@ def _ensure_root_is_not_needed(stack: Stack) -> None:
         allowed = "false where cluster.guard is deny: the Job that prepares the folder is root"
         fix = "write `prepare: false`, and make the folder writable for the pods' user yourself"
         raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
+
+
+def _ensure_trainjobs_can(stack: Stack) -> None:
+    """Raises ConfigError for a key of a job that a TrainJob has nothing for."""
+    if stack.operator.api is not OperatorApi.V2:
+        return
+    for place, job in enumerate(stack.jobs):
+        for path, refusal in REFUSED.items():
+            given = refusal.is_given(job)
+            if given is not None:
+                key = f"{PREFIX}{'job' if len(stack.jobs) == 1 else f'jobs[{place}]'}.{path}"
+                raise ConfigError(paragraph(stack.file, key, given, refusal.allowed, refusal.fix))
 
 
 def from_file(path: Path) -> Stack:

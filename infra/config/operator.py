@@ -20,8 +20,20 @@ class Install(StrEnum):
     NEVER = "never"
 
 
+class OperatorApi(StrEnum):
+    """`v1`: a PyTorchJob of the training-operator. `v2`: a TrainJob of Kubeflow Trainer, which runs on JobSet."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+
 class OperatorConfig(Section):
     """With `auto`, an operator that was there before is used, never changed and never deleted."""
+
+    api: OperatorApi = setting(
+        about="The API that the jobs are written for: v1 the PyTorchJob, v2 the TrainJob of Kubeflow Trainer.",
+        default=OperatorApi.V1,
+    )
 
     install: Install = setting(
         about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",

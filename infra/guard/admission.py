@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from infra.config import Stack
 from infra.config.cluster import ClusterKind, Guard
+from infra.config.operator import OperatorApi
 from infra.guard import rule_scopes
 from infra.guard.conditions import Allowed, text
 from infra.guard.policy_rules import RULES
 from infra.image import inputs
 from infra.objects.labels import STACK, stack_labels
 from infra.objects.manifest import Manifest
+from infra.trainer_controller.adjustments import REPOSITORIES as TRAINERS
 from infra.training_operator import patches
 
 API = "admissionregistration.k8s.io/v1"
@@ -32,6 +34,8 @@ def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
     given = {stack.image.reference} if stack.image.reference and stack.image.unpinned else set()
     # MicroK8s imports an archive under its tag, which the hash of the image's inputs makes unique.
     imported = [inputs.REPOSITORY] if stack.cluster.kind is ClusterKind.MICROK8S else []
+    if stack.operator.api is OperatorApi.V2:
+        return Allowed(stack.storage.allowed_roots, unpinned | given, (*TRAINERS, *imported))
     return Allowed(
         stack.storage.allowed_roots, unpinned | given | {patches.INIT_IMAGE}, (OPERATOR, *imported)
     )

@@ -10,12 +10,10 @@ from infra.config.cluster import ClusterKind
 from infra.config.egress import Egress
 from infra.config.job import JobConfig
 from infra.guard.admission import NAME_OF_NAMESPACE
-from infra.objects.labels import stack_labels
+from infra.objects.labels import OF_JOB, stack_labels
 from infra.objects.manifest import Manifest
 
 DNS = 53
-# On every pod of a job, in a rendering for engines too, whose jobs have other names.
-OF_JOB = "pytorch_job_name"
 
 
 def manifests(stack: Stack) -> list[Manifest]:

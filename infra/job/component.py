@@ -1,4 +1,4 @@
-"""One PyTorchJob."""
+"""One job: a PyTorchJob, or a TrainJob with its runtime."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pulumi
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.job import secret
+from infra.job.apis import objects
 from infra.job.context import JobContext, held_by
-from infra.job.manifest import manifest, run_of
-from infra.objects.manifest import Object, register
-from infra.objects.pytorchjob import API_VERSION, KIND
+from infra.job.manifest import run_of
+from infra.objects.manifest import Manifest, Object, read_from, register
 
 
 class Job(pulumi.ComponentResource):
@@ -38,9 +38,12 @@ class Job(pulumi.ComponentResource):
             held = self._secret(job, context.namespace, cluster, depends_on)
             context = replace(context, image=held_by(context.image, [held]))
         self.config, self.context = job, context
-        wanted = manifest(job, context)
+        *runtimes, wanted = objects(job, context)
         opts = _replaced(cluster.options(self, depends_on), "spec")
-        self.object = Object(f"{KIND}/{job.name}", wanted, api_version=API_VERSION, kind=KIND, opts=opts)
+        for each in runtimes:
+            wanted = _on(wanted, register(each, opts))
+        api_version, kind = wanted["apiVersion"], wanted["kind"]
+        self.object = Object(f"{kind}/{job.name}", wanted, api_version=api_version, kind=kind, opts=opts)
         self.run = run_of(wanted)
         self.register_outputs({"run": self.run})
 
@@ -50,6 +53,13 @@ class Job(pulumi.ComponentResource):
         """The Secret with the job's encrypted variables. Other values make it anew, and the job with it."""
         wanted = {**secret.manifest(job, namespace), "data": pulumi.Output.secret(secret.data(job))}
         return register(wanted, _replaced(cluster.options(self, depends_on), "data"))
+
+
+def _on(trainjob: Manifest, runtime: pulumi.Resource) -> Manifest:
+    """`trainjob`, such that it is deleted before its `runtime` is, and made anew with it."""
+    spec = trainjob["spec"]
+    reference = {**spec["runtimeRef"], "name": read_from(runtime, spec["runtimeRef"]["name"])}
+    return {**trainjob, "spec": {**spec, "runtimeRef": reference}}
 
 
 def _replaced(opts: pulumi.ResourceOptions, key: str) -> pulumi.ResourceOptions:

@@ -9,6 +9,7 @@ import pulumi
 from infra import paths, volumes
 from infra.config import Stack
 from infra.config.kept_runs import KeepRuns
+from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.image import inputs
 from infra.objects.manifest import read_from
@@ -27,6 +28,7 @@ class JobContext:
         dataset: what the job trains on; None leaves the trainer's default.
         nodes: how many nodes run pods.
         keep_runs: which finished runs stay on the volume; None for all.
+        api: whether a job is a PyTorchJob or a TrainJob.
     """
 
     image: pulumi.Input[str]
@@ -38,6 +40,7 @@ class JobContext:
     dataset: Dataset | None
     nodes: int = 1
     keep_runs: KeepRuns | None = None
+    api: OperatorApi = OperatorApi.V1
 
 
 def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
@@ -64,4 +67,5 @@ def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> 
         dataset=dataset,
         nodes=max(1, stack.cluster.workers),
         keep_runs=stack.storage.keep_runs,
+        api=stack.operator.api,
     )

@@ -9,7 +9,7 @@ from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import secret
 from infra.job.context import JobContext
-from infra.objects.labels import MANAGED_BY
+from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 
 # The operator looks for a container of this name.
@@ -142,7 +142,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
     The labels without a prefix are those of the operator's first versions; people still select by them.
     """
     found, mounts = volumes(job, context)
-    older = {"job-name": job.name, "pytorch_job_name": job.name, "replica-type": replica}
+    older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica}
     return {
         "metadata": {
             "labels": {**MANAGED_BY, **job.labels, **older},

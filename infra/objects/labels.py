@@ -8,6 +8,8 @@ RUN = "trainstack/run"
 STACK = "trainstack/stack"
 # Two stacks may have one name. This is the random id that only the state of the stack that made the object holds.
 OWNER = "trainstack/owner"
+# On every pod of a job, in a rendering for engines too, whose jobs have other names.
+OF_JOB = "pytorch_job_name"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
 

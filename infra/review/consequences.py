@@ -9,17 +9,17 @@ from infra.config import Stack
 from infra.config.changes import Outcome
 from infra.config.cluster import ClusterKind
 from infra.config.job import JobConfig
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest, title
 from infra.review.key_changes import KeyChange
 from infra.review.object_changes import ObjectChange
 
 # Kinds of the stack's objects that each outcome makes anew, what depends on them included.
 REPLACED: dict[Outcome, tuple[str, ...]] = {
-    Outcome.JOB_REPLACED: (pytorchjob.KIND,),
-    Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", pytorchjob.KIND),
+    Outcome.JOB_REPLACED: (*NAMES, RUNTIME),
+    Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", *NAMES, RUNTIME),
 }
-JOBS = (pytorchjob.KIND, "Job")
+JOBS = (*NAMES, RUNTIME, "Job")
 HOUR_S = 3600
 
 
@@ -114,7 +114,7 @@ def losses(
         yield _with_the_cluster(stack)
     if {Outcome.VOLUME_REPLACED, Outcome.CLUSTER_REPLACED} & outcomes:
         yield "No file: models and runs stay in their folder. No file is moved to another folder or cluster."
-    if any(_is_kind(each, pytorchjob.KIND) for each in again):
+    if any(_is_kind(each, kind) for each in again for kind in NAMES):
         yield "The old jobs' pods with their logs, and a training under way. Finished runs stay on the volume."
     if any(each.key.startswith("storage.keepRuns.") for each in keys):
         yield "Finished runs that exceed `storage.keepRuns`, when the next run of their job succeeds."

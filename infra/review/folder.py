@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import Stack
+from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
@@ -27,6 +28,8 @@ OPERATOR = "operator"
 GUARD = "guard"
 # Objects that are long and the same for every stack; the stack's own label is left out.
 SHARED = f"{RENDERED}/shared"
+# The same of Kubeflow Trainer and JobSet.
+SHARED_V2 = f"{RENDERED}/shared-trainer"
 
 
 def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
@@ -46,7 +49,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
         **_below(f"{RENDERED}/{stack.name}", apart),
-        **_of_all_stacks([of_every_stack(each) for each in shared]),
+        **_of_all_stacks(stack, [of_every_stack(each) for each in shared]),
         **_for_engines(stack, workload, apart, bool(shared)),
     }
 
@@ -57,8 +60,10 @@ def _below(root: str, apart: Mapping[str, list[Manifest]]) -> dict[str, str]:
     return {file: content for each in folders for file, content in each.items()}
 
 
-def _of_all_stacks(shared: list[Manifest]) -> dict[str, str]:
-    """The shared objects, and a kustomization for those that refer to them."""
+def _of_all_stacks(stack: Stack, shared: list[Manifest]) -> dict[str, str]:
+    """The shared objects, and a kustomization for those that refer to them, which no stack of v2 does."""
+    if stack.operator.api is OperatorApi.V2:
+        return _texts(SHARED_V2, _numbered(shared))
     found = _texts(SHARED, _numbered(shared))
     names = [name.removeprefix(f"{RENDERED}/") for name in found]
     base = {f"{RENDERED}/{gitops.KUSTOMIZATION}": gitops.kustomization(names)} if found else {}

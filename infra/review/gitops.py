@@ -13,6 +13,7 @@ from typing import Any
 
 from infra.config import Stack
 from infra.config.names import BATCH_NAME_LENGTH, JOB_NAME_LENGTH
+from infra.config.operator import OperatorApi
 from infra.job.manifest import run_of
 from infra.job.run_id import DIGITS
 from infra.objects import pytorchjob
@@ -37,6 +38,8 @@ KUSTOMIZATION = "kustomization.yaml"
 
 def obstacle(stack: Stack) -> str | None:
     """Why no engine can hold the stack's jobs; None where one can."""
+    if stack.operator.api is OperatorApi.V2:
+        return "operator.api is v2: a TrainJob and its TrainingRuntime are not renamed for each run"
     longest = JOB_NAME_LENGTH - len("-") - DIGITS
     for job in stack.jobs:
         if job.run_policy.ttl_seconds_after_finished is not None:

@@ -14,7 +14,7 @@ from infra.config import ConfigError, Stack, from_file
 from infra.config.load import Sections, read
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest
 from infra.review import conformity, consequences, folder, gitops
 from infra.review.key_changes import KeyChange, key_changes
@@ -181,7 +181,7 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
 
 
 def _trains(change: ObjectChange) -> bool:
-    if change.after is None or change.after["kind"] != pytorchjob.KIND:
+    if change.after is None or change.after["kind"] not in NAMES:
         return False
     return change.before is None or run_of(change.before) != run_of(change.after)
 

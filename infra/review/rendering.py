@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra import folder_preparation, volumes
+from infra import folder_preparation, operators, volumes
 from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
@@ -16,11 +16,12 @@ from infra.guard import admission
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.job import secret
+from infra.job.apis import objects as job_objects
 from infra.job.context import context
-from infra.job.manifest import manifest, run_of
+from infra.job.manifest import run_of
+from infra.job.trainjob import jobs_of
 from infra.objects.manifest import Manifest
 from infra.review import policies
-from infra.training_operator.component import manifests as operator_manifests
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
@@ -42,7 +43,7 @@ def rendered_plan(stack: Stack) -> Plan:
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:
     """The operator's objects that `planned` registers. Raises CommandError where they cannot be read."""
-    return operator_manifests(stack, planned)
+    return operators.manifests(stack, planned)
 
 
 def workload(
@@ -62,7 +63,7 @@ def workload(
         objects.append(folder_preparation.manifest(stack, image))
     for job in stack.jobs:
         objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []
-        objects.append(manifest(job, context(stack, image, datasets[job.name])))
+        objects += job_objects(job, context(stack, image, datasets[job.name]))
     return objects
 
 
@@ -74,13 +75,14 @@ def rendered_datasets(stack: Stack) -> dict[str, Dataset | None]:
 
 def run_id(stack: Stack, job: JobConfig, dataset: Dataset | None) -> str:
     """The id of the run that `job` makes on `dataset`, as `workload` renders it."""
-    return run_of(manifest(job, context(stack, rendered_reference(stack), dataset)))
+    return run_of(job_objects(job, context(stack, rendered_reference(stack), dataset))[-1])
 
 
 def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
     """Raises ConfigError naming each policy that the stack's manifests break."""
     pinned_later = frozenset(() if stack.image.reference else (rendered_reference(stack),))
-    found = policies.violations(manifests, admission.allowed(stack, pinned_later))
+    made = [job for each in manifests for job in jobs_of(each)]
+    found = policies.violations([*manifests, *made], admission.allowed(stack, pinned_later))
     if found:
         raise ConfigError("\n".join(f"{stack.file}: policy: {each}" for each in found))
 

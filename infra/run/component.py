@@ -1,4 +1,4 @@
-"""The run of one PyTorchJob, from its start to the model on this machine."""
+"""The run of one job, from its start to the model on this machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import pulumi
 from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
+from infra.config.operator import OperatorApi
 from infra.job.component import Job
+from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
+from infra.run.ending import Ending
 from infra.run.provider import Run
 
 
-def rank0_pod(job: JobConfig) -> str:
-    """The pod whose log has the metrics."""
+def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
+    """The pod whose log has the metrics; ends in - where Kubernetes adds to the name."""
+    if api is OperatorApi.V2:
+        return f"{job.name}-{TRAINJOB.container}-0-0-"
     return f"{job.name}-{'master' if job.replicas.master else 'worker'}-0"
 
 
@@ -49,8 +54,13 @@ class JobRun(pulumi.ComponentResource):
         }
         copies = models is None and config.model is not None
         files = {"models": paths.portable(models)} if models else volume if copies else {}
-        how = {"job": config.name, "rank0": rank0_pod(config), "suspend": config.run_policy.suspend}
-        run = Run(config.name, {**identity, **how, **files}, cluster.bound(self, [job.object]))
+        api = job.context.api
+        how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
+        kind = {"kind": TRAINJOB.kind} if api is OperatorApi.V2 else {}
+        if api is OperatorApi.V2:
+            props = {**identity, "job": config.name}
+            Ending(f"{config.name}-ending", props, cluster.bound(self, [job.object]))
+        run = Run(config.name, {**identity, **how, **kind, **files}, cluster.bound(self, [job.object]))
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         target = paths.portable(model)
         self.model_path = run.jobStatus.apply(lambda _: target)

@@ -1,19 +1,19 @@
-"""One PyTorchJob, its pods, their logs and events, as the API server has them."""
+"""One job, its pods, their logs and events, as the API server has them."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import urllib3
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.patience import FORBIDDEN, Patience, UnreachableError, is_transient
-from infra.objects.pytorchjob import GROUP, PLURAL, VERSION
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # How long a watch stands still before the pods are looked at again, in seconds.
@@ -26,16 +26,17 @@ LAST_LINES = 20
 
 
 class JobGoneError(RuntimeError):
-    """The PyTorchJob is no longer there."""
+    """The job is no longer there."""
 
 
 @dataclass
 class JobApi:
-    """The API as one PyTorchJob needs it. Each call waits for a server that is away, and raises UnreachableError.
+    """The API as one job needs it. Each call waits for a server that is away, and raises UnreachableError.
 
     Parameters:
         uid: of the job; another one of its name is not this one.
         show: gets each line worth showing.
+        kind: of the job.
     """
 
     address: ApiAddress
@@ -43,6 +44,7 @@ class JobApi:
     name: str
     uid: str
     show: Callable[[str], None]
+    kind: JobKind = PYTORCHJOB
 
     def __post_init__(self) -> None:
         self.patience = Patience(self.show)
@@ -52,12 +54,21 @@ class JobApi:
         """A client that tries nothing again by itself: `patience` does."""
         return api_client(self.address, urllib3.Retry(0))
 
+    @property
+    def _place(self) -> tuple[str, str, str, str]:
+        return self.kind.group, self.kind.version, self.namespace, self.kind.plural
+
     @classmethod
     def of_name(
-        cls, address: ApiAddress, namespace: str, name: str, show: Callable[[str], None]
-    ) -> tuple[JobApi, dict[str, Any]] | None:
+        cls,
+        address: ApiAddress,
+        namespace: str,
+        name: str,
+        show: Callable[[str], None],
+        kind: JobKind = PYTORCHJOB,
+    ) -> tuple[Self, dict[str, Any]] | None:
         """The API of the job that has this name now, with that job; None when the server says that there is none."""
-        api = cls(address, namespace, name, "", show)
+        api = cls(address, namespace, name, "", show, kind)
         job = api._named()
         if job is None:
             return None
@@ -74,7 +85,7 @@ class JobApi:
         try:
             job: Any = self._ask(
                 lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
-                    *(GROUP, VERSION, self.namespace, PLURAL, self.name), _request_timeout=ANSWER_S
+                    *(*self._place, self.name), _request_timeout=ANSWER_S
                 )
             )
         except ApiException as error:
@@ -85,16 +96,24 @@ class JobApi:
 
     def pods(self) -> list[dict[str, Any]]:
         """The job's own pods; those of an earlier job of its name are not."""
+        return [pod for pod in self.selected_pods(f"{JOB_LABEL}={self.name}") if owner(pod) == self.uid]
+
+    def selected_pods(self, selector: str) -> list[dict[str, Any]]:
+        """The pods of the namespace that a label selector finds."""
         found = self._ask(
             lambda: client.CoreV1Api(self.connection).list_namespaced_pod(
-                self.namespace, label_selector=f"{JOB_LABEL}={self.name}", _request_timeout=ANSWER_S
+                self.namespace, label_selector=selector, _request_timeout=ANSWER_S
             )
         )
-        return [pod for pod in self._plain(found.items) if _owner(pod) == self.uid]
+        return self._plain(found.items)
 
     def warnings(self) -> list[dict[str, Any]]:
         """The job's own events of type Warning: why its pods cannot be created."""
-        selector = f"involvedObject.uid={self.uid},type=Warning"
+        return self.warnings_about(self.uid)
+
+    def warnings_about(self, uid: str) -> list[dict[str, Any]]:
+        """The events of type Warning about the object with this uid."""
+        selector = f"involvedObject.uid={uid},type=Warning"
         found = self._ask(
             lambda: client.CoreV1Api(self.connection).list_namespaced_event(
                 self.namespace, field_selector=selector, _request_timeout=ANSWER_S
@@ -108,7 +127,7 @@ class JobApi:
             job = self.job()
             if job is None:
                 raise JobGoneError(
-                    f"PyTorchJob {self.namespace}/{self.name} was deleted while it was waited for"
+                    f"{self.kind.kind} {self.namespace}/{self.name} was deleted while it was waited for"
                 )
             yield job
             try:
@@ -124,7 +143,7 @@ class JobApi:
     def _wait_for_change(self, version: str) -> None:
         changes = watch.Watch().stream(  # type: ignore[no-untyped-call]
             client.CustomObjectsApi(self.connection).list_namespaced_custom_object,
-            *(GROUP, VERSION, self.namespace, PLURAL),
+            *self._place,
             field_selector=f"metadata.name={self.name}",
             resource_version=version,
             timeout_seconds=LOOK_S,
@@ -172,5 +191,6 @@ class JobApi:
         return [self.connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
 
 
-def _owner(pod: dict[str, Any]) -> str:
-    return next((str(entry["uid"]) for entry in pod["metadata"].get("ownerReferences") or []), "")
+def owner(each: dict[str, Any]) -> str:
+    """The uid of what made an object; empty where nothing has."""
+    return next((str(entry["uid"]) for entry in each["metadata"].get("ownerReferences") or []), "")

@@ -1,4 +1,4 @@
-"""Judges a PyTorchJob and its pods from what the API says about them."""
+"""Judges a job and its pods from what the API says about them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
+# A TrainJob's word for it.
+COMPLETE = "Complete"
 # A job in one of these conditions has all the pods that it will get.
 ENDED = {SUCCEEDED, FAILED, SUSPENDED}
 # A waiting container in one of these states never starts by itself.
@@ -46,13 +48,21 @@ class Trouble:
 
 
 def condition(job: dict[str, Any]) -> tuple[str, str]:
-    """Type and message of the condition that holds now; the operator adds them in the order of time."""
-    held = [entry for entry in job.get("status", {}).get("conditions", []) if entry["status"] == "True"]
-    for name in (SUCCEEDED, FAILED):
+    """Type and message of the condition that holds now; the operator adds them in the order of time.
+
+    A TrainJob has none while it runs; its Jobs tell whether pods are there.
+    """
+    status = job.get("status", {})
+    held = [entry for entry in status.get("conditions") or [] if entry["status"] == "True"]
+    for name, words in ((SUCCEEDED, (SUCCEEDED, COMPLETE)), (FAILED, (FAILED,))):
         for entry in held:
-            if entry["type"] == name:
+            if entry["type"] in words:
                 return name, entry.get("message", "")
-    return (held[-1]["type"], held[-1].get("message", "")) if held else ("Pending", "")
+    if held:
+        return held[-1]["type"], held[-1].get("message", "")
+    return (
+        "Running" if any(each.get("active") for each in status.get("jobsStatus") or []) else "Pending"
+    ), ""
 
 
 def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
@@ -121,6 +131,8 @@ def refusals(name: str, events: Iterable[dict[str, Any]]) -> list[Trouble]:
 
 def wanted_pods(job: dict[str, Any]) -> int:
     """How many pods the job's replicas come to."""
+    if "trainer" in job["spec"]:
+        return int(job["spec"]["trainer"]["numNodes"])
     return sum(int(each.get("replicas", 1)) for each in job["spec"]["pytorchReplicaSpecs"].values())
 
 

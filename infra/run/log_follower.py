@@ -16,7 +16,6 @@ from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi
 from infra.run.metrics import is_progress
 
-CONTAINER = "pytorch"
 SHOW_EVERY_S = 5.0
 # Set by whoever draws the progress: seconds between two lines about steps. The first line of an epoch is shown then.
 DRAWN_EVERY = "TRAINSTACK_DRAWN_EVERY_S"
@@ -28,16 +27,17 @@ class LogFollower:
     """Shows rank 0's log as it is written, steps at most every SHOW_EVERY_S seconds.
 
     Parameters:
-        pod: name of rank 0's pod.
+        rank0: name of rank 0's pod; what its names begin with where it ends in -, as each start has another name.
         epochs: of the whole run; None while nobody knows.
 
     Attributes:
+        pod: the name of the latest pod of rank 0.
         latest: the last lines followed; all that is left of the log once the pod is deleted.
         seen: lines followed since the container's last start.
     """
 
-    def __init__(self, api: JobApi, pod: str, epochs: Callable[[], int | None] = lambda: None) -> None:
-        self.api, self.pod, self.epochs = api, pod, epochs
+    def __init__(self, api: JobApi, rank0: str, epochs: Callable[[], int | None] = lambda: None) -> None:
+        self.api, self.rank0, self.pod, self.epochs = api, rank0, rank0, epochs
         self.drawn_every = os.environ.get(DRAWN_EVERY)
         self.last_step = ("", float("-inf"))
         self.told_epochs: int | None = None
@@ -46,6 +46,13 @@ class LogFollower:
         self.latest: deque[str] = deque(maxlen=LAST_LINES)
         self.start: tuple[str, int] | None = None
         self.seen = 0
+
+    def find_pod(self, pods: list[dict[str, Any]]) -> None:
+        """Look for rank 0 among `pods`, whatever its phase."""
+        if self.rank0.endswith("-"):
+            own = [each for each in pods if each["metadata"]["name"].startswith(self.rank0)]
+            latest = max(own, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+            self.pod = latest["metadata"]["name"] if latest else self.pod
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
         """Follow each start of the container once; where the connection broke, go on after the lines seen."""
@@ -63,7 +70,7 @@ class LogFollower:
 
     def _follow(self) -> None:
         try:
-            stream = self.api.log_stream(self.pod, CONTAINER)
+            stream = self.api.log_stream(self.pod, self.api.kind.container)
             for number, line in enumerate(_lines(stream), start=1):
                 self.latest.append(line)
                 if number > self.seen:
@@ -97,7 +104,7 @@ class LogFollower:
         """The last lines of the pod's log; empty where it is gone."""
         if self.thread:
             self.thread.join(timeout=LAG_S)
-        return self.api.last_lines(self.pod, CONTAINER, lines=1000)
+        return self.api.last_lines(self.pod, self.api.kind.container, lines=1000)
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[str]:

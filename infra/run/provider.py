@@ -11,10 +11,12 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
 from infra.objects.patience import UnreachableError
 from infra.run import job_status, timeline
 from infra.run.job_api import JobApi
 from infra.run.result import epochs_of, metrics_of, run_folder
+from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
 
 # Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
@@ -25,8 +27,9 @@ FAILED = "TRAINSTACK_FAILED_JOBS"
 
 
 class RunProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; and where the
-    run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`.
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
+    that is no PyTorchJob; and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and
+    `mountPath`.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
@@ -70,12 +73,19 @@ def _tell(props: Props) -> None:
     """Let whoever has started the update know which job had failed before."""
     if file := os.environ.get(FAILED):
         job = {"namespace": props["namespace"], "name": props["job"], "uid": props["uid"]}
+        job["kind"] = _kind(props).resource
         with open(file, "a") as lines:  # several runs may tell at once: one write each
             lines.write(json.dumps(job) + "\n")
 
 
 def _job(props: Props) -> JobApi:
-    return JobApi(ApiAddress.from_props(props), props["namespace"], props["job"], props["uid"], show)
+    kind = _kind(props)
+    address = ApiAddress.from_props(props)
+    return api_of(kind)(address, props["namespace"], props["job"], props["uid"], show, kind)
+
+
+def _kind(props: Props) -> JobKind:
+    return NAMES[props.get("kind") or PYTORCHJOB.kind]
 
 
 class Run(Resource, module="trainstack", name="Run"):

@@ -1,4 +1,4 @@
-"""Follows one PyTorchJob to its end."""
+"""Follows one job to its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.run import job_status
 from infra.run.job_api import JobApi
-from infra.run.log_follower import CONTAINER, LogFollower
+from infra.run.log_follower import LogFollower
 from infra.run.timeline import Timeline
 
 # The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
@@ -33,7 +33,7 @@ class Waiting:
     """One wait: what was seen last, and since when.
 
     Parameters:
-        rank0: the pod whose log shows the progress.
+        rank0: the pod whose log shows the progress; ends in - where Kubernetes adds to the name.
         epochs: of the whole run; None while nobody knows.
         suspended: whether the stack file asks for a suspended job.
     """
@@ -65,6 +65,7 @@ class Waiting:
             now, message = job_status.condition(job)
             pods = self.api.pods()
             self.timeline.see(job, pods)
+            self.follower.find_pod(pods)
             found = self._troubles(job, pods)
             self._show_pods(pods)
             self._show(now, found)
@@ -125,7 +126,8 @@ class Waiting:
         """Raises NoProgressError."""
         known = job.get("status", {})
         states = [each.get("status") for each in pods]
-        seen = (known.get("conditions"), known.get("replicaStatuses"), states, self.follower.seen)
+        counts = known.get("replicaStatuses") or known.get("jobsStatus")
+        seen = (known.get("conditions"), counts, states, self.follower.seen)
         now = time.monotonic()
         if seen != self.last_seen:
             self.last_seen, self.last_change = seen, now
@@ -142,7 +144,8 @@ class Waiting:
 
         The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
         """
-        pod, container, previous = job_status.failed_container(pods) or (self.follower.pod, CONTAINER, False)
+        usual = (self.follower.pod, self.api.kind.container, False)
+        pod, container, previous = job_status.failed_container(pods) or usual
         lines = self.api.last_lines(pod, container, previous)
         if not lines:
             pod, lines = self.follower.pod, list(self.follower.latest)
@@ -151,12 +154,12 @@ class Waiting:
 
     @property
     def _title(self) -> str:
-        return f"PyTorchJob {self.api.namespace}/{self.api.name}"
+        return f"{self.api.kind.kind} {self.api.namespace}/{self.api.name}"
 
     @property
     def _again(self) -> str:
         return (
             "  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job again: "
-            f"kubectl -n {self.api.namespace} delete pytorchjob {self.api.name}, then `make up` (one that has failed, "
-            "`make up` deletes itself)"
+            f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}, then `make up` (one "
+            "that has failed, `make up` deletes itself)"
         )

@@ -20,6 +20,7 @@ IMAGES = {"operator": "TRAINSTACK_OPERATOR_IMAGE", "init": "TRAINSTACK_INIT_IMAG
 # What the operator writes into its own objects while it runs.
 FILLED_IN = {
     "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
+    "MutatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
     "Secret": ["data"],
 }
 
@@ -68,17 +69,22 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:operator:Operator", f"{stack.name}-operator")
         self.stack, self.cluster = stack, cluster
         self.ready = [*namespaces]
-        objects = manifests(stack, plan, environment)
+        objects = self._manifests(plan, environment)
         self.ready += [self._register(each) for each in objects if each["kind"] == patches.CRD_KIND]
         if plan.operator:
             rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
             self.ready.append(self._operator(rest, environment))
         self.register_outputs({})
 
+    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
+        return manifests(self.stack, plan, environment)
+
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register the operator; the resource that is there once its webhook answers."""
-        image = self._mirrored("operator", environment)
-        init_image = self._mirrored("init", environment) or pulumi.Output.from_input(patches.INIT_IMAGE)
+        image = self._mirrored("operator", IMAGES["operator"], environment)
+        init_image = self._mirrored("init", IMAGES["init"], environment) or pulumi.Output.from_input(
+            patches.INIT_IMAGE
+        )
         first = [*self.ready]
         others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
         upstream = next(each for each in objects if each["kind"] == "Deployment")
@@ -96,9 +102,11 @@ class Operator(pulumi.ComponentResource):
         }
         return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [deployment, *others]))
 
-    def _mirrored(self, part: str, environment: Mapping[str, str]) -> pulumi.Output[str] | None:
+    def _mirrored(
+        self, part: str, variable: str, environment: Mapping[str, str]
+    ) -> pulumi.Output[str] | None:
         """The reference, in the cluster's registry, of an image that toolchain/ made. None where there is none."""
-        source = environment.get(IMAGES[part])
+        source = environment.get(variable)
         if not source or self.cluster.registry is None:
             return None
         repository, _, tag = source.rpartition(":")

@@ -16,14 +16,16 @@ class Plan:
     """What the stack registers.
 
     Parameters:
-        crd: whether the CRD of PyTorchJobs.
+        crd: whether the CRDs of the stack's kind of job.
         operator: whether the operator with its rights and its webhook.
         namespaces: the names of the namespaces that are missing.
+        beneath: whether that includes JobSet, on which TrainJobs run.
     """
 
     crd: bool
     operator: bool
     namespaces: tuple[str, ...]
+    beneath: bool = True
 
 
 def plan(stack: Stack, found: ClusterContents) -> Plan:
@@ -45,6 +47,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
         crd=installs and not found.crd,
         operator=operator,
         namespaces=tuple(sorted(wanted - found.namespaces)),
+        beneath=not found.beneath,
     )
 
 

@@ -1,4 +1,4 @@
-"""Waits until the operator's webhook answers."""
+"""Waits until the webhooks of the operator answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
+from infra.config.operator import OperatorApi
 from infra.dynamic import Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress, api_client
+from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from infra.objects.pytorchjob import API_VERSION, KIND, PLURAL
 
 WAIT_S = 180
 PAUSE_S = 0.5
@@ -26,13 +28,7 @@ class WebhookError(RuntimeError):
 
 def probe_job(namespace: str) -> dict[str, Any]:
     """A PyTorchJob that is right, keeps to the policies, and is only asked about."""
-    limits = {"cpu": "1", "memory": "1Gi"}
-    container = {
-        "name": "pytorch",
-        "image": f"pytorch@sha256:{'0' * 64}",
-        "resources": {"limits": limits},
-        "securityContext": restricted_container(),
-    }
+    container = _container("pytorch")
     replica = {
         "replicas": 1,
         "restartPolicy": "Never",
@@ -49,15 +45,43 @@ def probe_job(namespace: str) -> dict[str, Any]:
     }
 
 
-def answers(jobs: client.CustomObjectsApi, namespace: str) -> bool:
+def _container(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": f"pytorch@sha256:{'0' * 64}",
+        "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+        "securityContext": restricted_container(),
+    }
+
+
+def probes(api: OperatorApi, namespace: str) -> list[tuple[str, dict[str, Any]]]:
+    """Plural and object of what is asked about: one for each program that has webhooks."""
+    if api is OperatorApi.V1:
+        return [(PLURAL, probe_job(namespace))]
+    pod = {"restartPolicy": "Never", "containers": [_container(TRAINJOB.container)]}
+    template = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    jobset = {"replicatedJobs": [{"name": TRAINJOB.container, "replicas": 1, "template": template}]}
+    kinds = (
+        ("jobsets", "jobset.x-k8s.io/v1alpha2", "JobSet", jobset),
+        ("trainingruntimes", TRAINJOB.api_version, RUNTIME, {"template": {"spec": jobset}}),
+    )
+    # JobSet's webhook judges the names of Jobs, which a name that is yet to be generated would make wrong.
+    metadata = {"name": "trainstack-webhook", "namespace": namespace}
+    return [
+        (plural, {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
+        for plural, version, kind, spec in kinds
+    ]
+
+
+def answers(jobs: client.CustomObjectsApi, plural: str, probe: dict[str, Any]) -> bool:
     """Whether a server-side dry run comes through.
 
     False at 500, as the webhook's service or certificate is not there yet, and at 404: the CRD is not served yet.
     """
+    group, _, version = probe["apiVersion"].partition("/")
+    namespace = probe["metadata"]["namespace"]
     try:
-        jobs.create_namespaced_custom_object(
-            GROUP, VERSION, namespace, PLURAL, probe_job(namespace), dry_run="All"
-        )
+        jobs.create_namespaced_custom_object(group, version, namespace, plural, probe, dry_run="All")
     except ApiException as error:
         if error.status not in (404, 500):
             raise
@@ -65,36 +89,41 @@ def answers(jobs: client.CustomObjectsApi, namespace: str) -> bool:
     return True
 
 
-def wait(address: ApiAddress, namespace: str) -> None:
-    """Ask until the answer comes. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
+def wait(address: ApiAddress, namespace: str, api: OperatorApi = OperatorApi.V1) -> None:
+    """Ask until the answers come. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
     jobs = client.CustomObjectsApi(api_client(address))
     patience = Patience(show)
     end = time.monotonic() + WAIT_S
     try:
-        while not patience.ask(lambda: answers(jobs, namespace)):
-            if time.monotonic() > end:
-                raise WebhookError("the training-operator's webhook does not answer: see its pod's log")
-            time.sleep(PAUSE_S)
+        for plural, probe in probes(api, namespace):
+            while not patience.ask(lambda: answers(jobs, plural, probe)):  # noqa: B023 - called at once
+                if time.monotonic() > end:
+                    raise WebhookError(f"the webhook of {plural} does not answer: see the operator's log")
+                time.sleep(PAUSE_S)
     except ApiException as error:
-        raise WebhookError(f"the training-operator's webhook does not answer: {error.body}") from None
+        raise WebhookError(f"the operator's webhook does not answer: {error.body}") from None
 
 
 class WebhookProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (uid of its Deployment)."""
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (uid of its Deployment), `api` unless v1."""
 
     updated_by = ("operator",)
 
     def create(self, props: Props) -> CreateResult:
-        wait(ApiAddress.from_props(props), props["namespace"])
+        wait(ApiAddress.from_props(props), props["namespace"], _api(props))
         return CreateResult(props["namespace"], plain_props(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        wait(ApiAddress.from_props(_news), _news["namespace"])
+        wait(ApiAddress.from_props(_news), _news["namespace"], _api(_news))
         return UpdateResult(plain_props(_news))
 
 
+def _api(props: Props) -> OperatorApi:
+    return OperatorApi(props.get("api") or OperatorApi.V1)
+
+
 class Webhook(Resource, module="trainstack", name="OperatorWebhook"):
-    """There once PyTorchJobs can be created."""
+    """There once jobs can be created."""
 
     def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
         super().__init__(WebhookProvider(), name, props, opts)

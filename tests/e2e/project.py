@@ -15,6 +15,9 @@ from typing import Any, ClassVar
 
 import yaml
 
+from infra.objects.job_kinds import SHARED
+from infra.run.trainjob_api import JOBSET_UID
+from infra.trainer_controller.adjustments import JOBSET, TRAINER
 from tests.e2e import processes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,11 +195,16 @@ class Project:
     def dump(self) -> str:
         """Events, descriptions and logs, for a failure's report."""
         in_cluster = [
-            "kubectl get pods,pytorchjobs,pvc,pv --all-namespaces --output wide",
+            "kubectl get pods,pvc,pv --all-namespaces --output wide",
+            *(f"kubectl describe {each.resource} --namespace kubeflow" for each in SHARED),
             "kubectl get events --all-namespaces --sort-by .lastTimestamp",
-            "kubectl describe pods,pytorchjobs --namespace kubeflow",
+            "kubectl describe pods --namespace kubeflow",
             f"kubectl logs --namespace kubeflow --selector {JOB_LABEL} --all-containers --tail 50 --prefix",
-            "kubectl logs --namespace kubeflow deployment/training-operator --tail 50",
+            f"kubectl logs --namespace kubeflow --selector {JOBSET_UID} --all-containers --tail 50 --prefix",
+            *(
+                f"kubectl logs --namespace kubeflow deployment/{name} --tail 50"
+                for name in ("training-operator", TRAINER, JOBSET)
+            ),
         ]
         parts = []
         for command in [*(in_cluster if self.has_cluster else []), "docker ps --all"]:

@@ -174,6 +174,7 @@ ON_KIND: dict[str, Entry] = {
 }
 # Not tried in these two, and why or where.
 ELSEWHERE: dict[str, str] = {
+    "operator.api": "takes the controllers of both: tests/e2e/test_trainer_v2.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",

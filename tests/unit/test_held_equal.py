@@ -24,6 +24,8 @@ from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.run import provider, timeline
+from infra.trainer_controller import component as trainer_controller
+from infra.trainer_controller import upstream
 from infra.training_operator import overlay
 from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
@@ -85,6 +87,19 @@ def test_the_model_on_the_volume() -> None:
 def test_the_operators_version() -> None:
     built = f"v{go_modules.load('training-operator').version}"
     assert built == overlay.VERSION, "VERSION in infra/training_operator/overlay.py"
+
+
+def test_the_versions_of_the_trainer_and_jobset() -> None:
+    built = [f"v{go_modules.load(name).version}" for name in ("trainer-controller", "jobset-controller")]
+    assert built == [upstream.TRAINER_VERSION, upstream.JOBSET_VERSION], (
+        "infra/trainer_controller/upstream.py"
+    )
+
+
+def test_the_variables_of_the_trainer() -> None:
+    manifests = (cluster_images.TRAINER_MANIFESTS, cluster_images.JOBSET_MANIFESTS)
+    assert manifests == (upstream.TRAINER, upstream.JOBSET)
+    assert set(cluster_images.TRAINER_PROGRAMS) == set(trainer_controller.IMAGES.values())
 
 
 def test_the_version_of_pulumi() -> None:

@@ -49,19 +49,27 @@ def render(
     venv.ensure()
     variables = add(environment.tools())
     if environment.installs_operator(stack):
-        variables = with_operator(variables)
+        variables = with_operator(variables, environment.wants_trainer(stack))
     command = venv.program("infra.review", stack, *options)
     return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 
 
-def with_operator(variables: dict[str, str]) -> dict[str, str]:
-    """`variables`, and what reading the operator's manifests takes beyond them: one Go module, and any kubectl.
+def with_operator(variables: dict[str, str], wants_trainer: bool = False) -> dict[str, str]:
+    """`variables`, and what reading the operator's manifests takes beyond them: Go modules, and any kubectl.
 
     Without Go, and without an earlier `make up`, the program asks for them where upstream publishes them.
+
+    Parameters:
+        wants_trainer: whether the operator is Kubeflow Trainer.
     """
-    known = Path(variables.get(cluster_images.OPERATOR_OVERLAY, os.devnull))
-    if not known.is_dir() and shutil.which("go"):
-        variables = {**variables, cluster_images.OPERATOR_OVERLAY: str(cluster_images.operator_overlay())}
+    name = cluster_images.TRAINER_MANIFESTS if wants_trainer else cluster_images.OPERATOR_OVERLAY
+    if not Path(variables.get(name, os.devnull)).is_dir() and shutil.which("go"):
+        found = (
+            cluster_images.trainer_manifests()
+            if wants_trainer
+            else {cluster_images.OPERATOR_OVERLAY: str(cluster_images.operator_overlay())}
+        )
+        variables = {**variables, **found}
     if not shutil.which("kubectl", path=variables["PATH"]):
         kubectl = build.build(go_modules.load("kubernetes"), "kubectl")
         variables = {**variables, "PATH": os.pathsep.join([str(kubectl), variables["PATH"]])}

@@ -23,9 +23,16 @@ PUBLISHED_NODE = (
 )
 # Tells the program where the operator's manifests are.
 OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
+TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
+JOBSET_MANIFESTS = "TRAINSTACK_JOBSET_MANIFESTS"
 ANSWER_S = 20
 _BASES = (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)
 BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
+# Variable that names the image -> the folder of toolchain/tools/go, and the program that it builds.
+TRAINER_PROGRAMS = {
+    "TRAINSTACK_JOBSET_IMAGE": ("jobset-controller", "jobset"),
+    "TRAINSTACK_TRAINER_IMAGE": ("trainer-controller", "trainer-controller-manager"),
+}
 
 
 def all_built() -> bool:
@@ -109,10 +116,37 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
             engine, programs["registry"].result() / "registry", log
         ),
         "TRAINSTACK_OPERATOR_IMAGE": scratch.operator(
-            engine, programs["training-operator"].result() / "training-operator.v1", log
+            engine,
+            "training-operator",
+            programs["training-operator"].result() / "training-operator.v1",
+            log,
         ),
         OPERATOR_OVERLAY: str(operator_overlay()),
     }
+
+
+def trainer(engine: Engine) -> dict[str, str]:
+    """Build the controllers of Kubeflow Trainer v2 and JobSet where their images cannot be pulled.
+
+    Returns the variables that tell the Pulumi program where they are. Raises SetupError.
+    """
+    if published(engine):
+        return {}
+    images = {
+        variable: scratch.operator(
+            engine, name, build.build(go_modules.load(name)) / program, LOGS / "images.log"
+        )
+        for variable, (name, program) in TRAINER_PROGRAMS.items()
+    }
+    return {**images, **trainer_manifests()}
+
+
+def trainer_manifests() -> dict[str, str]:
+    """The variables that name the folders of Trainer's and JobSet's manifests. Raises SetupError."""
+    trainer, jobset = go_modules.load("trainer-controller"), go_modules.load("jobset-controller")
+    manifests = build.source(trainer, "github.com/kubeflow/trainer/v2", "manifests")
+    config = build.source(jobset, "sigs.k8s.io/jobset", "config")
+    return {TRAINER_MANIFESTS: str(manifests / "base"), JOBSET_MANIFESTS: str(config / "default")}
 
 
 def operator_overlay() -> Path:

@@ -76,9 +76,9 @@ http: {addr: ":5000"}
 """
 
 
-def operator(engine: Engine, program: Path, log: Path) -> str:
-    """The training-operator, laid out as upstream's image is: the program is /manager."""
-    image = f"trainstack/training-operator:{digest(program)}"
+def operator(engine: Engine, name: str, program: Path, log: Path) -> str:
+    """An operator called `name`, laid out as upstream's image is: the program is /manager."""
+    image = f"trainstack/{name}:{digest(program)}"
     if engine.has_image(image):
         return image
     return build(engine, image, {"manager": program}, log, lines=["USER 65532", 'ENTRYPOINT ["/manager"]'])

@@ -111,6 +111,11 @@ def uses_gpu_base(stack: str) -> bool:
     return bool(_cluster_access(stack).get("usesGpuBase"))
 
 
+def wants_trainer(stack: str) -> bool:
+    """Whether the jobs of `stack` are for Kubeflow Trainer v2. Raises SetupError as `cluster` does."""
+    return _cluster_access(stack).get("operatorApi") == "v2"
+
+
 def is_protected(stack: str) -> bool:
     """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("protected"))

@@ -19,7 +19,6 @@ from toolchain.steps import SetupError, say, step
 FAILED = "TRAINSTACK_FAILED_JOBS"
 """Variable that names the file where the program tells of jobs that had failed before it waited for them."""
 
-KIND = "pytorchjobs.v1.kubeflow.org"
 GONE_S = 120
 """How long the pods of a deleted job may take to end."""
 PAUSE_S = 0.5
@@ -66,9 +65,9 @@ def _delete(variables: Mapping[str, str], access: state.Access, job: Mapping[str
         return done.stdout.strip()
 
     with step(f"taking the failed job {title} away"):
-        kubectl("delete", KIND, *place, "--cascade=foreground", "--wait=false")
+        kubectl("delete", job["kind"], *place, "--cascade=foreground", "--wait=false")
         deadline = time.monotonic() + GONE_S
-        while kubectl("get", KIND, *place, "--output", "jsonpath={.metadata.uid}") == job["uid"]:
+        while kubectl("get", job["kind"], *place, "--output", "jsonpath={.metadata.uid}") == job["uid"]:
             if time.monotonic() > deadline:
                 raise SetupError(
                     f"the failed job {title} was deleted, and is not gone after {GONE_S} s",

@@ -22,7 +22,7 @@ from toolchain.steps import SetupError
 
 STANDARD_OUTPUT = "-"
 STATES = ("none", "created", "running", "restarting", "suspended", "succeeded", "failed")
-"""A PyTorchJob's last condition in small letters; `none` before the first."""
+"""A job's last condition in small letters; `none` before the first."""
 
 Labels = Mapping[str, str]
 
@@ -98,21 +98,21 @@ def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
 
 
 def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
-    """Of each PyTorchJob its state, and the replicas that have failed."""
-    state = Family("trainstack_job_state", "Whether a PyTorchJob is in a state; of each job one state has 1.")
-    created = Family("trainstack_job_created_timestamp_seconds", "When a PyTorchJob was made, since 1970.")
+    """Of each job its state, and the replicas that have failed, which a TrainJob does not tell."""
+    state = Family("trainstack_job_state", "Whether a job is in a state; of each job one state has 1.")
+    created = Family("trainstack_job_created_timestamp_seconds", "When a job was made, since 1970.")
     failed = Family(
         "trainstack_job_failed_replicas", "Pods of a PyTorchJob that have failed, by kind of replica."
     )
     for each in (found.about for found in findings if found.what is Part.JOB and found.about):
-        metadata, status = each["metadata"], each.get("status") or {}
+        metadata, told = each["metadata"], each.get("status") or {}
         labels = {"stack": stack, "namespace": str(metadata.get("namespace", "")), "job": metadata["name"]}
-        held = [each["type"].lower() for each in status.get("conditions") or [] if each["status"] == "True"]
+        held = [name.lower() for name in status.job_conditions(each)]
         now = next((name for name in reversed(held) if name in STATES), STATES[0])
         for name in STATES:
             state.add(float(name == now), **labels, state=name)
         created.add(_seconds(metadata.get("creationTimestamp")), **labels)
-        for replica, counts in (status.get("replicaStatuses") or {}).items():
+        for replica, counts in (told.get("replicaStatuses") or {}).items():
             failed.add(float(counts.get("failed") or 0), **labels, replica=replica.lower())
     return [state, created, failed]
 

@@ -82,6 +82,13 @@ def prepare(stack: str = "") -> dict[str, str]:
     return found
 
 
+def prepare_trainer() -> dict[str, str]:
+    """After `prepare`: what a stack with operator.api v2 needs beyond it. Raises SetupError."""
+    found = cluster_images.trainer(engine.ensure())
+    environment.save({**(environment.load() or {}), **found})
+    return found
+
+
 def prepare_pulumi() -> dict[str, str]:
     """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
     choices = {name: each for name, each in choice.choose().items() if name != "kind"}

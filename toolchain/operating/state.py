@@ -16,7 +16,7 @@ STACK = "pulumi:pulumi:Stack"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
-JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
+JOBS = ("kubernetes:kubeflow.org/v1:PyTorchJob", "kubernetes:trainer.kubeflow.org/v1alpha1:TrainJob")
 RUN_LABEL = "trainstack/run"
 # What marks a value as Pulumi's special kind in a state, and the word that the CLI shows for a secret.
 SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "[secret]"
@@ -63,14 +63,14 @@ def _masked(value: Any) -> Any:
 
 def runs(deployment: Deployment) -> list[str]:
     """The ids of the runs that the stack's jobs make."""
-    jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] == JOB]
+    jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] in JOBS]
     labels = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
     return [str(each[RUN_LABEL]) for each in labels if RUN_LABEL in each]
 
 
 def job_uids(deployment: Deployment) -> set[str]:
     """The uids of the stack's jobs, as the API server gave them."""
-    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] == JOB]
+    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] in JOBS]
     return {str(uid) for job in jobs if (uid := (job.get("metadata") or {}).get("uid"))}
 
 

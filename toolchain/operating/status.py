@@ -16,6 +16,7 @@ from toolchain.steps import SetupError
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
 JOBS = "pytorchjobs.kubeflow.org"
+TRAINJOBS, TRAINJOB = "trainjobs.trainer.kubeflow.org", "TrainJob"
 # What of them a user with rights in one namespace may list there.
 OF_A_TENANT = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
@@ -198,11 +199,14 @@ def _objects(
     """
     found: list[dict[str, Any]] = []
     options = ("--selector", f"{STACK_LABEL}={stack}", "--output", "json")
-    for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS)):
+    other = JOBS if environment.wants_trainer(stack) else TRAINJOBS
+    for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
         if namespace and api_server.FORBIDDEN in done.stderr:
             place = ("--namespace", namespace)
             done = live_objects.kubectl(variables, access, "get", of_a_tenant, *place, *options)
+            if kinds == other and api_server.FORBIDDEN in done.stderr:
+                continue  # whoever has no rights to them has made none
         if done.returncode and "the server doesn't have a resource type" not in done.stderr:
             raise SetupError(done.stderr.strip())
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
@@ -241,9 +245,9 @@ def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -
         *_each(Part.OPERATOR, by_kind.get("Deployment", []), _operator),
         *_each(Part.VOLUME, by_kind.get("PersistentVolume", []), _bound),
         *_each(Part.CLAIM, by_kind.get(CLAIM, []), bound_or_waiting),
-        *_each(Part.JOB, by_kind.get("PyTorchJob", []), _job),
+        *_each(Part.JOB, [*by_kind.get("PyTorchJob", []), *by_kind.get(TRAINJOB, [])], _job),
     ]
-    if "PyTorchJob" not in by_kind:
+    if not by_kind.keys() & {"PyTorchJob", TRAINJOB}:
         findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))
     return [*findings, _owner(objects)]
 
@@ -271,11 +275,19 @@ def _bound(volume: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _job(job: dict[str, Any]) -> tuple[bool, str]:
-    conditions = [
-        each["type"] for each in job.get("status", {}).get("conditions") or [] if each["status"] == "True"
-    ]
-    said = conditions[-1] if conditions else "without a condition yet"
-    return said in ("Succeeded", "Running", "Created", "Restarting", "Suspended"), said
+    said = next(reversed(job_conditions(job)), "without a condition yet")
+    # A TrainJob has none before its end or a suspension.
+    fine = said in ("Succeeded", "Running", "Created", "Restarting", "Suspended")
+    return fine or (job["kind"] == TRAINJOB and said != "Failed"), said
+
+
+def job_conditions(job: dict[str, Any]) -> list[str]:
+    """The conditions that hold, the last one last, in a PyTorchJob's words."""
+    status = job.get("status") or {}
+    held = [str(each["type"]) for each in status.get("conditions") or [] if each["status"] == "True"]
+    if not held and any(each.get("active") for each in status.get("jobsStatus") or []):
+        return ["Running"]
+    return ["Succeeded" if name == "Complete" else name for name in held]
 
 
 def _owner(objects: list[dict[str, Any]]) -> Finding:

@@ -200,6 +200,8 @@ def prepare_stack(stack: str) -> dict[str, str]:
 def _prepared(stack: str, image_of: str = "") -> dict[str, str]:
     """As `prepare_stack`. `image_of`: the stack whose trainer image is built next, if any."""
     variables = _set_up(stack, image_of)
+    if environment.wants_trainer(stack):
+        variables |= setup.prepare_trainer()
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import inspection, paths
-from infra.objects.labels import RUN, STACK
+from infra.objects.labels import OF_JOB, RUN, STACK
 from tests.unit.infra.samples import stack
 
 STACK_ = stack()
@@ -24,7 +24,7 @@ def made(kind: str, name: str, phase: str = "Bound", **metadata: Any) -> dict[st
 def settled() -> list[dict[str, Any]]:
     pairs = [made(f"PersistentVolume{end}", name) for name in (VOLUME, DATA) for end in ("", "Claim")]
     job = made("PyTorchJob", "pytorch-simple", "", labels={RUN: "pytorch-simple-1"})
-    pod = made("Pod", "pytorch-simple-master-0", "Succeeded", labels={"job-name": "pytorch-simple"})
+    pod = made("Pod", "pytorch-simple-master-0", "Succeeded", labels={OF_JOB: "pytorch-simple"})
     return [*pairs, job, pod]
 
 
@@ -75,7 +75,7 @@ def test_a_pending_pod_is_found() -> None:
         (made("PyTorchJob", "pytorch-simple"), True),
         (made("PyTorchJob", "others"), False),
         (made("Pod", "trainstack-reader-1"), True),
-        (made("Pod", "x", labels={"job-name": "others"}), False),
+        (made("Pod", "x", labels={OF_JOB: "others"}), False),
     ],
 )
 def test_whose_an_object_is(each: dict[str, Any], ours: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from kubernetes.config import ConfigException
 from infra import inspection, other_users, paths
 from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
+from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, TRAINJOB, Kind
 
 KUBECONFIG = "/etc/there.yaml"
 CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
@@ -49,7 +51,7 @@ def test_only_the_cluster_of_the_stack_file_counts(
     name: str, written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[ApiAddress] = []
-    monkeypatch.setattr(other_users, "_jobs", lambda connection: iter(()))
+    monkeypatch.setattr(other_users, "_jobs", lambda *_: iter(()))
     monkeypatch.setattr(other_users, "api_client", asked.append)
     written(cluster=CLUSTER, **WRONG[name])
     assert other_users.main("dev") == 0
@@ -80,3 +82,27 @@ def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pyte
         "jobs": unknown,
         "namespaces": {"a": unknown},
     }
+
+
+@pytest.mark.parametrize(
+    ("api", "own", "kinds"),
+    [
+        (OperatorApi.V1, [], [PYTORCHJOB]),
+        (OperatorApi.V2, [], [TRAINJOB, JOBSET]),
+        (OperatorApi.V1, [f"{DEFINITION}/{each}" for each in TRAINJOB.crds], [PYTORCHJOB, TRAINJOB, JOBSET]),
+        (OperatorApi.V2, [f"{DEFINITION}/{PYTORCHJOB.crd}"], [PYTORCHJOB, TRAINJOB, JOBSET]),
+    ],
+)
+def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defined(
+    api: OperatorApi, own: list[str], kinds: list[Kind], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Kind] = []
+
+    def jobs(_: object, kinds: list[Kind]) -> Iterator[Any]:
+        asked.extend(kinds)
+        return iter(())
+
+    monkeypatch.setattr(other_users, "_jobs", jobs)
+    monkeypatch.setattr(other_users, "api_client", lambda _: None)
+    other_users.users(ApiAddress(KUBECONFIG), own, api)
+    assert asked == kinds

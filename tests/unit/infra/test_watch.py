@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from kubernetes.client.exceptions import ApiException
 from infra import paths, watch
 from infra.clusters import selection
 from infra.config.load import from_file
+from infra.config.operator import OperatorApi
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError
 from infra.run import timeline
 from infra.run.job_api import JobApi, JobGoneError
+from infra.run.trainjob_api import TrainJobApi
 from tests.unit.infra.run.test_run import FakeApi, job
 
 STACK = from_file(Path(__file__).parents[3] / "stacks" / "Pulumi.dev.yaml")
@@ -88,3 +93,14 @@ def test_a_job_that_is_not_there_cannot_be_told(
 ) -> None:
     assert watched(monkeypatch, FakeApi([]), None) == watch.UNKNOWN
     assert "there is no such PyTorchJob in namespace kubeflow" in capsys.readouterr().out
+
+
+def test_the_job_is_of_the_kind_that_the_stack_asks_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = replace(STACK, operator=STACK.operator.model_copy(update={"api": OperatorApi.V2}))
+    asked: list[JobKind] = []
+    monkeypatch.setattr(TrainJobApi, "of_name", lambda *words: asked.append(words[-1]))
+    assert watch.watch_job(wanted, wanted.jobs[0], ApiAddress(None)) == watch.UNKNOWN
+    assert asked == [TRAINJOB]
+    assert "there is no such TrainJob in namespace kubeflow" in capsys.readouterr().out

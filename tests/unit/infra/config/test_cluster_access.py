@@ -12,7 +12,7 @@ from infra.config import from_file
 from infra.config.cluster import ClusterKind
 from infra.config.cluster_access import access, main
 from infra.config.errors import ConfigError
-from infra.config.operator import Install
+from infra.config.operator import Install, OperatorApi
 from infra.review import rendering
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -33,6 +33,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "kubeconfig": str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
         "namespace": stack.cluster.namespace,
         "installsOperator": rendering.rendered_plan(stack).operator,
+        "operatorApi": stack.operator.api.value,
         "protected": False,
         "claim": stack.claim,
         "claimMayWait": stack.claim_may_wait,
@@ -165,3 +166,11 @@ def test_what_cannot_be_understood_is_refused(
 def test_prints_one_json_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(stack_file(tmp_path, ""))]) == 0
     assert json.loads(capsys.readouterr().out)["cluster"] == "trainstack-dev"
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_tells_which_api_the_jobs_are_for_whatever_is_wrong_with_them(
+    tmp_path: Path, api: OperatorApi
+) -> None:
+    file = stack_file(tmp_path, f"config:\n  trainstack:operator: {{api: {api}}}\n  trainstack:job: {{}}\n")
+    assert access(file)["operatorApi"] == api.value

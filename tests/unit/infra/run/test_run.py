@@ -164,7 +164,7 @@ def test_make_up_is_told_which_job_had_failed_before(
             provider.RunProvider().create(PROPS)
     lines = file.read_text().splitlines() if file.exists() else []
     assert [json.loads(line) for line in lines] == 2 * told * [
-        {"namespace": "kubeflow", "name": "j", "uid": "u"}
+        {"namespace": "kubeflow", "name": "j", "uid": "u", "kind": "pytorchjobs.v1.kubeflow.org"}
     ]
 
 

@@ -47,6 +47,18 @@ def test_a_fresh_clone_fetches_the_operators_module(
     assert found[cluster_images.OPERATOR_OVERLAY] == str(tmp_path / "manifests" / "overlays" / "standalone")
 
 
+def test_a_stack_of_v2_fetches_both_modules_of_its_controllers(
+    fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
+) -> None:
+    fake("go", "exit 1")
+    kubectl = fake("kubectl", "exit 1")
+    found = review.with_operator({"PATH": str(kubectl.parent)}, wants_trainer=True)
+    assert fetched == ["github.com/kubeflow/trainer/v2", "sigs.k8s.io/jobset"]
+    assert found[cluster_images.TRAINER_MANIFESTS] == str(tmp_path / "manifests" / "base")
+    assert found[cluster_images.JOBSET_MANIFESTS] == str(tmp_path / "config" / "default")
+    assert cluster_images.OPERATOR_OVERLAY not in found
+
+
 def test_kubectl_is_built_where_there_is_none(
     fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
@@ -75,15 +87,16 @@ def test_what_set_up_found_is_used(
     assert fetched == []
 
 
+@pytest.mark.parametrize("trainer", [False, True])
 @pytest.mark.parametrize(("installs", "fetches"), [(True, True), (False, False)])
 def test_only_a_stack_that_brings_the_operator_needs_it(
-    monkeypatch: pytest.MonkeyPatch, installs: bool, fetches: bool
+    monkeypatch: pytest.MonkeyPatch, installs: bool, fetches: bool, trainer: bool
 ) -> None:
-    asked: list[str] = []
+    asked: list[bool] = []
     run: list[list[str]] = []
 
-    def with_operator(variables: dict[str, str]) -> dict[str, str]:
-        asked.append("operator")
+    def with_operator(variables: dict[str, str], wants_trainer: bool) -> dict[str, str]:
+        asked.append(wants_trainer)
         return variables
 
     def remember(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -92,6 +105,7 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
 
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: installs)
+    monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
     monkeypatch.setattr(review, "with_operator", with_operator)
 
     def unpack(base: str, place: Path) -> str:
@@ -102,7 +116,7 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
     monkeypatch.setattr(review, "with_schemas", lambda found: found)
     monkeypatch.setattr(subprocess, "run", remember)
     assert review.review("dev", "released") == 3
-    assert bool(asked) is fetches
+    assert asked == ([trainer] if fetches else [])
     assert run[-1][1:6] == ["-m", "infra.review", "dev", "--page", str(review.PAGES / "dev.md")]
     assert run[-1][-2:] == ["--revision", "`released`"]
 

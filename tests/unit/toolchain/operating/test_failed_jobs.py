@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from infra.objects.job_kinds import OF_API, PYTORCHJOB
 from toolchain.operating import failed_jobs, live_objects, state
 from toolchain.steps import SetupError
 
 OLD, NEW = "uid-before", "uid-of-this-update"
+KINDS = [each.resource for each in OF_API.values()]
 
 
 class Server:
@@ -42,26 +44,29 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     return found
 
 
-def deployment(*uids: str) -> dict[str, Any]:
-    jobs = [{"type": state.JOB, "outputs": {"metadata": {"uid": uid}}} for uid in uids]
-    return {"resources": [{"type": "pulumi:pulumi:Stack"}, {"type": state.JOB}, *jobs]}
+def deployment(*uids: str, type_: str = state.JOBS[0]) -> dict[str, Any]:
+    jobs = [{"type": type_, "outputs": {"metadata": {"uid": uid}}} for uid in uids]
+    return {"resources": [{"type": "pulumi:pulumi:Stack"}, {"type": type_}, *jobs]}
 
 
-def tell(variable: dict[str, str], *uids: str) -> None:
+def tell(variable: dict[str, str], *uids: str, kind: str = PYTORCHJOB.resource) -> None:
     with Path(variable[failed_jobs.FAILED]).open("a") as file:
         for uid in uids:
-            file.write(json.dumps({"namespace": "kubeflow", "name": f"job-{uid}", "uid": uid}) + "\n")
+            job = {"namespace": "kubeflow", "name": f"job-{uid}", "uid": uid, "kind": kind}
+            file.write(json.dumps(job) + "\n")
 
 
+@pytest.mark.parametrize(("type_", "kind"), list(zip(state.JOBS, KINDS, strict=True)))
 def test_one_that_had_failed_before_is_deleted_and_gone(
-    server: Server, capsys: pytest.CaptureFixture[str]
+    server: Server, capsys: pytest.CaptureFixture[str], type_: str, kind: str
 ) -> None:
-    with failed_jobs.told({}, deployment(OLD)) as (variable, remove):
-        tell(variable, OLD)
+    with failed_jobs.told({}, deployment(OLD, type_=type_)) as (variable, remove):
+        tell(variable, OLD, kind=kind)
         assert remove()
         assert not remove(), "it is told once"
     verbs = [call[0] for call in server.calls]
     assert verbs == ["delete", "get", "get"]
+    assert {call[1] for call in server.calls} == {kind}
     assert {"job-uid-before", "--cascade=foreground"} <= set(server.calls[0])
     said = capsys.readouterr().err
     assert "job kubeflow/job-uid-before had failed before this `make up`: it is tried again" in said

@@ -189,12 +189,12 @@ def test_the_commit_in_short(tmp_path: Path, kept: dict[str, object], shown: str
     assert records.read(folder).commit == shown
 
 
-def job(**inputs: object) -> dict[str, object]:
-    return {"urn": "u", "type": state.JOB, "inputs": inputs}
+def job(kind: str = state.JOBS[0], **inputs: object) -> dict[str, object]:
+    return {"urn": "u", "type": kind, "inputs": inputs}
 
 
-def labelled(run_id: str) -> dict[str, object]:
-    return job(metadata={"labels": {state.RUN_LABEL: run_id}})
+def labelled(run_id: str, kind: str = state.JOBS[0]) -> dict[str, object]:
+    return job(kind, metadata={"labels": {state.RUN_LABEL: run_id}})
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,7 @@ def labelled(run_id: str) -> dict[str, object]:
         ([], []),
         ([{"urn": "u", "type": "pulumi:pulumi:Stack"}], []),
         ([labelled("a-1"), labelled("b-2")], ["a-1", "b-2"]),
+        ([labelled("a-1", kind) for kind in state.JOBS], ["a-1"] * len(state.JOBS)),
         ([job(), job(metadata={}), job(metadata={"labels": {}})], []),
     ],
 )

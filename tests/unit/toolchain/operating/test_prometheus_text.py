@@ -113,6 +113,13 @@ def test_a_job_is_in_one_state(conditions: tuple[str, ...], state: str) -> None:
     assert [labels["state"] for labels, value in found if value] == [state]
 
 
+def test_a_trainjob_that_is_complete_has_succeeded() -> None:
+    job = live("TrainJob", "job", metadata={"namespace": "kubeflow"}, status=condition("Complete"))
+    found = parsed(prometheus_text.text("dev", [Finding(Part.JOB, Health.HEALTHY, "", job)]))
+    assert [labels["state"] for labels, value in found["trainstack_job_state"] if value] == ["succeeded"]
+    assert "trainstack_job_failed_replicas" not in found
+
+
 def test_the_failures_of_a_job_are_counted_by_replica() -> None:
     counts = {"Master": {"succeeded": 1}, "Worker": {"failed": 2, "active": 1}}
     found = parsed(prometheus_text.text("dev", [of_job("Running", replicaStatuses=counts)]))

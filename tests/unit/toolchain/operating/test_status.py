@@ -78,6 +78,28 @@ def test_whatever_is_wrong_is_not_healthy(objects: list[dict[str, Any]]) -> None
     assert status.overall(status.inspect_objects(objects)) is Health.NOT
 
 
+ACTIVE = {"jobsStatus": [{"name": "node", "active": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "said", "health"),
+    [
+        ({}, "without a condition yet", Health.HEALTHY),
+        (ACTIVE, "Running", Health.HEALTHY),
+        (condition("Suspended"), "Suspended", Health.HEALTHY),
+        (condition("Complete"), "Succeeded", Health.HEALTHY),
+        (condition("Failed"), "Failed", Health.NOT),
+    ],
+)
+def test_a_trainjob_is_told_of_in_the_words_of_a_pytorchjob(
+    found: dict[str, Any], said: str, health: Health
+) -> None:
+    others = [each for each in healthy() if each["kind"] != "PyTorchJob"]
+    findings = status.inspect_objects([*others, live("TrainJob", "job", status=found)])
+    (job,) = [each for each in findings if each.what is Part.JOB]
+    assert (job.said.endswith(f"/job {said}"), job.health) == (True, health), job.said
+
+
 def test_known_to_be_wrong_weighs_more_than_unknown() -> None:
     fine, wrong, unknown = (Finding(Part.JOB, each, "") for each in Health)
     assert status.overall([fine, unknown]) is Health.UNKNOWN

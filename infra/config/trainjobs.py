@@ -1,0 +1,58 @@
+"""The values of a job's keys that a TrainJob has nothing for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from infra.config.job import JobConfig
+from infra.config.run_policies import CleanPodPolicy, RestartPolicy
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A value that a TrainJob has nothing for.
+
+    Parameters:
+        is_given: the value, where the job asks for it; None else.
+        allowed: which values are, with v2.
+        fix: how to mend it.
+    """
+
+    is_given: Callable[[JobConfig], object | None]
+    allowed: str
+    fix: str
+
+
+def _unless(value: object, usual: object) -> object | None:
+    return None if value == usual else value
+
+
+REFUSED: dict[str, Refusal] = {
+    "restartPolicy": Refusal(
+        lambda job: job.restart_policy.value if job.restart_policy is RestartPolicy.ALWAYS else None,
+        "OnFailure, Never or ExitCode where operator.api is v2: a batch/v1 Job's pods are not started again for ever",
+        "write `restartPolicy: OnFailure`",
+    ),
+    "runPolicy.ttlSecondsAfterFinished": Refusal(
+        lambda job: job.run_policy.ttl_seconds_after_finished,
+        "nothing where operator.api is v2: a TrainJob has no such field",
+        "remove it",
+    ),
+    "runPolicy.cleanPodPolicy": Refusal(
+        lambda job: _unless(job.run_policy.clean_pod_policy.value, CleanPodPolicy.NONE.value),
+        "None where operator.api is v2: a TrainJob has no such field, and finished pods stay",
+        "write `cleanPodPolicy: None`",
+    ),
+    "runPolicy.schedulingPolicy": Refusal(
+        lambda job: job.run_policy.scheduling_policy and "(present)",
+        "nothing where operator.api is v2: the stack asks no gang scheduler there",
+        "remove it, or write `operator: {api: v1}`",
+    ),
+    "elasticPolicy": Refusal(
+        lambda job: job.elastic_policy and "(present)",
+        "nothing where operator.api is v2: Trainer 2.2 has no elastic jobs",
+        "remove it, or write `operator: {api: v1}`",
+    ),
+}
+"""The path of a key below `job` -> the value that v2 has nothing for."""

@@ -1,0 +1,154 @@
+"""The TrainJob of Kubeflow Trainer v2 and the TrainingRuntime that it runs on, as data.
+
+The runtime says where a replica runs: image, volumes, resources, security. The job says what trains there: command,
+options, run. Sources: pkg/apis/trainer/v1alpha1 and pkg/runtime/framework/plugins/torch of Kubeflow Trainer 2.2.0;
+https://jobset.sigs.k8s.io/docs/tasks/failure_policy/
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from infra.config.job import JobConfig
+from infra.config.run_policies import RestartPolicy
+from infra.job.context import JobContext
+from infra.job.manifest import dataset_note
+from infra.job.pod import template
+from infra.job.run_id import run_id
+from infra.objects.job_kinds import RUNTIME, TRAINJOB
+from infra.objects.labels import MANAGED_BY, OF_JOB, RUN, SKIP_AWAIT
+from infra.objects.manifest import Manifest
+
+ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+# Exit codes with which the policy ExitCode gives up at once, as the training-operator has it.
+FINAL_CODES = list(range(1, 128))
+# The reason of a Job that its podFailurePolicy has ended.
+FINAL_REASON = "PodFailurePolicy"
+
+
+def manifests(job: JobConfig, context: JobContext) -> list[Manifest]:
+    """The runtime and, after it, the job."""
+    return [runtime(job, context), trainjob(job, context)]
+
+
+def runtime(job: JobConfig, context: JobContext) -> Manifest:
+    """The TrainingRuntime, which has the job's name."""
+    return {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": RUNTIME,
+        "metadata": _metadata(job, context),
+        "spec": {
+            "mlPolicy": {"numNodes": job.replicas.total, "torch": {}},
+            "template": {
+                "spec": {
+                    "failurePolicy": _failure_policy(job),
+                    "replicatedJobs": [
+                        {
+                            "name": TRAINJOB.container,
+                            "replicas": 1,
+                            "template": {"metadata": {"labels": ANCESTOR}, "spec": _replicas(job, context)},
+                        }
+                    ],
+                }
+            },
+        },
+    }
+
+
+def jobs_of(manifest: Manifest) -> list[Manifest]:
+    """The batch/v1 Jobs that JobSet makes of a TrainingRuntime; none of other kinds.
+
+    Source: pkg/controllers/jobset_controller.go of JobSet 0.11.1.
+    """
+    if manifest["kind"] != RUNTIME:
+        return []
+    nodes = manifest["spec"]["mlPolicy"]["numNodes"]
+    indexed = {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
+    place = manifest["metadata"]
+    return [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": f"{place['name']}-{each['name']}-0", "namespace": place["namespace"]},
+            "spec": {**each["template"]["spec"], **indexed},
+        }
+        for each in manifest["spec"]["template"]["spec"]["replicatedJobs"]
+    ]
+
+
+def trainjob(job: JobConfig, context: JobContext) -> Manifest:
+    """The TrainJob. Its deadline is the trainer's to keep, its restarts are JobSet's."""
+    found = _container(job, context)
+    words = {key: found[key] for key in ("command", "args") if key in found}
+    return {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": TRAINJOB.kind,
+        "metadata": _metadata(job, context),
+        "spec": {
+            "runtimeRef": {"apiGroup": TRAINJOB.group, "kind": RUNTIME, "name": job.name},
+            "trainer": {
+                "numNodes": job.replicas.total,
+                "numProcPerNode": job.nproc_per_node,
+                **words,
+                "env": [{"name": "TRAINER_RUN", "value": run_id(job, context)}],
+            },
+            "activeDeadlineSeconds": job.run_policy.active_deadline_seconds,
+            **({"suspend": True} if job.run_policy.suspend else {}),
+        },
+    }
+
+
+def _metadata(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "namespace": context.namespace,
+        "labels": {**MANAGED_BY, **job.labels, RUN: run_id(job, context)},
+        "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
+    }
+
+
+def _failure_policy(job: JobConfig) -> dict[str, Any]:
+    """All replicas start anew when one has failed, `backoffLimit` times."""
+    if job.restart_policy is RestartPolicy.NEVER:
+        return {"maxRestarts": 0}
+    restarts: dict[str, Any] = {"maxRestarts": job.run_policy.backoff_limit}
+    if job.restart_policy is RestartPolicy.EXIT_CODE:
+        final = {"name": "finalExitCode", "action": "FailJobSet", "onJobFailureReasons": [FINAL_REASON]}
+        restarts["rules"] = [final]
+    return restarts
+
+
+def _replicas(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    """The spec of the batch/v1 Job whose pods are the replicas; it makes no failed pod anew itself."""
+    final: dict[str, Any] = {
+        "action": "FailJob",
+        "onExitCodes": {"containerName": TRAINJOB.container, "operator": "In", "values": FINAL_CODES},
+    }
+    by_code = job.restart_policy is RestartPolicy.EXIT_CODE
+    return {
+        "backoffLimit": 0,
+        **({"podFailurePolicy": {"rules": [final]}} if by_code else {}),
+        "template": _pod(job, context),
+    }
+
+
+def _container(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    return dict(template(job, context, TRAINJOB.container)["spec"]["containers"][0])
+
+
+def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    """The pod template of v1 without what the job says, and without labels that batch/v1 keeps for itself."""
+    plain = template(job, context, TRAINJOB.container)
+    replica = {
+        key: value for key, value in _container(job, context).items() if key not in ("command", "args")
+    }
+    spec = {
+        **plain["spec"],
+        "containers": [{**replica, "name": TRAINJOB.container}],
+        "restartPolicy": "Never",
+    }
+    for entry in spec.get("topologySpreadConstraints", []):
+        entry["labelSelector"] = {"matchLabels": {JOBSET_NAME: job.name}}
+    labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context)}
+    return {"metadata": {**plain["metadata"], "labels": labels}, "spec": spec}

@@ -1,0 +1,35 @@
+"""Refuses a change of `operator.api` that takes away kinds of jobs of which others have some."""
+
+from __future__ import annotations
+
+from infra import other_users
+from infra.config import ConfigError, Stack
+from infra.config.errors import paragraph
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
+from infra.objects.stack_state import StackState
+
+SHOWN = 10
+
+
+def ensure_unused(stack: Stack, address: ApiAddress, held: StackState) -> None:
+    """Raises ConfigError where the update would delete a definition of which others have objects, and these with it.
+
+    A cluster that is not there has nothing to say; one that does not tell is not believed to be empty.
+
+    Parameters:
+        held: what the stack's state holds.
+    """
+    kept = OF_API[stack.operator.api].crds
+    left = [each for each in SHARED if each.crd not in kept and f"{DEFINITION}/{each.crd}" in held.objects]
+    if not left or not address.is_there:
+        return
+    if others := other_users.jobs_of(address, left, held.objects):
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        allowed = (
+            f"what it was as long as others have {' or '.join(each.kind + 's' for each in left)}, whose definitions "
+            f"the stack made and would delete: {', '.join(others[:SHOWN])}{more}"
+        )
+        fix = "let them end and delete them, or take the change back"
+        value = stack.operator.api.value
+        raise ConfigError(paragraph(stack.file, "trainstack:operator.api", value, allowed, fix))

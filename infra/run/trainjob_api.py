@@ -1,0 +1,57 @@
+"""One TrainJob: its pods are those of Jobs of the JobSet that it owns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.job_kinds import JOBSET, TRAINJOB, JobKind
+from infra.run.job_api import ANSWER_S, JobApi, owner
+
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+
+
+def api_of(kind: JobKind) -> type[JobApi]:
+    """What finds the pods of jobs of `kind`."""
+    return TrainJobApi if kind is TRAINJOB else JobApi
+
+
+class TrainJobApi(JobApi):
+    """As JobApi. Pods and events are found through the JobSet, which has the TrainJob's name."""
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The job's own pods; those of an earlier job of its name are not."""
+        jobset = self._jobset()
+        return self.selected_pods(f"{JOBSET_UID}={jobset}") if jobset else []
+
+    def warnings(self) -> list[dict[str, Any]]:
+        """The events of type Warning of the TrainJob, its JobSet and its Jobs: why pods cannot be created."""
+        jobset = self._jobset()
+        makers = [self.uid, *([jobset, *self._jobs_of(jobset)] if jobset else [])]
+        return [event for uid in makers for event in self.warnings_about(uid)]
+
+    def _jobset(self) -> str:
+        """The uid of the JobSet; empty as long as there is none of this TrainJob's."""
+        try:
+            found: Any = self._ask(
+                lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
+                    *(JOBSET.group, JOBSET.version, self.namespace, JOBSET.plural, self.name),
+                    _request_timeout=ANSWER_S,
+                )
+            )
+        except ApiException as error:
+            if error.status == 404:
+                return ""
+            raise
+        return str(found["metadata"]["uid"]) if owner(found) == self.uid else ""
+
+    def _jobs_of(self, jobset: str) -> list[str]:
+        """The uids of the JobSet's Jobs."""
+        found = self._ask(
+            lambda: client.BatchV1Api(self.connection).list_namespaced_job(
+                self.namespace, label_selector=f"{JOBSET_UID}={jobset}", _request_timeout=ANSWER_S
+            )
+        )
+        return [str(each.metadata.uid) for each in found.items]

@@ -1,0 +1,1 @@
+"""Kubeflow Trainer v2: upstream's controllers of TrainJobs and JobSets, patched, and the wait for their webhooks."""

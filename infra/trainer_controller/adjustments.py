@@ -1,0 +1,91 @@
+"""What we change in upstream's objects, one pure function each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+
+from infra.objects.manifest import Manifest
+from infra.objects.pod_security import restricted_container
+from infra.trainer_controller.upstream import JOBSET_VERSION, TRAINER_VERSION
+from infra.training_operator.patches import CRD_KIND, LIMITS, REQUESTS, labelled, moved, secret, service
+
+TRAINER = "kubeflow-trainer-controller-manager"
+JOBSET = "jobset-controller-manager"
+PUBLIC = "kubeflow-trainer-public"
+CERTIFICATE = "kubeflow-trainer-webhook-cert"
+REPOSITORIES = ("ghcr.io/kubeflow/trainer/trainer-controller-manager", "registry.k8s.io/jobset/jobset")
+# The images that each release publishes; JobSet's manifests name one for its own tests.
+IMAGES = {
+    TRAINER: f"{REPOSITORIES[0]}:{TRAINER_VERSION}",
+    JOBSET: f"{REPOSITORIES[1]}:{JOBSET_VERSION}",
+}
+CLUSTER_WIDE = (
+    CRD_KIND,
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+)
+INJECTED = "cert-manager.io/inject-ca-from"
+
+
+def additions() -> list[Manifest]:
+    """What upstream's overlay generates: the Secret of the certificate, and the version for Kubeflow's clients."""
+    version = {"kubeflow_trainer_version": TRAINER_VERSION}
+    return [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": CERTIFICATE}, "type": "Opaque"},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": PUBLIC}, "data": version},
+    ]
+
+
+def crd(upstream: Manifest) -> Manifest:
+    """The CRD without cert-manager, and without conversion: each has one version."""
+    changed = copy.deepcopy(upstream)
+    changed["spec"].pop("conversion", None)
+    changed["metadata"].get("annotations", {}).pop(INJECTED, None)
+    return changed
+
+
+def deployment(upstream: Manifest) -> Manifest:
+    """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for."""
+    changed = copy.deepcopy(upstream)
+    pod = changed["spec"]["template"]["spec"]
+    (manager,) = pod["containers"]
+    manager["image"] = IMAGES[changed["metadata"]["name"]]
+    manager["resources"] = {"limits": dict(LIMITS), "requests": dict(REQUESTS)}
+    manager["securityContext"] = restricted_container()
+    manager["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
+    pod["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    return changed
+
+
+def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
+    """`manifest` in `namespace`, with what it refers to there; the trainer's base names none."""
+    if manifest["kind"] not in CLUSTER_WIDE:
+        manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+    return moved(manifest, namespace)
+
+
+def patched(upstream: Iterable[Manifest], stack: str, namespace: str) -> list[Manifest]:
+    """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
+
+    Parameters:
+        upstream: JobSet's objects and the trainer's.
+        stack: the stack's name, for the labels.
+        namespace: the controllers'.
+    """
+    by_kind: dict[str, Callable[[Manifest], Manifest]] = {
+        CRD_KIND: crd,
+        "Deployment": deployment,
+        "Service": service,
+        "Secret": secret,
+    }
+    wanted = [each for each in [*upstream, *additions()] if each["kind"] != "Namespace"]
+    objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
+    placed = [labelled(in_namespace(each, namespace), stack) for each in objects]
+    return sorted(placed, key=lambda each: each["kind"] != CRD_KIND)

@@ -1,0 +1,85 @@
+"""The controllers of TrainJobs and JobSets in a cluster, ready to take TrainJobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import pulumi
+
+from infra import paths
+from infra.config import Stack
+from infra.objects.manifest import Manifest, Object, title
+from infra.trainer_controller import adjustments, upstream
+from infra.training_operator.component import Operator
+from infra.training_operator.patches import CRD_KIND
+from infra.training_operator.plan import Plan
+from infra.training_operator.webhook import Webhook
+
+# Deployment -> the variable that names its image in this machine's engine.
+IMAGES = {adjustments.TRAINER: "TRAINSTACK_TRAINER_IMAGE", adjustments.JOBSET: "TRAINSTACK_JOBSET_IMAGE"}
+
+
+def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+    """The controllers' objects that `plan` registers, the CRDs first; a review renders the same.
+
+    The Deployments have the images that upstream publishes. Raises CommandError where upstream's cannot be read.
+
+    Parameters:
+        stack: for its name, which the labels have, and the operator's namespace.
+        environment: may name the folders with upstream's manifests.
+    """
+    if not (plan.crd or plan.operator):
+        return []
+    found = upstream.rendered(environment, paths.STATE / "cache", plan.beneath)
+    objects = adjustments.patched(found, stack.name, stack.operator.namespace)
+    return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
+
+
+class Trainer(Operator):
+    """As Operator: upstream's objects, patched, one resource each."""
+
+    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
+        return manifests(self.stack, plan, environment)
+
+    def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
+        """Register both controllers; the resource that is there once their webhooks answer."""
+        first = [*self.ready]
+        others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
+        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
+        deployments = [
+            Object(
+                title(each),
+                self._pushed(each, environment),
+                api_version="apps/v1",
+                kind=each["kind"],
+                opts=opts,
+            )
+            for each in objects
+            if each["kind"] == "Deployment"
+        ]
+        uids = pulumi.Output.all(*(each.uid for each in deployments))
+        props = {
+            "kubeconfigPath": self.cluster.kubeconfig_path,
+            "context": self.cluster.context,
+            "namespace": self.stack.operator.namespace,
+            "operator": uids.apply(" ".join),
+            "api": self.stack.operator.api.value,
+        }
+        return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [*deployments, *others]))
+
+    def _pushed(
+        self, deployment: Manifest, environment: Mapping[str, str]
+    ) -> Manifest | pulumi.Output[Manifest]:
+        """The Deployment with the image in the cluster's registry, where this machine has built one."""
+        name = deployment["metadata"]["name"]
+        image = self._mirrored(name, IMAGES[name], environment)
+        return image.apply(lambda known: _with_image(deployment, known)) if image else deployment
+
+
+def _with_image(deployment: Manifest, image: str) -> Manifest:
+    pod = deployment["spec"]["template"]["spec"]
+    (manager,) = pod["containers"]
+    changed = {**pod, "containers": [{**manager, "image": image}]}
+    template = {**deployment["spec"]["template"], "spec": changed}
+    return {**deployment, "spec": {**deployment["spec"], "template": template}}

@@ -1,0 +1,108 @@
+"""A TrainJob that trains is suspended before it is deleted; no other one is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.patience import UnreachableError
+from infra.run import ending
+from infra.run.ending import EndingProvider
+from infra.run.provider import CLUSTER_GONE
+from infra.run.trainjob_api import TrainJobApi
+from tests.unit.infra.run.test_trainjob import trainjob
+
+PROPS = {"kubeconfigPath": "", "context": None, "namespace": "kubeflow", "job": "j", "uid": "u"}
+
+
+class Server:
+    """Holds one job; keeps what it was patched with, or refuses that with `status`."""
+
+    def __init__(self) -> None:
+        self.job: dict[str, Any] | Exception | None = trainjob(active=1)
+        self.status = 0
+        self.patches: list[tuple[Any, ...]] = []
+
+    def patch_namespaced_custom_object(self, *words: Any, **_: Any) -> None:
+        if self.status:
+            raise ApiException(self.status, "why")
+        self.patches.append(words)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    found = Server()
+
+    def job(_: TrainJobApi) -> Any:
+        if isinstance(found.job, Exception):
+            raise found.job
+        return found.job
+
+    monkeypatch.delenv(CLUSTER_GONE, raising=False)
+    monkeypatch.setattr(TrainJobApi, "job", job)
+    monkeypatch.setattr(TrainJobApi, "connection", None)
+    monkeypatch.setattr(client, "CustomObjectsApi", lambda _: found)
+    return found
+
+
+def delete() -> None:
+    EndingProvider().delete("u", PROPS)
+
+
+@pytest.mark.parametrize("job", [trainjob(), trainjob(active=1)])
+def test_one_that_has_not_ended_is_suspended_by_its_uid(server: Server, job: dict[str, Any]) -> None:
+    server.job = job
+    delete()
+    assert server.patches == [
+        (
+            *("trainer.kubeflow.org", "v1alpha1", "kubeflow", "trainjobs", "j"),
+            {"metadata": {"uid": "u"}, "spec": {"suspend": True}},
+        )
+    ]
+
+
+@pytest.mark.parametrize("job", [None, *map(trainjob, ("Complete", "Failed", "Suspended"))])
+def test_one_that_makes_no_pods_any_more_is_left(server: Server, job: dict[str, Any] | None) -> None:
+    server.job = job
+    delete()
+    assert server.patches == []
+
+
+@pytest.mark.parametrize("status", ending.OTHERS)
+def test_one_that_went_meanwhile_is_no_trouble(
+    server: Server, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.status = status
+    delete()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_refusal_is_said_and_the_deletion_goes_on(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.status = 403
+    delete()
+    server.job = UnreachableError("no answer")
+    delete()
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2].rpartition(": ")[0] for line in said] == [
+        "it is deleted without being suspended first"
+    ] * 2
+    assert "403" in said[0]
+    assert said[1].endswith("no answer")
+
+
+def test_of_a_cluster_that_is_gone_nothing_is_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CLUSTER_GONE, "true")
+    server.job = AssertionError("asked")
+    delete()
+
+
+def test_it_goes_with_its_job() -> None:
+    provider = EndingProvider()
+    assert provider.create(PROPS).id == "u"
+    assert provider.diff("u", PROPS, {**PROPS, "uid": "v"}).replaces == ["uid"]
+    assert not provider.diff("u", PROPS, {**PROPS, "kubeconfigPath": "elsewhere"}).changes

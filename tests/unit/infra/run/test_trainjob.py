@@ -1,0 +1,185 @@
+"""How a TrainJob's run is judged: from its conditions, its JobSet's Jobs and their pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from infra.config.operator import OperatorApi
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import TRAINJOB
+from infra.run import job_status
+from infra.run.component import rank0_pod
+from infra.run.log_follower import LogFollower
+from infra.run.trainjob_api import JOBSET_UID, TrainJobApi
+from infra.run.waiting import RunFailedError, Waiting
+from tests.unit.infra.samples import stack
+
+RANK0 = "j-node-0-0-"
+
+
+def trainjob(
+    *conditions: str, active: int | None = None, message: str = "", held: str = "True"
+) -> dict[str, Any]:
+    """As pkg/controller/trainjob_controller.go of the trainer leaves one."""
+    status: dict[str, Any] = {}
+    if conditions:
+        status["conditions"] = [{"type": each, "status": held, "message": message} for each in conditions]
+    if active is not None:
+        status["jobsStatus"] = [{"name": "node", "active": active, "ready": 0, "succeeded": 0, "failed": 0}]
+    return {
+        "metadata": {"uid": "u", "resourceVersion": "1"},
+        "spec": {"trainer": {"numNodes": 2}},
+        "status": status,
+    }
+
+
+def pod(name: str, created: str = "1", phase: str = "Running", code: int | None = None) -> dict[str, Any]:
+    end = {"state": {"terminated": {"exitCode": code, "finishedAt": "2"}}} if code is not None else {}
+    status = {"phase": phase, "containerStatuses": [{"name": "node", **end}]}
+    return {"metadata": {"name": name, "uid": name, "creationTimestamp": created}, "status": status}
+
+
+class Server:
+    """Answers as the API server does: one JobSet, its Jobs, pods by label, events by uid."""
+
+    def __init__(self, owner: str | None = "u") -> None:
+        self.owner = owner
+
+    def get_namespaced_custom_object(self, group: str, *_: Any, **__: Any) -> Any:
+        assert group == "jobset.x-k8s.io"
+        if self.owner is None:
+            raise ApiException(status=404)
+        return {"metadata": {"uid": "s", "ownerReferences": [{"uid": self.owner}]}}
+
+    def list_namespaced_pod(self, _: str, *, label_selector: str, **__: Any) -> Any:
+        assert label_selector == f"{JOBSET_UID}=s"
+        return type("Listed", (), {"items": [pod("j-node-0-0-abcde")]})
+
+    def list_namespaced_job(self, _: str, *, label_selector: str, **__: Any) -> Any:
+        assert label_selector == f"{JOBSET_UID}=s"
+        metadata = type("Metadata", (), {"uid": "b"})
+        return type("Listed", (), {"items": [type("Job", (), {"metadata": metadata})]})
+
+    def list_namespaced_event(self, _: str, *, field_selector: str, **__: Any) -> Any:
+        uid = field_selector.partition("=")[2].partition(",")[0]
+        return type("Listed", (), {"items": [{"reason": f"about {uid}", "message": "quota"}]})
+
+    @staticmethod
+    def sanitize_for_serialization(each: Any) -> Any:
+        return each
+
+
+def asking(monkeypatch: pytest.MonkeyPatch, server: Server) -> TrainJobApi:
+    for name in ("CustomObjectsApi", "CoreV1Api", "BatchV1Api"):
+        monkeypatch.setattr(f"kubernetes.client.{name}", lambda _: server)
+    api = TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)
+    api.__dict__["connection"] = server
+    return api
+
+
+@pytest.mark.parametrize(
+    ("found", "now"),
+    [
+        (trainjob(), "Pending"),
+        (trainjob(active=0), "Pending"),
+        (trainjob(active=1), "Running"),
+        (trainjob("Complete", active=0), "Succeeded"),
+        (trainjob("Failed"), "Failed"),
+        (trainjob("Suspended"), "Suspended"),
+        (trainjob("Suspended", active=1, held="False"), "Running"),
+    ],
+)
+def test_the_condition_that_holds(found: dict[str, Any], now: str) -> None:
+    assert job_status.condition(found)[0] == now
+
+
+def test_its_nodes_are_the_pods_that_are_waited_for() -> None:
+    assert job_status.wanted_pods(trainjob()) == 2
+
+
+def test_pods_are_those_of_its_own_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = asking(monkeypatch, Server()).pods()
+    assert found["metadata"]["name"] == "j-node-0-0-abcde"
+
+
+@pytest.mark.parametrize("owner", [None, "an earlier TrainJob of this name"])
+def test_without_a_jobset_of_its_own_there_are_no_pods(
+    monkeypatch: pytest.MonkeyPatch, owner: str | None
+) -> None:
+    api = asking(monkeypatch, Server(owner))
+    assert api.pods() == []
+    assert [each["reason"] for each in api.warnings()] == ["about u"]
+
+
+def test_warnings_are_about_all_that_makes_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asking(monkeypatch, Server()).warnings()
+    assert [each["reason"] for each in found] == ["about u", "about s", "about b"]
+
+
+class Told(TrainJobApi):
+    """A TrainJob whose observations, pods and log are given."""
+
+    def __init__(
+        self, jobs: list[dict[str, Any]], pods: list[dict[str, Any]], log: dict[str, list[str]]
+    ) -> None:
+        self.shown: list[str] = []
+        super().__init__(ApiAddress(None), "kubeflow", "j", "u", self.shown.append, TRAINJOB)
+        self.told, self.given, self.log = jobs, pods, log
+
+    def observations(self) -> Any:
+        yield from self.told
+
+    def pods(self) -> list[dict[str, Any]]:
+        return self.given
+
+    def warnings(self) -> list[dict[str, Any]]:
+        return []
+
+    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
+        assert container == "node"
+        return self.log.get(pod, [])
+
+    def log_stream(self, pod: str, container: str) -> Any:
+        yield from (f"{line}\n".encode() for line in self.log[pod])
+
+
+def test_a_complete_job_is_a_succeeded_run_with_the_log_of_its_last_rank_0() -> None:
+    """JobSet makes all pods anew: the one that failed has ended, and is not the one to be read."""
+    pods = [pod("j-node-0-0-first", "1", "Failed", 1), pod("j-node-0-0-again", "2", "Succeeded", 0)]
+    api = Told([trainjob("Complete")], pods, {"j-node-0-0-again": ["accuracy=0.9"]})
+    wait = Waiting(api, RANK0)
+    assert wait.until_end() == job_status.SUCCEEDED
+    assert wait.follower.finish() == ["accuracy=0.9"]
+
+
+def test_a_failed_job_shows_the_container_that_failed_and_how_to_go_on() -> None:
+    failed = [pod("j-node-0-1-abcde", "1", "Failed", 3)]
+    api = Told([trainjob("Failed", message="jobset failed")], failed, {"j-node-0-1-abcde": ["boom"]})
+    told = r"(?s)TrainJob kubeflow/j failed: jobset failed.*pod j-node-0-1-abcde.*boom.*delete trainjob j,"
+    with pytest.raises(RunFailedError, match=told):
+        Waiting(api, RANK0).until_end()
+
+
+def test_a_suspended_job_that_is_to_be_is_the_end() -> None:
+    assert Waiting(Told([trainjob("Suspended")], [], {}), RANK0, suspended=True).until_end() == "Suspended"
+
+
+def test_rank_0_is_followed_into_its_next_pod() -> None:
+    first, again = pod("j-node-0-0-first", "1"), pod("j-node-0-0-again", "2")
+    api = Told([], [], {"j-node-0-0-first": ["one"], "j-node-0-0-again": ["two"]})
+    follower = LogFollower(api, RANK0)
+    for pods in ([first, pod("j-node-0-1-other", "3")], [first, again]):
+        follower.find_pod(pods)
+        follower.ensure_started(pods)
+        assert follower.thread is not None
+        follower.thread.join()
+    assert api.shown == ["j: one", "j: two"]
+
+
+def test_rank_0_is_named_by_the_trainer() -> None:
+    (job,) = stack().jobs
+    assert rank0_pod(job, OperatorApi.V2) == "pytorch-simple-node-0-0-"
+    assert rank0_pod(job) == "pytorch-simple-master-0"

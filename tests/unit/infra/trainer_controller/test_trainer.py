@@ -1,0 +1,228 @@
+"""The controllers of TrainJobs: upstream's manifests as we change them, the wait for them, and the whole program."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from infra import dataset, paths
+from infra.clusters.discovery import ClusterContents
+from infra.config import ConfigError
+from infra.config.operator import OperatorApi
+from infra.guard.conditions import Allowed
+from infra.job.run_id import run_id
+from infra.objects.job_kinds import RUNTIME, TRAINJOB
+from infra.objects.labels import STACK
+from infra.review import folder, gitops, policies, rendering
+from infra.trainer_controller import adjustments, component, upstream
+from infra.training_operator import overlay, webhook
+from infra.training_operator.patches import CRD_KIND
+from infra.training_operator.plan import Plan, plan
+from tests.unit.infra.recorder import REFERENCE, Recorder
+from tests.unit.infra.samples import JOB, job_context, stack
+
+V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
+
+
+def deployment(name: str, image: str) -> dict[str, Any]:
+    container = {"name": "manager", "image": image, "readinessProbe": {"periodSeconds": 15}}
+    spec = {"template": {"metadata": {"labels": {}}, "spec": {"containers": [container]}}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+JOBSET: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobset-system"}},
+    {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": CRD_KIND,
+        "metadata": {"name": TRAINJOB.crds[0], "annotations": {adjustments.INJECTED: "$(NAMESPACE)/$(NAME)"}},
+        "spec": {"conversion": {"strategy": "Webhook"}, "group": "jobset.x-k8s.io"},
+    },
+    deployment(adjustments.JOBSET, "example/staging:main"),
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "jobset-webhook-service", "namespace": "jobset-system"},
+        "spec": {},
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "jobset-mutating-webhook-configuration"},
+        "webhooks": [{"clientConfig": {"service": {"namespace": "jobset-system", "name": "x"}}}],
+    },
+]
+TRAINER: dict[str, list[dict[str, Any]]] = {
+    "crds": [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": CRD_KIND,
+            "metadata": {"name": name},
+            "spec": {"group": TRAINJOB.group},
+        }
+        for name in TRAINJOB.crds[1:]
+    ],
+    "manager": [deployment(adjustments.TRAINER, "example/trainer")],
+    "rbac": [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "trainer"},
+            "subjects": [{"kind": "ServiceAccount", "name": "trainer"}],
+        }
+    ],
+    "webhook": [],
+}
+
+
+def read(where: str, _cache: Path) -> list[dict[str, Any]]:
+    """As overlay.rendered, by the folder's or the URL's last word."""
+    return TRAINER.get(where.partition("?")[0].rpartition("/")[2], JOBSET)
+
+
+@pytest.fixture(autouse=True)
+def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "rendered", read)
+    for name in (*component.IMAGES.values(), upstream.TRAINER, upstream.JOBSET):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def objects() -> list[dict[str, Any]]:
+    return component.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()), {})
+
+
+def test_each_part_of_upstream_is_read_from_the_folder_that_is_named() -> None:
+    found = upstream.locations({upstream.JOBSET: "/jobset", upstream.TRAINER: "/trainer"})
+    assert found == ["/jobset", *(f"/trainer/{part}" for part in upstream.PARTS)]
+    published = upstream.locations({})
+    assert all(overlay.PINNED.search(each) for each in published), "so that they are read once"
+    assert len(published) == len(found)
+
+
+def test_the_crds_come_first_and_convert_nothing(objects: list[dict[str, Any]]) -> None:
+    crds = [each for each in objects if each["kind"] == CRD_KIND]
+    assert objects[: len(crds)] == crds
+    assert [each["metadata"]["name"] for each in crds] == list(TRAINJOB.crds)
+    assert "conversion" not in crds[0]["spec"]
+    assert adjustments.INJECTED not in crds[0]["metadata"]["annotations"]
+
+
+def test_all_goes_into_the_operators_namespace(objects: list[dict[str, Any]]) -> None:
+    assert "Namespace" not in {each["kind"] for each in objects}
+    for each in objects:
+        given = each["metadata"].get("namespace")
+        assert given == (None if each["kind"] in adjustments.CLUSTER_WIDE else "kubeflow"), each
+        assert each["metadata"]["labels"][STACK] == "dev"
+    assert '"jobset-system"' not in json.dumps(objects)
+    (binding,) = [each for each in objects if each["kind"] == "ClusterRoleBinding"]
+    assert binding["subjects"][0]["namespace"] == "kubeflow"
+
+
+def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> None:
+    found = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in objects
+        if each["kind"] == "Deployment"
+    }
+    assert found == adjustments.IMAGES
+    rendering.ensure_allowed(stack(**V2), objects)
+
+
+@pytest.mark.parametrize(("crd", "operator"), [(True, False), (False, True), (False, False)])
+def test_only_what_is_missing_is_installed(crd: bool, operator: bool) -> None:
+    found = component.manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()), {})
+    assert {each["kind"] == CRD_KIND for each in found} == ({True} if crd else {False} if operator else set())
+
+
+def test_a_trainer_that_is_there_is_used() -> None:
+    found = plan(stack(**V2), ClusterContents(crd=True, operator=True, namespaces=frozenset({"kubeflow"})))
+    assert found == Plan(crd=False, operator=False, namespaces=())
+
+
+def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
+    planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
+    assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
+    found = {each["metadata"]["name"] for each in component.manifests(stack(**V2), planned, {})}
+    assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
+    assert {adjustments.TRAINER, *TRAINJOB.crds[1:]} <= found
+
+
+def test_each_program_with_webhooks_is_asked() -> None:
+    asked = webhook.probes(OperatorApi.V2, "kubeflow")
+    assert [plural for plural, _ in asked] == ["jobsets", "trainingruntimes"]
+    for _, probe in asked:
+        assert probe["metadata"]["namespace"] == "kubeflow"
+        assert policies.violations([probe], Allowed((), frozenset(), ())) == []
+    assert [plural for plural, _ in webhook.probes(OperatorApi.V1, "kubeflow")] == ["pytorchjobs"]
+
+
+def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    for variable in component.IMAGES.values():
+        monkeypatch.setenv(variable, "trainstack/controller:abc")
+    pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=False)
+    given = {f"trainstack:{key}": json.dumps(value) for key, value in V2.items()}
+    monkeypatch.setitem(os.environ, "PULUMI_CONFIG", json.dumps(given))
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+
+    program()
+    made = recorder.manifests()
+    assert "PyTorchJob/pytorch-simple" not in made
+    job, runtime = made[f"{TRAINJOB.kind}/pytorch-simple"], made[f"{RUNTIME}/pytorch-simple"]
+    assert job["spec"]["runtimeRef"]["name"] == "pytorch-simple"
+    (replicas,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    assert replicas["template"]["spec"]["template"]["spec"]["containers"][0]["image"] == REFERENCE
+    pushed = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in deployments(made)]
+    assert pushed == [REFERENCE] * len(component.IMAGES)
+    (run,) = recorder.of("pulumi-python:dynamic/trainstack:Run")
+    assert run.inputs["kind"] == TRAINJOB.kind
+    assert run.inputs["uid"] == f"uid-of-{TRAINJOB.kind}/pytorch-simple"
+    (ending,) = recorder.of("pulumi-python:dynamic/trainstack:TrainJobEnding")
+    assert (ending.inputs["job"], ending.inputs["uid"]) == ("pytorch-simple", run.inputs["uid"])
+    (asked,) = recorder.of("pulumi-python:dynamic/trainstack:OperatorWebhook")
+    assert asked.inputs["operator"] == " ".join(
+        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(component.IMAGES)
+    )
+
+
+def deployments(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in made.values() if each["kind"] == "Deployment"]
+
+
+def test_a_review_shows_both_and_no_engine_takes_them() -> None:
+    v2 = stack(**V2)
+    found = folder.files(v2)
+    (job,) = v2.jobs
+    assert gitops.obstacle(v2)
+    assert not [name for name in found if name.startswith(folder.GITOPS)]
+    assert [name for name in found if name.endswith(f"{RUNTIME.lower()}-{job.name}.yaml")]
+    shared = [name for name in found if name.startswith(f"{folder.SHARED}/")]
+    assert shared == [], "what stacks of v1 share stays as it is"
+    assert f"{folder.RENDERED}/{gitops.KUSTOMIZATION}" not in found
+
+
+def test_a_review_holds_the_jobs_of_a_runtime_to_the_policies() -> None:
+    v2 = stack(**V2)
+    found = rendering.workload(v2, plan(v2, ClusterContents()), "trainer:latest", {JOB["name"]: None})
+    with pytest.raises(ConfigError, match=f"Job/kubeflow/{JOB['name']}-node-0: .*trainer:latest"):
+        rendering.ensure_allowed(v2, found)
+
+
+def test_the_run_of_a_review_is_that_of_v1() -> None:
+    (job,) = stack(**V2).jobs
+    assert run_id(job, job_context(api=OperatorApi.V2)) == run_id(job, job_context())
