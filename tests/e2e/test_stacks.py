@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.clusters.kind.config import MODELS
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
@@ -46,11 +47,16 @@ def image(project: Project, up: dict[str, str]) -> str:
 
 
 def stack_beside(project: Project, name: str, image: str, job: dict[str, Any]) -> Project:
-    """Write the file of another stack on the same cluster, as a user of `existing` would."""
+    """Write the file of another stack on the same cluster, as a user of `existing` would.
+
+    Its kubeconfig is in no clone, as a user's own is not.
+    """
+    kubeconfig = project.root.parent / "kubeconfig.yaml"
+    shutil.copy2(project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml", kubeconfig)
     config = {
         "trainstack:cluster": {
             "kind": "existing",
-            "kubeconfig": str(project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml"),
+            "kubeconfig": str(kubeconfig),
         },
         "trainstack:image": {"reference": image},
         # Three nodes share no folder here; dev's own is the one folder of the host.
@@ -150,9 +156,9 @@ def test_gpu_pods_schedule_and_the_trainer_says_that_cuda_is_missing(project: Pr
         "runPolicy": {"backoffLimit": 0},
     }
     stack = stack_beside(project, "gpus", image, job)
-    # The replicas are on two nodes, the folder on one: each writes where it is.
+    # The replicas are on two nodes: they get the folder that kind's nodes share.
     text = yaml.safe_load(stack.stack_file.read_text())
-    del text["config"]["trainstack:storage"]["node"]
+    text["config"]["trainstack:storage"] = {"hostPath": f"{MODELS}/gpus", "shared": True}
     stack.stack_file.write_text(yaml.safe_dump(text))
     try:
         failed = stack.make("up")

@@ -143,5 +143,15 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
         cmd, cwd=ROOT, env=for_child(variables), input=stdin, capture_output=True, text=True
     )
     if done.returncode:
-        raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        said = _errors(done.stdout) or done.stderr.strip()
+        raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {said}")
     return done.stdout
+
+
+def _errors(printed: str) -> str:
+    """The errors in what a command with --json has printed: its other output has warnings alone. Else empty."""
+    try:
+        told = json.loads(printed).get("diagnostics") or []
+    except (ValueError, AttributeError):
+        return ""
+    return "\n".join(each["message"].strip() for each in told if each["severity"] == "error")

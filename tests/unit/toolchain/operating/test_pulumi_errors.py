@@ -1,0 +1,36 @@
+"""What is told of a command of Pulumi's that fails: with --json its errors stand in what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from toolchain.operating import pulumi_cli
+from toolchain.steps import SetupError
+
+WARNING = {"severity": "warning", "message": "warning: using a plugin from $PATH\n"}
+ERROR = {"severity": "error", "message": "error: the API server does not answer\n"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (json.dumps({"steps": [], "diagnostics": [WARNING, ERROR]}), "the API server does not answer"),
+        (json.dumps({"diagnostics": [WARNING]}), "on stderr"),
+        ("[]", "on stderr"),
+        ("", "on stderr"),
+    ],
+    ids=["with --json", "no error in it", "another document", "nothing"],
+)
+def test_the_error_is_told_and_not_the_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
+) -> None:
+    failing = tmp_path / "pulumi"
+    failing.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\necho on stderr >&2\nexit 255\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(pulumi_cli, "program", lambda variables: str(failing))
+    with pytest.raises(SetupError, match=said) as told:
+        pulumi_cli.preview({}, "dev")
+    assert "$PATH" not in str(told.value)
