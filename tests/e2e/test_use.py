@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from tests.e2e.project import Project
 pytestmark = pytest.mark.slow(
     reason="a second training, and two jobs that take a run; tests/unit has the parts"
 )
+TOLD = ("timeline.json", "report.html")
 
 
 @pytest.fixture
@@ -30,7 +32,12 @@ def run_of(closing: dict[str, str]) -> Path:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """What the trainer has left. The timeline, in the report as well, tells of later jobs that took the run, too."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in TOLD}
+
+
+def timeline(folder: Path) -> list[list[str]]:
+    return list(json.loads((folder / "timeline.json").read_text()))
 
 
 def use(project: Project, run: str) -> dict[str, str]:
@@ -41,7 +48,7 @@ def use(project: Project, run: str) -> dict[str, str]:
 
 def test_an_earlier_run_comes_back_and_goes_again(restored: Project, up: dict[str, str]) -> None:
     project, latest = restored, restored.models / "mnist_cnn.pt"
-    first, before = run_of(up), files(run_of(up))
+    first, before, happened = run_of(up), files(run_of(up)), timeline(run_of(up))
     project.configure({"trainstack:job": {"args": ["--seed", "3"]}})
     other = project.up()
     second = run_of(other)
@@ -53,6 +60,7 @@ def test_an_earlier_run_comes_back_and_goes_again(restored: Project, up: dict[st
     assert (back["accuracy"], back["loss"]) == (up["accuracy"], up["loss"])
     assert ": epoch " not in back["output"]
     assert files(first) == before, "nothing is trained into the run"
+    assert timeline(first)[: len(happened)] == happened
 
     again = use(project, "none")
     assert run_of(again) == second
