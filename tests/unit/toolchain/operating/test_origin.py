@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.operating import foresight, inspection, origin, pulumi_cli, setup, state, up, user_backend
+from toolchain.operating import foresight, inspection, new_cluster, origin, setup, state, up, user_backend
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
@@ -214,13 +214,14 @@ def test_the_runs_of_a_state(resources: list[dict[str, object]], expected: list[
 def test_the_reports_come_before_the_four_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deployment = {"resources": [labelled("a-1"), labelled("elsewhere-2")]}
     outputs = {
         "jobName": "a",
         "modelPath": "models/dev/m.pt",
         "namespace": "kubeflow",
         "imageDigest": "sha256:2",
     }
+    stack = {"type": state.STACK, "outputs": outputs}
+    deployment = {"resources": [labelled("a-1"), labelled("elsewhere-2"), stack]}
     folder = tmp_path / "dev" / "runs" / "a-1"
 
     def update(*_: object) -> None:
@@ -233,8 +234,8 @@ def test_the_reports_come_before_the_four_lines(
         (up, "_forget_left_behind", lambda *_: False),
         (up, "_deployment", lambda *_: deployment),
         (state, "objects", lambda _: []),
+        (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", update),
-        (pulumi_cli, "outputs", lambda *_: outputs),
         (inspection, "inspect", lambda *_: None),
         (foresight, "foretell", lambda _: ""),
         (user_backend, "check", lambda _: None),
