@@ -58,6 +58,7 @@ class Trainer(Operator):
             for each in objects
             if each["kind"] == "Deployment"
         ]
+        self.ready += deployments
         uids = pulumi.Output.all(*(each.uid for each in deployments))
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,

@@ -52,7 +52,9 @@ class Operator(pulumi.ComponentResource):
         environment: may name the overlay's folder, and images of the engine to push to the cluster's registry.
 
     Attributes:
-        ready: what a PyTorchJob has to wait for.
+        ready: what a job has to wait for, and what has to wait for the job when both go: its end is an update that the
+            controllers' webhooks are asked about. The webhook's resource alone would not do, since it stays when
+            `operator.api` changes.
     """
 
     ready: list[pulumi.Resource]
@@ -94,6 +96,7 @@ class Operator(pulumi.ComponentResource):
         # Without its rights it would ask again after ever longer pauses, up to minutes after they are there.
         opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
         deployment = Object(title(upstream), wanted, api_version="apps/v1", kind="Deployment", opts=opts)
+        self.ready.append(deployment)
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
             "context": self.cluster.context,

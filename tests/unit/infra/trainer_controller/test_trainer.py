@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, paths
+from infra import dataset, operators, paths
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
@@ -22,6 +22,7 @@ from infra.objects.labels import STACK
 from infra.review import folder, gitops, policies, rendering
 from infra.trainer_controller import adjustments, component, upstream
 from infra.training_operator import overlay, webhook
+from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.recorder import REFERENCE, Recorder
@@ -168,6 +169,14 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recorder = Recorder()
+    provided: list[Operator] = []
+    provide = operators.provide
+
+    def noted(*given: Any) -> Operator:
+        provided.append(provide(*given))
+        return provided[-1]
+
+    monkeypatch.setattr(operators, "provide", noted)
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     for variable in component.IMAGES.values():
@@ -189,6 +198,8 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     assert replicas["template"]["spec"]["template"]["spec"]["containers"][0]["image"] == REFERENCE
     pushed = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in deployments(made)]
     assert pushed == [REFERENCE] * len(component.IMAGES)
+    waited_for = {each._name for each in provided[0].ready}
+    assert {f"Deployment/kubeflow/{name}" for name in component.IMAGES} <= waited_for, "they go after the job"
     (run,) = recorder.of("pulumi-python:dynamic/trainstack:Run")
     assert run.inputs["kind"] == TRAINJOB.kind
     assert run.inputs["uid"] == f"uid-of-{TRAINJOB.kind}/pytorch-simple"
