@@ -52,6 +52,12 @@ def test_nothing_to_do_is_no_drift(steps: list[dict[str, Any]], capsys: pytest.C
     assert capsys.readouterr().out == "stack dev: no drift\n"
 
 
+def test_a_model_that_is_not_copied_here_is_no_drift(steps: list[dict[str, Any]]) -> None:
+    copy = JOB.replace("kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/mnist", f"{drift.HERE}::mnist")
+    steps.append({"op": "create", "urn": copy})
+    assert drift.drift("dev") == drift.NONE
+
+
 @pytest.mark.parametrize("op", ["create", "update", "replace", "delete", "create-replacement"])
 def test_each_other_step_is_drift(
     steps: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], op: str
