@@ -39,8 +39,7 @@ def differences(stack: str) -> list[str]:
         variables = environment.for_stack(variables, stack)
         if not recovery.has_resources(recovery.deployment_of_any_backend(variables, stack)):
             raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
-        if environment.installs_operator(stack):
-            variables = review.with_operator(variables)
+        variables = review.with_operator_of(stack, variables)
         backend.prepare(stack, variables)
         with step("pulumi preview"):
             return told(pulumi_cli.preview(variables, stack, "--refresh"))

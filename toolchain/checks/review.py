@@ -47,14 +47,19 @@ def render(
         add: called with the program's variables; returns them with what else it needs.
     """
     venv.ensure()
-    variables = add(environment.tools())
-    if environment.installs_operator(stack):
-        variables = with_operator(variables, environment.wants_trainer(stack))
+    variables = with_operator_of(stack, add(environment.tools()))
     command = venv.program("infra.review", stack, *options)
     return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
 
 
-def with_operator(variables: dict[str, str], wants_trainer: bool = False) -> dict[str, str]:
+def with_operator_of(stack: str, variables: dict[str, str]) -> dict[str, str]:
+    """`variables`, and what reading the manifests of the operator that `stack` brings takes beyond them, if any."""
+    if not environment.installs_operator(stack):
+        return variables
+    return with_operator(variables, environment.wants_trainer(stack))
+
+
+def with_operator(variables: dict[str, str], wants_trainer: bool) -> dict[str, str]:
     """`variables`, and what reading the operator's manifests takes beyond them: Go modules, and any kubectl.
 
     Without Go, and without an earlier `make up`, the program asks for them where upstream publishes them.

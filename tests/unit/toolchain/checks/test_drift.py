@@ -106,22 +106,24 @@ def test_a_stack_that_there_is_not_cannot_be_told(steps: list[dict[str, Any]]) -
     assert drift.drift("none") == drift.UNKNOWN
 
 
+@pytest.mark.parametrize("trainer", [False, True])
 def test_a_machine_without_set_up_gets_what_a_preview_needs(
-    steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, trainer: bool
 ) -> None:
-    asked: list[str] = []
+    asked: list[str | bool] = []
 
     def prepare() -> dict[str, str]:
         asked.append("pulumi")
         return {}
 
-    def with_operator(found: dict[str, str]) -> dict[str, str]:
-        asked.append("operator")
+    def with_operator(found: dict[str, str], wants_trainer: bool) -> dict[str, str]:
+        asked.extend(["operator", wants_trainer])
         return found
 
     monkeypatch.setattr(environment, "load", lambda: None)
     monkeypatch.setattr(setup, "prepare_pulumi", prepare)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: True)
+    monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
     monkeypatch.setattr(review, "with_operator", with_operator)
     assert drift.drift("dev") == drift.NONE
-    assert asked == ["pulumi", "operator"]
+    assert asked == ["pulumi", "operator", trainer]

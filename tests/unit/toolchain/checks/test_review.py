@@ -42,7 +42,7 @@ def test_a_fresh_clone_fetches_the_operators_module(
 ) -> None:
     fake("go", "exit 1")
     kubectl = fake("kubectl", "exit 1")
-    found = review.with_operator({"PATH": str(kubectl.parent)})
+    found = review.with_operator({"PATH": str(kubectl.parent)}, wants_trainer=False)
     assert fetched == ["github.com/kubeflow/training-operator"]
     assert found[cluster_images.OPERATOR_OVERLAY] == str(tmp_path / "manifests" / "overlays" / "standalone")
 
@@ -63,7 +63,7 @@ def test_kubectl_is_built_where_there_is_none(
     fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
     fake("go", "exit 1")
-    found = review.with_operator({"PATH": EMPTY})
+    found = review.with_operator({"PATH": EMPTY}, wants_trainer=False)
     assert "kubectl" in fetched
     assert found["PATH"] == f"{tmp_path / 'built'}:{EMPTY}"
 
@@ -73,7 +73,9 @@ def test_without_go_the_published_manifests_are_asked_for(
 ) -> None:
     kubectl = fake("kubectl", "exit 1")
     monkeypatch.setenv("PATH", str(kubectl.parent))
-    assert review.with_operator({"PATH": str(kubectl.parent)}) == {"PATH": str(kubectl.parent)}
+    assert review.with_operator({"PATH": str(kubectl.parent)}, wants_trainer=False) == {
+        "PATH": str(kubectl.parent)
+    }
     assert fetched == []
 
 
@@ -83,7 +85,7 @@ def test_what_set_up_found_is_used(
     fake("go", "exit 1")
     kubectl = fake("kubectl", "exit 1")
     found = {"PATH": str(kubectl.parent), cluster_images.OPERATOR_OVERLAY: str(tmp_path)}
-    assert review.with_operator(found) == found
+    assert review.with_operator(found, wants_trainer=False) == found
     assert fetched == []
 
 
