@@ -6,9 +6,8 @@ import copy
 from collections.abc import Callable, Iterable
 
 from infra.objects.manifest import Manifest
-from infra.objects.pod_security import restricted_container
 from infra.trainer_controller.upstream import JOBSET_VERSION, TRAINER_VERSION
-from infra.training_operator.patches import CRD_KIND, LIMITS, REQUESTS, labelled, moved, secret, service
+from infra.training_operator.patches import CRD_KIND, confine, labelled, moved, secret, service
 
 TRAINER = "kubeflow-trainer-controller-manager"
 JOBSET = "jobset-controller-manager"
@@ -53,14 +52,7 @@ def deployment(upstream: Manifest) -> Manifest:
     pod = changed["spec"]["template"]["spec"]
     (manager,) = pod["containers"]
     manager["image"] = IMAGES[changed["metadata"]["name"]]
-    manager["resources"] = {"limits": dict(LIMITS), "requests": dict(REQUESTS)}
-    manager["securityContext"] = restricted_container()
-    manager["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
-    pod["securityContext"] = {
-        "runAsNonRoot": True,
-        "runAsUser": 65532,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+    confine(pod)
     return changed
 
 

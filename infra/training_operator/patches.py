@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
@@ -105,17 +106,27 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
         f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_TEMPLATE}",
         "--zap-log-level=info",
     ]
+    confine(pod)
+    manager["volumeMounts"].append({"name": "init", "mountPath": INIT_FOLDER, "readOnly": True})
+    pod["volumes"].append({"name": "init", "configMap": {"name": f"{NAME}-init"}})
+    return changed
+
+
+def confine(pod: dict[str, Any]) -> None:
+    """Give the pod of a controller limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
+
+    Parameters:
+        pod: the spec, with the controller as its first container; changed in place.
+    """
+    manager = pod["containers"][0]
     manager["resources"] = {"limits": dict(LIMITS), "requests": dict(REQUESTS)}
     manager["securityContext"] = restricted_container()
     manager["readinessProbe"] |= {"initialDelaySeconds": 1, "periodSeconds": 1}
-    manager["volumeMounts"].append({"name": "init", "mountPath": INIT_FOLDER, "readOnly": True})
-    pod["volumes"].append({"name": "init", "configMap": {"name": f"{NAME}-init"}})
     pod["securityContext"] = {
         "runAsNonRoot": True,
         "runAsUser": 65532,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    return changed
 
 
 def labelled(manifest: Manifest, stack: str) -> Manifest:
