@@ -128,7 +128,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
-    _ensure_trainjobs_can(stack)
+    _ensure_trainjobs_can(stack, given)
     return stack
 
 
@@ -167,7 +167,7 @@ def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: st
     usual = JobConfig.model_fields["model"].default
     for place, job in enumerate(jobs):
         if job.run_id and (given.image.is_wholly_own or job.model != usual):
-            key = f"{PREFIX}{'job' if given.job else f'jobs[{place}]'}.runId"
+            key = _key(given, place, "runId")
             allowed = f"a finished run of our trainer, on an image with it, whose model is {usual}"
             fix = "remove it, and copy that run's model by hand: docs/runbooks/models.md"
             raise ConfigError(paragraph(file, key, job.run_id, allowed, fix))
@@ -195,16 +195,21 @@ def _ensure_root_is_not_needed(stack: Stack) -> None:
         raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
 
 
-def _ensure_trainjobs_can(stack: Stack) -> None:
+def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
     """Raises ConfigError for a key of a job that a TrainJob has nothing for."""
     if stack.operator.api is not OperatorApi.V2:
         return
     for place, job in enumerate(stack.jobs):
         for path, refusal in REFUSED.items():
-            given = refusal.is_given(job)
-            if given is not None:
-                key = f"{PREFIX}{'job' if len(stack.jobs) == 1 else f'jobs[{place}]'}.{path}"
-                raise ConfigError(paragraph(stack.file, key, given, refusal.allowed, refusal.fix))
+            value = refusal.is_given(job)
+            if value is not None:
+                key = _key(given, place, path)
+                raise ConfigError(paragraph(stack.file, key, value, refusal.allowed, refusal.fix))
+
+
+def _key(given: Sections, place: int, path: str) -> str:
+    """How the stack file calls the key `path` of the job at `place`, whichever way its jobs are given."""
+    return f"{PREFIX}{'job' if given.job else f'jobs[{place}]'}.{path}"
 
 
 def from_file(path: Path) -> Stack:

@@ -129,9 +129,14 @@ def test_what_the_page_has_no_counterpart_for_is_refused() -> None:
     }
 
 
-def test_a_restart_for_ever_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"job\.restartPolicy = 'Always'"):
-        stack(operator={"api": "v2"}, job={**JOB, "restartPolicy": "Always"})
+@pytest.mark.parametrize(
+    ("key", "place"), [("job", "job"), ("jobs", "jobs[0]")], ids=["the only one", "a list of one"]
+)
+def test_a_restart_for_ever_is_refused_where_it_stands(key: str, place: str) -> None:
+    job = {**JOB, "restartPolicy": "Always"}
+    given = {"operator": {"api": "v2"}, key: job if key == "job" else [job]}
+    with pytest.raises(ConfigError, match=re.escape(f":{place}.restartPolicy = 'Always'")):
+        from_raw("dev", given, "stacks/Pulumi.dev.yaml")
 
 
 def made(**job: Any) -> list[dict[str, Any]]:
