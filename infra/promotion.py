@@ -62,8 +62,8 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
     found = []
     for job, to in _pairs(given, taking):
         ensure_trains(given, job.name)
-        ensure_trains(taking, to)
-        wanted, has = written(source, job.name, "training"), written(target, to, "training")
+        ensure_trains(taking, to.name)
+        wanted, has = written(source, job.name, "training"), written(target, to.name, "training")
         changes = {
             key: (has.get(key), wanted[key])
             for key in PROMOTED
@@ -72,10 +72,8 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         dataset = datasets[job.name]
         run = rendering.run_id(given, job, dataset)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
-        differing = _differing(job, next(each for each in taking.jobs if each.name == to))
-        found.append(
-            Promotion(job.name, to, run, dataset.value if dataset else None, changes, left, differing)
-        )
+        name = dataset.value if dataset else None
+        found.append(Promotion(job.name, to.name, run, name, changes, left, _differing(job, to)))
     return found
 
 
@@ -93,19 +91,19 @@ def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
     return tuple(key for key in NAMED if getattr(job, aliases[key]) != getattr(other, aliases[key]))
 
 
-def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, str]]:
+def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]:
     """The only job of one stack and the only one of the other; of several those of one name."""
-    names = [job.name for job in taking.jobs]
-    if len(given.jobs) == len(names) == 1:
-        yield given.jobs[0], names[0]
+    if len(given.jobs) == len(taking.jobs) == 1:
+        yield given.jobs[0], taking.jobs[0]
         return
-    common = [job for job in given.jobs if job.name in names]
+    named = {job.name: job for job in taking.jobs}
+    common = [job for job in given.jobs if job.name in named]
     if not common:
         raise ConfigError(
             f"stacks {given.name} and {taking.name} have no job of the same name\n"
             f"  fix: give a job of {taking.name} the name of the one in {given.name} whose options it takes"
         )
-    yield from ((job, job.name) for job in common)
+    yield from ((job, named[job.name]) for job in common)
 
 
 def write(target: Path, found: list[Promotion]) -> None:
