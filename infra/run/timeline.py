@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -83,8 +82,5 @@ def keep(timeline: Timeline, folder: Path) -> None:
     with suppress(OSError, ValueError, TypeError):
         timeline.found |= {(at, about, what) for at, about, what in json.loads(file.read_text())}
     latest = max((each.stat().st_mtime for each in folder.iterdir() if each.name != FILE), default=None)
-    with replacing(file) as content:
+    with replacing(file, latest) as content:
         content.write(f"{json.dumps(timeline.entries(), indent=1)}\n".encode())
-        content.flush()
-        if latest is not None:
-            os.utime(content.fileno(), (latest, latest))

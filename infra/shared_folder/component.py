@@ -19,7 +19,7 @@ from infra.config.training import Dataset
 from infra.dynamic import Props, Provider, plain_props, show
 from infra.folder_preparation import tolerations
 from infra.job.context import context
-from infra.job.manifest import manifest, run_of
+from infra.job.run_id import run_id
 from infra.objects.patience import brief
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder.nodes import Placement
@@ -97,8 +97,7 @@ def provide(
         return []
 
     def runs(reference: str) -> list[str]:
-        given = {job.name: context(stack, reference, datasets[job.name]) for job in stack.jobs}
-        return [run_of(manifest(job, given[job.name])) for job in stack.jobs]
+        return [run_id(job, context(stack, reference, datasets[job.name])) for job in stack.jobs]
 
     props = {
         "kubeconfigPath": cluster.kubeconfig_path,

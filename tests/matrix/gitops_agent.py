@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from infra.inspection import SETTLE_S
 from infra.review import gitops
 from tests.matrix.merged_folder import STACK, MergedFolder
 from toolchain.tools import build, go_modules
@@ -33,18 +30,13 @@ class AgentFolder(MergedFolder):
     objects that it has made itself. So it is ended after some looks, and started again until a sync has ended.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        kubeconfig: Path,
-        patience_s: float = SETTLE_S,
-        given: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(folder, kubeconfig, patience_s, given)
+    @property
+    def command(self) -> list[str]:
+        """The agent's command line, for the folder that the repository is in."""
         folders = [f"--path=stacks/gitops/{STACK}/{name}" for name in (gitops.KEPT, gitops.JOBS)]
         # A relative name: it is part of the mark by which the engine knows what it may prune.
-        repository = [self.root.name, f"--kubeconfig={kubeconfig}", "--default-namespace=default"]
-        self.command = [str(program()), *repository, *folders, "--port=0"]
+        reached = [f"--kubeconfig={self.environment['KUBECONFIG']}", "--default-namespace=default"]
+        return [str(program()), self.root.name, *reached, *folders, "--port=0"]
 
     def apply(self) -> str:
         """Sync, and wait for its end; what the agent has printed."""
