@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import clones
+from tests.e2e.images import built
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, wait_until
@@ -116,14 +117,3 @@ def trainers(example: Project) -> list[int]:
     """Ids, on this machine, of the processes of the cluster that train the GPT."""
     found = cluster.processes_of(example, "python3")
     return [pid for pid in found if b"--network=gpt:GPT" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
-def built(example: Project) -> str:
-    """The name in the engine of the image that the stack has built."""
-    script = (
-        "from pathlib import Path; from infra import paths; from infra.config import from_file;"
-        "from infra.image import inputs;"
-        f"config = from_file(Path('stacks/Pulumi.{example.stack}.yaml')).image;"
-        "print(f'{inputs.REPOSITORY}:{inputs.tag(config, paths.ROOT)}')"
-    )
-    return example.run("python", "-c", script).stdout.split()[-1]
