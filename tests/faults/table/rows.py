@@ -79,6 +79,9 @@ ROWS = {
     "disk-full-clone": Row(
         "The machine", "the clone's disk full in a phase of `make up`", len(DISK_PHASES), DISK_PHASES
     ),
+    "disk-full-caches": Row(
+        "The machine", "the caches' disk full in a phase of `make up`", len(DISK_PHASES), DISK_PHASES
+    ),
     "model-loaded": Row(
         "The volume, while a job trains",
         "`mnist_cnn.pt` loaded in a loop while its writers are killed with -9",
@@ -103,6 +106,6 @@ NO_TEST_YET = (
     "the engine stopped while `make up` or `make down` is killed",
     "`make up` of two clones at once from cold caches; two users of one machine",
     "a volume without hard links, in a cluster (in the trainer's own tests the kernel refuses every link)",
-    "the caches' disk full, the engine's disk full",
+    "the engine's disk full",
 )
 """What the table is to hold, and has no row for."""

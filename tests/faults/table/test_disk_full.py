@@ -1,10 +1,12 @@
-"""The clone's disk is full in a phase of `make up`: it says so and ends; with room again, the next one finishes."""
+"""The disk of the clone, or of the caches, is full in a phase of `make up`; with room again, the next one finishes."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,25 +16,49 @@ from tests.e2e.project import Project
 from tests.faults.table import training
 from tests.faults.table.rows import DISK_PHASES
 from tests.faults.table.trial import Trial
+from toolchain import paths
 from toolchain.machine.engine import Engine
 
-SIZE_GIB = 3
+SIZE_GIB = {"disk-full-clone": 3, "disk-full-caches": 5}
+"""Of each row's small disk: what `make up` asks for there, what it holds already, and a little more."""
 SAID = r"No space left on device|no space left on device|ENOSPC|GiB are free on the disk"
 
 
+CASES = [
+    pytest.param(row, phase, marks=pytest.mark.row(row), id=f"{row}-{phase}")
+    for row in SIZE_GIB
+    for phase in DISK_PHASES
+]
+
+
+@dataclass(frozen=True)
+class Small:
+    """A project of which `disk` is a file system of its own, of the row's size."""
+
+    project: Project
+    disk: Path
+    row: str
+
+
 @pytest.fixture(scope="module")
-def small(engine: Engine) -> Iterator[Project]:
-    """A clone on a file system of its own, of SIZE_GIB: what `make up` asks for, and a little more."""
-    with clones.owned("disk") as folder:
-        (folder / "disk").mkdir()
-        options = ["-t", "tmpfs", "-o", f"size={SIZE_GIB}g", "disk", str(folder / "disk")]
+def small(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Small]:
+    """The stack has come up once."""
+    row = str(request.param)
+    with clones.owned("disk") as folder, pytest.MonkeyPatch.context() as changes:
+        disk = folder / "disk"
+        disk.mkdir()
+        options = ["-t", "tmpfs", "-o", f"size={SIZE_GIB[row]}g", "disk", str(disk)]
         subprocess.run(["mount", *options], check=True)
-        clone = clones.clone(folder / "disk" / "trainstack", cluster=folder.name)
+        if row == "disk-full-caches":
+            shutil.copytree(paths.cache(), disk / paths.cache().name, symlinks=True)
+            changes.setenv("XDG_CACHE_HOME", str(disk))
+        place = folder if row == "disk-full-caches" else disk
+        clone = clones.clone(place / "trainstack", cluster=folder.name)
         clone.logs = folder  # on another disk, else nothing of what it says could be read
         clones.STANDING.append(clone)
         try:
             clone.up()
-            yield clone
+            yield Small(clone, disk, row)
         finally:
             clones.STANDING.remove(clone)
             clone.make("down")
@@ -50,17 +76,19 @@ def fill(folder: Path) -> Path:
 
 
 @pytest.mark.slow(reason="a cluster of its own, on a small file system")
-@pytest.mark.row("disk-full-clone")
-@pytest.mark.parametrize("phase", DISK_PHASES)
-def test_a_full_disk_is_said_and_mended_by_room(small: Project, trial: Trial, phase: str) -> None:
-    with training.started(small, training.SHORT, restarts=1) as run:
+@pytest.mark.parametrize(("small", "phase"), CASES, indirect=["small"], scope="module")
+def test_a_full_disk_is_said_and_mended_by_room(small: Small, trial: Trial, phase: str) -> None:
+    """Where everything is built, the caches may be full without being asked for room."""
+    project = small.project
+    with training.started(project, training.SHORT, restarts=1) as run:
         run.make.reaches(phase)
-        filler = fill(small.root)
+        filler = fill(small.disk)
         trial.strike(run.make.phase)
         try:
-            assert run.make.ended() != 0, run.make.output
+            status = run.make.ended()
         finally:
             filler.unlink()
-        assert run.make.says(SAID)
-    small.up()
+        assert status != 0 or small.row == "disk-full-caches", run.make.output
+        assert status == 0 or run.make.says(SAID)
+    project.up()
     trial.recovered()
