@@ -148,7 +148,8 @@ def test_a_job_that_exceeds_its_deadline_fails(plain: Project) -> None:
     assert f"TrainJob kubeflow/{name} failed" in said.stdout
     conditions = live(plain, name)["status"]["conditions"]
     assert "DeadlineExceeded" in {each.get("reason") for each in conditions if each["type"] == "Failed"}
-    wait_until("its pods are gone", lambda: pods(plain) == [])
+    own = f"jobset.sigs.k8s.io/jobset-name={name}"
+    wait_until("its pods are gone", lambda: pods(plain, own) == [])
 
 
 def test_a_job_goes_with_everything_that_its_controllers_have_made(plain: Project) -> None:
