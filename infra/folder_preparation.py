@@ -7,6 +7,7 @@ import pulumi
 from infra import volumes
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
+from infra.job import beside
 from infra.objects.manifest import Manifest, Object, read_from
 from storage.component import Storage
 from storage.directory import NodeDirectory
@@ -17,13 +18,9 @@ from storage.preparation import job
 def manifest(stack: Stack, image: str) -> Manifest:
     """The Job that prepares the folder where only Kubernetes reaches it."""
     config = stack.storage
-    return job(volumes.models(stack), image, config.owner, config.group, config.mode, tolerations(stack))
-
-
-def tolerations(stack: Stack) -> list[dict[str, str]]:
-    """What the jobs' pods tolerate: other pods that mount the volume have to get to the same node."""
-    found = [each.manifest() for job in stack.jobs for each in job.tolerations]
-    return [each for place, each in enumerate(found) if each not in found[:place]]
+    return job(
+        volumes.models(stack), image, config.owner, config.group, config.mode, beside.fields(stack.jobs)
+    )
 
 
 def prepare(

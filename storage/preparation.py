@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from storage.directory import script
 from storage.manifests import PREPARES, Claim, Manifest
@@ -10,13 +11,14 @@ from storage.manifests import PREPARES, Claim, Manifest
 MOUNT = "/volume"
 
 
-def job(
-    volume: Claim, image: str, owner: int, group: int, mode: str, tolerations: Sequence[Manifest] = ()
-) -> Manifest:
+def job(volume: Claim, image: str, owner: int, group: int, mode: str, fields: Mapping[str, Any]) -> Manifest:
     """A batch/v1 Job with `image`, which needs a shell, chown and chmod.
 
     The kubelet makes a missing hostPath folder for root alone, and many provisioned volumes are root's. All that root
     may do here is change owner and mode.
+
+    Parameters:
+        fields: of its pod's spec, that it needs to get to the volume's node and to pull the image.
     """
     return {
         "apiVersion": "batch/v1",
@@ -30,7 +32,7 @@ def job(
                 "spec": {
                     "restartPolicy": "OnFailure",
                     "automountServiceAccountToken": False,
-                    **({"tolerations": list(tolerations)} if tolerations else {}),
+                    **fields,
                     "containers": [_container(image, owner, group, mode)],
                     "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": volume.claim}}],
                 },

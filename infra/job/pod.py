@@ -7,7 +7,7 @@ from typing import Any
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
-from infra.job import secret
+from infra.job import beside, secret
 from infra.job.context import JobContext
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
@@ -112,18 +112,14 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The fields of the pod's spec that say where it may run, and with which priority."""
-    spec: dict[str, Any] = {}
+    """The fields of the pod's spec that say where it may run, with which priority, and who lets it pull the image."""
+    spec = beside.fields([job])
     if job.node_selector:
         spec["nodeSelector"] = dict(job.node_selector)
-    if job.tolerations:
-        spec["tolerations"] = [entry.manifest() for entry in job.tolerations]
     if job.runtime_class:
         spec["runtimeClassName"] = job.runtime_class
     if job.priority_class:
         spec["priorityClassName"] = job.priority_class
-    if job.image_pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in job.image_pull_secrets]
     if job.spread and context.nodes > 1:
         spec["topologySpreadConstraints"] = [
             {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 from infra.objects.api import ApiAddress
@@ -52,7 +52,7 @@ class MountedClaim:
         image: any with `sh`, `cat` and `sleep`, and `tar` for whole folders; the trainer's is on the nodes already.
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
-        tolerations: what a pod needs to get to the volume's node.
+        fields: of a pod's spec, that it needs to get to the volume's node and to pull the image.
     """
 
     address: ApiAddress
@@ -60,13 +60,13 @@ class MountedClaim:
     image: str
     claim: str
     mount_path: str
-    tolerations: tuple[dict[str, str], ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        return cls(ApiAddress.from_props(props), *place, tuple(props.get("tolerations") or ()))
+        return cls(ApiAddress.from_props(props), *place, props.get("pod") or {})
 
 
 def manifest(
@@ -104,7 +104,7 @@ def manifest(
             "activeDeadlineSeconds": DEADLINE_S,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
-            **({"tolerations": list(volume.tolerations)} if volume.tolerations else {}),
+            **volume.fields,
             **({"affinity": _only_on(node)} if node else {}),
             "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
             "containers": [container],

@@ -17,7 +17,7 @@ from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.dynamic import Props, Provider, plain_props, show
-from infra.folder_preparation import tolerations
+from infra.job import beside
 from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.patience import brief
@@ -31,7 +31,7 @@ class SharedFolderError(RuntimeError):
 
 
 class SharedFolderProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `tolerations`, `placements`,
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`,
     `file`, `path`; and what makes it look once more: `instance` of the cluster, `runs`, and a node beside `nodes`.
     """
 
@@ -106,7 +106,7 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "tolerations": tolerations(stack),
+        "pod": beside.fields(stack.jobs),
         "placements": [Placement.of(job).props() for job in stack.jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),

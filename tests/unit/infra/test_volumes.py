@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import folder_preparation, paths, volumes
+from infra import paths, volumes
 from infra.config import ConfigError, Stack, from_file
 from infra.objects import stack_state
 from infra.review import folder
@@ -109,16 +109,3 @@ def test_the_state_tells_the_folders_of_its_volumes() -> None:
         "c": object_("PersistentVolumeClaim", volumeName="x"),
     }
     assert stack_state.from_outputs(held).folders == {OLD}
-
-
-def test_the_folder_is_prepared_on_the_tainted_node_that_has_it() -> None:
-    gpu = {"key": "nvidia.com/gpu"}
-    jobs = [
-        {"name": "a", "tolerations": [gpu]},
-        {"name": "b", "tolerations": [gpu, {"key": "x"}]},
-        {"name": "c"},
-    ]
-    spec = folder_preparation.manifest(elsewhere(jobs=jobs), "image")["spec"]["template"]["spec"]
-    assert [each["key"] for each in spec["tolerations"]] == ["nvidia.com/gpu", "x"]
-    plain = folder_preparation.manifest(elsewhere(), "image")["spec"]["template"]["spec"]
-    assert "tolerations" not in plain

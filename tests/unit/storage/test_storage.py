@@ -127,7 +127,7 @@ def test_a_changed_property_is_a_difference(key: str, value: Any) -> None:
 
 
 def test_elsewhere_a_job_prepares_the_folder_with_no_more_rights_than_that_takes() -> None:
-    container = job(TRAINDB, "image", 1000, 0, "2775")["spec"]["template"]["spec"]["containers"][0]
+    container = job(TRAINDB, "image", 1000, 0, "2775", {})["spec"]["template"]["spec"]["containers"][0]
     assert container["command"][-3:] == ["/volume", "1000:0", "2775"]
     assert container["securityContext"]["capabilities"] == {
         "drop": ["ALL"],

@@ -141,13 +141,3 @@ def test_other_errors_are_not_tried_again(kubectl: Kubectl, tmp_path: Path) -> N
     kubectl.failures = ["forbidden"]
     with pytest.raises(CommandError, match="forbidden"):
         copied(tmp_path)
-
-
-def test_the_pod_gets_to_a_tainted_node() -> None:
-    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-    props = {"namespace": "kubeflow", "image": "trainer", "claim": "models", "mountPath": "/models"}
-    pod = reader_pod.manifest("reader", MountedClaim.from_props({**props, "tolerations": tolerated}))
-    assert pod["spec"]["tolerations"] == tolerated
-    assert "tolerations" not in reader_pod.manifest("reader", MountedClaim.from_props(props))["spec"], (
-        "as older states say"
-    )

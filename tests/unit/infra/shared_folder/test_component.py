@@ -25,7 +25,7 @@ PROPS: dict[str, Any] = {
     "image": "trainer@sha256:0",
     "claim": "models",
     "mountPath": "/opt/mnist/models",
-    "tolerations": [],
+    "pod": {},
     "placements": [Placement().props()],
     "file": "stacks/Pulumi.x.yaml",
     "path": "/srv/models",

@@ -1,0 +1,25 @@
+"""What pods of ours beside the replicas need to run the jobs' image on the jobs' nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from infra.config.job import JobConfig
+
+FIELDS: dict[str, Callable[[JobConfig], list[dict[str, Any]]]] = {
+    "tolerations": lambda job: [each.manifest() for each in job.tolerations],
+    "imagePullSecrets": lambda job: [{"name": name} for name in job.image_pull_secrets],
+}
+"""Field of a pod's spec -> its entries for a job."""
+
+
+def fields(jobs: Iterable[JobConfig]) -> dict[str, Any]:
+    """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry."""
+    jobs = list(jobs)
+    found = {name: [each for job in jobs for each in of(job)] for name, of in FIELDS.items()}
+    return {
+        name: [each for place, each in enumerate(entries) if each not in entries[:place]]
+        for name, entries in found.items()
+        if entries
+    }
