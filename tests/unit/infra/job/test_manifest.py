@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra import paths
+from infra.config import from_file
 from infra.config.training import Dataset
 from infra.job.context import context
 from infra.job.manifest import manifest, run_of
@@ -204,3 +206,10 @@ def test_an_image_of_the_users_may_need_another_user_and_a_root_to_write_to() ->
     context = container(job)["securityContext"]
     assert not context["readOnlyRootFilesystem"]
     assert context["runAsNonRoot"], "all else of restricted stays"
+
+
+def test_the_nccl_stack_as_committed_lets_the_users_image_write_and_asks_for_no_model() -> None:
+    """The published program downloads its data beside itself, and leaves no model."""
+    (job,) = from_file(paths.ROOT / "stacks" / "Pulumi.nccl.yaml").jobs
+    assert not container(manifest(job, job_context()))["securityContext"]["readOnlyRootFilesystem"]
+    assert job.model is None
