@@ -22,7 +22,7 @@ from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
 from infra.objects.job_kinds import NAMES, OF_API
-from infra.objects.labels import MANAGED_BY, OF_JOB, RUN, STACK
+from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
 from infra.objects.patience import Patience
 from infra.run import job_status, reader_pod
 
@@ -62,7 +62,7 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
     names |= {volume.name for volume in volumes.own_volumes(stack)}
     jobs = {job.name for job in stack.jobs}
     if each["kind"] == "Pod":
-        return labels.get(OF_JOB) in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
+        return job_of(labels) in jobs or metadata["name"].startswith(reader_pod.NAME_PREFIX)
     if each["kind"] in NAMES:
         return metadata["name"] in jobs
     return labels.get(STACK) == stack.name or metadata["name"] in names

@@ -21,7 +21,7 @@ from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import api_client
 from infra.objects.job_kinds import OF_API
-from infra.objects.labels import OF_JOB
+from infra.objects.labels import job_of
 from infra.objects.patience import Patience, UnreachableError
 from storage.manifests import Volume
 
@@ -71,7 +71,7 @@ class Releasing:
         names = {job.name for job in self.stack.jobs}
         pods = self._pods(volume)
         kind = OF_API[self.stack.operator.api]
-        held = sorted({(pod.metadata.labels or {}).get(OF_JOB, "") for pod in pods} & names)
+        held = sorted({job_of(pod.metadata.labels) for pod in pods} & names)
         for name in held:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
             place = (kind.group, kind.version, volume.namespace, kind.plural, name)

@@ -16,11 +16,12 @@ from infra.job.manifest import dataset_note
 from infra.job.pod import template
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
-from infra.objects.labels import MANAGED_BY, OF_JOB, RUN, SKIP_AWAIT
+from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
 
+# Kubeflow's client lists only runtimes that name their framework.
+FRAMEWORK = {"trainer.kubeflow.org/framework": "torch"}
 ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
 # Exit codes with which the policy ExitCode gives up at once, as the training-operator has it.
 FINAL_CODES = list(range(1, 128))
 # The reason of a Job that its podFailurePolicy has ended.
@@ -34,10 +35,11 @@ def manifests(job: JobConfig, context: JobContext) -> list[Manifest]:
 
 def runtime(job: JobConfig, context: JobContext) -> Manifest:
     """The TrainingRuntime, which has the job's name."""
+    metadata = _metadata(job, context)
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": RUNTIME,
-        "metadata": _metadata(job, context),
+        "metadata": {**metadata, "labels": {**metadata["labels"], **FRAMEWORK}},
         "spec": {
             "mlPolicy": {"numNodes": job.replicas.total, "torch": {}},
             "template": {
@@ -149,6 +151,6 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "restartPolicy": "Never",
     }
     for entry in spec.get("topologySpreadConstraints", []):
-        entry["labelSelector"] = {"matchLabels": {JOBSET_NAME: job.name}}
+        entry["labelSelector"] = {"matchLabels": {OF_JOBSET: job.name}}
     labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context)}
     return {"metadata": {**plain["metadata"], "labels": labels}, "spec": spec}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 MANAGED_BY = {"app.kubernetes.io/managed-by": "trainstack"}
 RUN = "trainstack/run"
 # Which stack made an object: what lacks it was there before, and is left alone.
@@ -10,7 +12,15 @@ STACK = "trainstack/stack"
 OWNER = "trainstack/owner"
 # On every pod of a job, in a rendering for engines too, whose jobs have other names.
 OF_JOB = "pytorch_job_name"
+# Of a TrainJob's pods; others may use the runtime of one of our jobs, and get its labels with it.
+OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
+
+
+def job_of(pod: Mapping[str, str] | None) -> str:
+    """The name of the job that a pod with these labels is of; empty where it is of none."""
+    labels = pod or {}
+    return labels.get(OF_JOBSET) or labels.get(OF_JOB, "")
 
 
 def stack_labels(stack: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import inspection, paths
-from infra.objects.labels import OF_JOB, RUN, STACK
+from infra.objects.labels import OF_JOB, OF_JOBSET, RUN, STACK
 from tests.unit.infra.samples import stack
 
 STACK_ = stack()
@@ -76,6 +76,8 @@ def test_a_pending_pod_is_found() -> None:
         (made("PyTorchJob", "others"), False),
         (made("Pod", "trainstack-reader-1"), True),
         (made("Pod", "x", labels={OF_JOB: "others"}), False),
+        (made("Pod", "x", labels={OF_JOB: "pytorch-simple", OF_JOBSET: "of-a-notebook"}), False),
+        (made("Pod", "x", labels={OF_JOB: "pytorch-simple", OF_JOBSET: "pytorch-simple"}), True),
     ],
 )
 def test_whose_an_object_is(each: dict[str, Any], ours: bool) -> None:

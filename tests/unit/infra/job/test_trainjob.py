@@ -184,4 +184,4 @@ def test_both_have_the_same_run() -> None:
     (config,) = stack(job=JOB).jobs
     (plain,) = objects(config, job_context())
     for each in made():
-        assert each["metadata"]["labels"] == plain["metadata"]["labels"]
+        assert each["metadata"]["labels"].items() >= plain["metadata"]["labels"].items()
