@@ -102,11 +102,12 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
         if job.model is None or known.get("jobStatus") != job_status.SUCCEEDED:
             continue
         model = paths.resolved(str(known.get("modelPath")))
+        own = paths.models(stack.name) / "runs" / runs.get(job.name, "") / job.model
         if not model.is_file():
             yield f"{model} is missing, though the outputs name it as the model of job {job.name}"
-            continue
-        own = paths.models(stack.name) / "runs" / runs.get(job.name, "") / job.model
-        if own.is_file() and _digest(own) != _digest(model):
+            if own.is_file():
+                yield f"{own} is there: a job leaves its model in both folders (docs/own-project.md)"
+        elif own.is_file() and _digest(own) != _digest(model):
             yield f"{model} is not the model of {job.name}'s run, which is {own}"
 
 

@@ -105,8 +105,11 @@ def test_the_model_of_the_run_is_as_it_should_be(models: Path) -> None:
 
 def test_a_missing_model_is_found(models: Path) -> None:
     (models / "mnist_cnn.pt").unlink()
-    (finding,) = inspection.model_findings(outputs(models), STACK_, settled())
-    assert "is missing" in finding
+    missing, left = inspection.model_findings(outputs(models), STACK_, settled())
+    assert "is missing" in missing
+    assert left.startswith(f"{models}/runs/pytorch-simple-1/mnist_cnn.pt is there")
+    (models / "runs" / "pytorch-simple-1" / "mnist_cnn.pt").unlink()
+    assert list(inspection.model_findings(outputs(models), STACK_, settled())) == [missing]
     assert list(inspection.model_findings(outputs(models, "Suspended"), STACK_, settled())) == []
 
 
