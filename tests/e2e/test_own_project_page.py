@@ -77,7 +77,7 @@ def test_the_script_comes_in_an_image_of_its_own(quarters: Project, blocks: dict
 
 def test_the_program_for_one_processor_runs_as_it_stands(quarters: Project, blocks: dict[str, str]) -> None:
     """In the image that the page's Dockerfile made: it has torch."""
-    program = quarters.root.parent / "my-project" / "one.py"
+    program = quarters.root.parent / "one.py"  # in the project's folder it would be part of the image
     program.write_text(blocks["one.py"])
     run = f"docker run --rm --interactive --workdir /tmp --entrypoint python3 {built(quarters)} - < {program}"
     printed = re.findall(r"^accuracy=(.*)$", quarters.run("bash", "-c", run).stdout, re.MULTILINE)
