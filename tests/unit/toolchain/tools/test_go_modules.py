@@ -19,6 +19,7 @@ PROGRAMS = {
     "coredns": {"coredns"},
     "registry": {"registry"},
     "kubeconform": {"kubeconform"},
+    "local-path-provisioner": {"local-path-provisioner"},
     "actionlint": {"actionlint"},
     "training-operator": {"training-operator.v1"},
     "trainer-controller": {"trainer-controller-manager"},
