@@ -16,6 +16,8 @@ from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.patience import FORBIDDEN, Patience, UnreachableError, is_transient
 
 JOB_LABEL = "training.kubeflow.org/job-name"
+# The whole answer, with status 200, for the log of a container that the kubelet has removed: it keeps the last one.
+REMOVED = "unable to retrieve container logs for "
 # How long a watch stands still before the pods are looked at again, in seconds.
 LOOK_S = 2
 # How long one answer may take, in seconds: a connection that is half open answers never.
@@ -154,7 +156,15 @@ class JobApi:
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
-        """The end of a container's log; empty where pod or log are gone, or cannot be reached for long."""
+        """The end of a container's log; empty where pod or log are gone, or cannot be reached for long.
+
+        Parameters:
+            previous: the log of the start before the current one, as long as the node has it.
+        """
+        starts = (True, False) if previous else (False,)
+        return next(filter(None, (self._log(pod, container, each, lines) for each in starts)), [])
+
+    def _log(self, pod: str, container: str, previous: bool, lines: int) -> list[str]:
         patience = Patience(lambda _: None, LOG_PATIENCE_S)
         try:
             text = patience.ask(
@@ -169,7 +179,7 @@ class JobApi:
             )
         except (ApiException, UnreachableError):
             return []
-        return str(text).splitlines()
+        return [] if str(text).startswith(REMOVED) else str(text).splitlines()
 
     def log_stream(self, pod: str, container: str) -> Iterator[bytes]:
         """A container's log from its beginning, as it is written; raises whatever breaks the connection."""

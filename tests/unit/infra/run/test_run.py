@@ -447,6 +447,22 @@ def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None
     assert found == {"accuracy": 0.9521, "loss": 0.1332}
 
 
+def test_a_log_that_the_node_has_removed_is_that_of_the_current_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A container that crashes at once starts twice within a second, and its first log is gone."""
+    logs = {True: "unable to retrieve container logs for containerd://f5be9c", False: "first\nlast\n"}
+    monkeypatch.setattr(JobApi, "connection", None)
+    monkeypatch.setattr("kubernetes.client.CoreV1Api.__init__", lambda *_: None)
+    monkeypatch.setattr(
+        "kubernetes.client.CoreV1Api.read_namespaced_pod_log", lambda *_, previous, **__: logs[previous]
+    )
+    api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
+    assert api.last_lines("j-master-0", "pytorch", previous=True) == ["first", "last"]
+    logs[False] = logs[True]
+    assert api.last_lines("j-master-0", "pytorch", previous=True) == []
+
+
 def test_a_kubelet_that_is_away_holds_up_the_log_alone(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
