@@ -162,9 +162,9 @@ class JobApi:
             previous: the log of the start before the current one, as long as the node has it.
         """
         starts = (True, False) if previous else (False,)
-        return next(filter(None, (self._log(pod, container, each, lines) for each in starts)), [])
+        return next(filter(None, (self._read_log(pod, container, each, lines) for each in starts)), [])
 
-    def _log(self, pod: str, container: str, previous: bool, lines: int) -> list[str]:
+    def _read_log(self, pod: str, container: str, previous: bool, lines: int) -> list[str]:
         patience = Patience(lambda _: None, LOG_PATIENCE_S)
         try:
             text = patience.ask(
