@@ -90,11 +90,26 @@ def kill_trainer(project: Project, replica: str) -> None:
     os.kill(trainer(project, replica), signal.SIGKILL)
 
 
+# 64 processes of 64 MiB each: more than any limit of the tests' jobs.
+FILLER = """
+import os, time
+for _ in range(64):
+    if os.fork() == 0:
+        kept = b"x" * (1 << 26)
+        time.sleep(60)
+        os._exit(0)
+    time.sleep(0.02)
+time.sleep(60)
+"""
+
+
 def exhaust_memory(project: Project, replica: str) -> None:
-    """Fill the container's memory, and let the kernel choose the trainer to be killed for it."""
+    """Fill the container's memory, and let the kernel choose the trainer to be killed for it.
+
+    It kills the largest process, and what a pod asks for counts little beside that: so many small ones fill the memory.
+    """
     Path(f"/proc/{trainer(project, replica)}/oom_score_adj").write_text("1000")
-    filler = "kept = []\nwhile True: kept.append(bytearray(b'x' * (1 << 26)))"
-    words = ("exec", f"{JOB}-{replica}-0", "--", "python3", "-c", filler)
+    words = ("exec", f"{JOB}-{replica}-0", "--", "python3", "-c", FILLER)
     project.run("kubectl", "--namespace", "kubeflow", *words, check=False)
     wait_until("the container ended", lambda: "OOMKilled" in str(pod(project, replica).get("status")))
 
