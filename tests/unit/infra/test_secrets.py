@@ -13,12 +13,13 @@ import yaml
 from pulumi.runtime import rpc
 
 from infra import dataset, paths
-from infra.config import ConfigError, encrypted
+from infra.config import ConfigError, encrypted, from_raw
 from infra.config.encrypted import restored
 from infra.job.manifest import manifest
 from infra.job.run_id import run_id
 from infra.review import rendering
 from infra.training_operator import overlay
+from tests.unit.infra.config.test_changes import KEYS
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
 from tests.unit.infra.test_program import run_program
@@ -150,6 +151,18 @@ def test_a_secret_elsewhere_is_refused_and_not_shown(
         run_program()
     assert WORD not in str(refused.value)
     assert recorder.registered == []
+
+
+@pytest.mark.parametrize("key", sorted(KEYS - {"job.env"}))
+def test_no_other_key_takes_a_secret(key: str) -> None:
+    planted = {"secure": WORD}
+    for value in (planted, [planted], {"first": planted}):
+        section: Any = value
+        for name in reversed(key.split(".")):
+            section = {name: section}
+        with pytest.raises(ConfigError, match=rf"trainstack:{key}\S* = \(secret\)") as refused:
+            from_raw("dev", section, FILE)
+        assert WORD not in str(refused.value)
 
 
 @pytest.mark.parametrize(
