@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from infra.run import job_status
+from infra.run import job_status, mounting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import LogFollower
 from infra.run.timeline import Timeline
@@ -15,6 +15,11 @@ from infra.run.timeline import Timeline
 # two minutes; a large image may take the kubelet twenty to pull.
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
+# Reason of a trouble that may pass -> for how long, in seconds.
+LASTING_S = {
+    **dict.fromkeys(job_status.TROUBLED, job_status.TROUBLED_S),
+    **dict.fromkeys(mounting.UNMOUNTED, mounting.UNMOUNTED_S),
+}
 
 
 class RunFailedError(RuntimeError):
@@ -81,6 +86,8 @@ class Waiting:
 
     def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         found = [*job_status.troubles(pods), *self._wrong_architecture(pods)]
+        for pod in filter(mounting.waits, pods):
+            found += mounting.trouble(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
             found += job_status.refusals(self.api.name, self.api.warnings())
         return found
@@ -114,10 +121,10 @@ class Waiting:
     def _give_up(self, found: list[job_status.Trouble]) -> None:
         """Raises RunFailedError for a pod that will not start."""
         now = time.monotonic()
-        lasting = [each for each in found if each.hopeless or each.reason in job_status.TROUBLED]
+        lasting = [each for each in found if each.hopeless or each.reason in LASTING_S]
         self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each in lasting}
         for each in lasting:
-            if each.hopeless or now - self.trouble_since[each.about] > job_status.TROUBLED_S:
+            if each.hopeless or now - self.trouble_since[each.about] > LASTING_S[each.reason]:
                 raise RunFailedError(f"{self._title} cannot run: {each}\n{self._again}")
 
     def _ensure_progress(

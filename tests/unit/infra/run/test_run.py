@@ -17,7 +17,7 @@ from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
 from infra.objects.patience import STARTING_S, Patience, UnreachableError
-from infra.run import job_status, provider, result, waiting
+from infra.run import job_status, mounting, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
@@ -69,6 +69,9 @@ class FakeApi(JobApi):
         return self._pods
 
     def warnings(self) -> list[dict[str, Any]]:
+        return self._events
+
+    def warnings_about(self, uid: str) -> list[dict[str, Any]]:
         return self._events
 
     def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
@@ -179,6 +182,63 @@ def test_a_pull_that_fails_for_long_ends_the_wait(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     with pytest.raises(RunFailedError, match="ImagePullBackOff"):
         end(FakeApi([job("Created")] * 5, [waiting_pod("ImagePullBackOff")]))
+
+
+KUBELET = (
+    'MountVolume.SetUp failed for volume "models" : mount failed: exit status 32\nMounting command: mount\n'
+)
+UNMOUNTED = {
+    "no helper": (
+        "mount: /x: bad option; for several filesystems you might need a /sbin/mount.<type> helper program.",
+        True,
+    ),
+    "no kernel": ("mount.nfs: No such device", True),
+    "unknown": ("mount: /x: unknown filesystem type 'nfs'.", True),
+    "no server": ("mount.nfs: Failed to resolve server nfs.example: Name or service not known", False),
+    "away": ("mount.nfs: Connection refused", False),
+}
+
+
+def without_volume(*messages: str) -> FakeApi:
+    """A job whose pod waits for its volume, of which the kubelet says this, one after the other."""
+    waits = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    there = pod(phase="Pending", containerStatuses=[{"name": "pytorch", **waits}])
+    there["spec"] = {"nodeName": "worker"}
+    events = [
+        {"reason": "FailedMount", "message": text, "lastTimestamp": str(place)}
+        for place, text in enumerate(messages)
+    ]
+    return FakeApi([job("Created")] * 60, [there], events=[{"reason": "BackOff", "message": "x"}, *events])
+
+
+@pytest.mark.parametrize("case", UNMOUNTED)
+def test_a_volume_that_cannot_be_mounted_ends_the_wait(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, hopeless = UNMOUNTED[case]
+    clock = iter(range(0, 10000, 10))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    api = without_volume(f"{KUBELET}Output: {printed}\n", f"{mounting.UNSAID}: timed out")
+    with pytest.raises(RunFailedError) as failed:
+        end(api)
+    beginning = f"cannot run: pod j-master-0: FailedMount: on node worker: {printed.rstrip('.')}"
+    assert beginning in str(failed.value)
+    assert (mounting.CLIENT in str(failed.value)) == hopeless
+    assert (next(clock) < 100) == hopeless, "what may pass is waited for"
+    assert len(api.shown) == 2, "and said at once"
+
+
+def test_a_volume_that_comes_late_fails_nothing() -> None:
+    api = without_volume(f"{KUBELET}Output: mount.nfs: Connection refused")
+    api._jobs = [job("Created"), job("Succeeded")]
+    assert end(api) == "Succeeded"
+
+
+@pytest.mark.parametrize("state", [{"running": {}}, {"waiting": {"reason": "CrashLoopBackOff"}}])
+def test_a_pod_that_had_its_volume_is_not_asked_about(state: dict[str, Any]) -> None:
+    api = without_volume(f"{KUBELET}Output: mount.nfs: No such device")
+    api._pods[0]["status"]["containerStatuses"][0]["state"] = state
+    api._jobs = [job("Succeeded")]
+    assert end(api) == "Succeeded"
+    assert "FailedMount" not in "".join(api.shown)
 
 
 def test_a_job_suspended_as_asked_is_not_waited_for() -> None:
