@@ -56,14 +56,24 @@ class PlayedOperator:
         connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         self.core = client.CoreV1Api(connection)
         self.extensions = client.ApiextensionsV1Api(connection)
+        self._apps = client.AppsV1Api(connection)
         self.jobs = client.CustomObjectsApi(connection)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._play, daemon=True)
 
     def start(self) -> None:
-        self.extensions.create_custom_resource_definition(CRD)
-        client.AppsV1Api(self.core.api_client).create_namespaced_deployment("default", OPERATOR)
+        self.install()
         self._thread.start()
+
+    def install(self) -> None:
+        """Make the definition of the jobs, and what a stack takes for an operator that is there."""
+        self.extensions.create_custom_resource_definition(CRD)
+        self._apps.create_namespaced_deployment("default", OPERATOR)
+
+    def uninstall(self) -> None:
+        """Take both away; jobs are played as before where somebody else defines them. Nobody may have one."""
+        self._apps.delete_namespaced_deployment(OPERATOR["metadata"]["name"], "default")
+        self.extensions.delete_custom_resource_definition(CRD["metadata"]["name"])
 
     def stop(self) -> None:
         self._stopped.set()

@@ -40,8 +40,8 @@ class UpError(Exception):
 class AppliedProject(Project):
     """`up` applies BASE with changed sections; the rest of the methods tell what the cluster holds."""
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
-        super().__init__(folder, STACK)
+    def __init__(self, folder: Path, kubeconfig: Path, stack: str = STACK) -> None:
+        super().__init__(folder, stack)
         standins = Path(__file__).resolve().parents[2] / "standins" / "pulumi_standins" / "bin"
         self.environment |= {
             "KUBECONFIG": str(kubeconfig),

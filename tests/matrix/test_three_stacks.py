@@ -1,0 +1,194 @@
+"""Three people have a stack each on one cluster, and take them down in every order: nobody loses anything.
+
+One of them has brought the operator, with its real manifests, and the namespace that two of them use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import pytest
+from kubernetes import client, config, dynamic
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.api import ApiAddress
+from infra.objects.labels import OF_JOB, STACK
+from infra.other_users import users
+from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
+from tests.matrix.judging import Objects
+from tests.matrix.played_operator import CRD, PlayedOperator
+from tests.matrix.project import AppliedProject
+from tests.matrix.test_secrets import edit_state
+from tests.matrix.test_shared_cluster import deployment
+from toolchain.operating import shared_objects, state
+
+pytestmark = pytest.mark.slow(reason="three stacks come up and go down six times")
+INSTALLS = "installs"
+STACKS: dict[str, dict[str, Any]] = {
+    INSTALLS: {},
+    "beside": {},
+    "apart": {"cluster.namespace": "team"},
+}
+DEPLOYMENT = "training-operator"
+
+
+class Cluster:
+    """What the three share, seen by somebody who may see all."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        connection: Any = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
+        self.objects: Any = dynamic.DynamicClient(connection)  # type: ignore[no-untyped-call]
+        self._webhooks = client.AdmissionregistrationV1Api(connection)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._pass_webhooks, daemon=True)
+
+    def start(self) -> None:
+        """Let no webhook of the operator be asked: nothing in this server answers."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _pass_webhooks(self) -> None:
+        nobody = [{"name": "nobody-answers", "expression": "false"}]
+        while not self._stopped.wait(0.2):
+            listed: Any = self._webhooks.list_validating_webhook_configuration()
+            for found in listed.items:
+                if all(each.match_conditions for each in found.webhooks):
+                    continue
+                for each in found.webhooks:
+                    each.match_conditions = nobody
+                try:
+                    self._webhooks.replace_validating_webhook_configuration(found.metadata.name, found)
+                except ApiException as error:
+                    if error.status not in (404, 409):
+                        raise
+
+    def find(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Any:
+        """The object, None where there is none."""
+        try:
+            found = self.objects.resources.get(api_version=api_version, kind=kind)
+            return found.get(name=name, namespace=namespace).to_dict()
+        except (dynamic.exceptions.NotFoundError, dynamic.exceptions.ResourceNotFoundError):
+            return None
+
+    def operator(self) -> dict[str, str | None]:
+        """Uids of what makes jobs run."""
+        found = {
+            "definition": self.find(
+                "apiextensions.k8s.io/v1", "CustomResourceDefinition", CRD["metadata"]["name"]
+            ),
+            "operator": self.find("apps/v1", "Deployment", DEPLOYMENT, "kubeflow"),
+            "rights": self.find("rbac.authorization.k8s.io/v1", "ClusterRole", DEPLOYMENT),
+        }
+        return {name: alive(each) for name, each in found.items()}
+
+    def remove(self, held: dict[str, Any]) -> None:
+        """Delete what is left of the objects of a state, as an administrator would."""
+        there = [each["outputs"] for each in state.objects(held) if each.get("outputs")]
+        for each in reversed(there):
+            metadata = each["metadata"]
+            try:
+                kind = self.objects.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+                kind.delete(name=metadata["name"], namespace=metadata.get("namespace"))
+            except (dynamic.exceptions.NotFoundError, dynamic.exceptions.ResourceNotFoundError):
+                continue
+        for each in there:
+            metadata = each["metadata"]
+            place = (each["apiVersion"], each["kind"], metadata["name"], metadata.get("namespace"))
+            wait_until(f"{place} is gone", lambda place=place: self.find(*place) is None)  # type: ignore[misc]
+
+
+def alive(each: dict[str, Any] | None) -> str | None:
+    """The uid of an object that nobody has deleted."""
+    if each is None or each["metadata"].get("deletionTimestamp"):
+        return None
+    return str(each["metadata"]["uid"])
+
+
+@pytest.fixture(scope="module")
+def cluster(api_server: ApiServer, operator: PlayedOperator) -> Iterator[Cluster]:
+    """Without the definition and the operator that are played for the other tests; jobs are played all the same."""
+    operator.uninstall()
+    made = Cluster(str(api_server.kubeconfig))
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+        operator.install()
+
+
+@pytest.fixture(scope="module")
+def stacks(
+    cluster: Cluster, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, AppliedProject]:
+    """Each in a folder and a state of its own."""
+    return {
+        name: AppliedProject(tmp_path_factory.mktemp(name), api_server.kubeconfig, name) for name in STACKS
+    }
+
+
+def sections(name: str) -> dict[str, Any]:
+    return {"operator.install": "auto", "job.name": name, **STACKS[name]}
+
+
+def down(project: AppliedProject) -> list[str]:
+    """As `make down` does it; the lines that say what stays, and for whom."""
+    held = deployment(project)
+    address = ApiAddress(project.environment["KUBECONFIG"])
+    found = users(address, shared_objects.titles(held))
+    edit_state(project, lambda known: shared_objects.retain(known, found))
+    project.destroy()
+    return shared_objects.left(held, found)
+
+
+def of_stack(found: Objects, name: str) -> dict[str, str | None]:
+    """Volumes, claims, jobs and pods of a stack, and the namespaces that they are in: key -> uid."""
+    own = {
+        key
+        for key, each in found.items()
+        if each["kind"] != "Namespace"
+        and name in ((each["metadata"].get("labels") or {}).get(label) for label in (STACK, OF_JOB))
+    }
+    spaces = {
+        f"Namespace//{found[key]['metadata']['namespace']}"
+        for key in own
+        if "namespace" in found[key]["metadata"]
+    }
+    return {key: alive(found.get(key)) for key in own | spaces}
+
+
+@pytest.mark.parametrize("order", permutations(STACKS), ids="-".join)
+def test_nobody_loses_anything(
+    order: tuple[str, ...], cluster: Cluster, stacks: dict[str, AppliedProject]
+) -> None:
+    for name in STACKS:
+        stacks[name].up(**sections(name))
+        assert stacks[name].outputs()["jobStatus"] == "Succeeded"
+    installed = deployment(stacks[INSTALLS])
+    assert shared_objects.are_in(installed)
+    shared = cluster.operator()
+    assert None not in shared.values()
+    said: dict[str, list[str]] = {}
+    for place, name in enumerate(order):
+        before = stacks[name].objects()
+        others = {other: of_stack(before, other) for other in order[place + 1 :]}
+        assert all(len(own) >= 6 and None not in own.values() for own in others.values()), others
+        said[name] = down(stacks[name])
+        after = stacks[name].objects()
+        assert {other: of_stack(after, other) for other in others} == others
+        assert [key for key in of_stack(after, name) if key.startswith("PyTorchJob/")] == [], (
+            "its own is gone"
+        )
+        if others:
+            assert cluster.operator() == shared
+    stays = order[-1] != INSTALLS
+    assert cluster.operator() == (shared if stays else dict.fromkeys(shared))
+    assert bool(said[INSTALLS]) == stays
+    cluster.remove(installed)
