@@ -1,0 +1,44 @@
+"""An NFS export where nothing can be mounted: the server takes the volume, and `make up` says why no pod gets it.
+
+A bare machine's kernel has no NFS. Where another has, nobody exports anything at the address: minutes pass until then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.run import mounting
+from tests.e2e.project import Project
+from tests.e2e.test_stacks import stack_beside
+
+pytestmark = pytest.mark.slow(reason="one more stack on the shared cluster, which waits for a volume")
+NFS = {"kind": "nfs", "nfsServer": "127.0.0.1", "nfsPath": "/exports/models"}
+
+
+def test_make_up_says_that_the_node_cannot_mount_it(project: Project, up: dict[str, str]) -> None:
+    job = project.get("pytorchjob", "pytorch-simple")
+    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
+    stack = stack_beside(
+        project, "exported", template["spec"]["containers"][0]["image"], {"name": "exported"}
+    )
+    settings = yaml.safe_load(stack.stack_file.read_text())
+    settings["config"]["trainstack:storage"] = NFS
+    stack.stack_file.write_text(yaml.safe_dump(settings))
+    try:
+        done = stack.make("up")
+        assert done.returncode != 0
+        assert "cannot run: pod exported-" in done.stdout
+        assert f"FailedMount: on node {project.cluster}-control-plane: " in done.stdout
+        if "nfs" not in Path("/proc/filesystems").read_text():
+            assert mounting.CLIENT in done.stdout
+        assert "Traceback" not in done.stdout
+        volume = project.get("pv", "trainstack-exported-models")
+        assert volume["spec"]["nfs"] == {"server": NFS["nfsServer"], "path": NFS["nfsPath"]}
+        assert volume["status"]["phase"] == "Bound"
+    finally:
+        down = stack.make("down")
+        stack.stack_file.unlink()
+    assert down.returncode == 0, down.stdout
