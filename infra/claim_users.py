@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import volumes
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
@@ -31,9 +32,9 @@ def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
     if address.kubeconfig and not Path(address.kubeconfig).exists():
         return
     try:
-        connection = api_client(address, urllib3.Retry(0))
+        api = ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S)
         for volume in volumes.own_volumes(stack):
-            users = foreign_pods(_pods(connection, volume)) if _is_replaced(connection, volume) else []
+            users = foreign_pods(_pods(api, volume)) if _is_replaced(api, volume) else []
             if users:
                 raise ConfigError(_refusal(stack, volume, users))
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
@@ -64,31 +65,22 @@ def differs(wanted: Any, live: Any) -> bool:
     return bool(wanted != live)
 
 
-def _is_replaced(connection: client.ApiClient, volume: Volume) -> bool:
-    core = client.CoreV1Api(connection)
+def _is_replaced(api: ClusterApi, volume: Volume) -> bool:
     try:
-        live = core.read_persistent_volume(volume.name, _request_timeout=TIMEOUT_S)
-        claim = core.read_namespaced_persistent_volume_claim(
-            volume.claim, volume.namespace, _request_timeout=TIMEOUT_S
-        )
+        there = api.get(VOLUME, volume.name)["spec"]
+        claimed = api.get(CLAIM, volume.claim, volume.namespace)["spec"]
     except ApiException as error:
         if error.status == 404:
             return False
         raise
-    there, claimed = (
-        connection.sanitize_for_serialization(each)["spec"]  # type: ignore[no-untyped-call]
-        for each in (live, claim)
-    )
     fixed = persistent_volume(volume)["spec"].items()
     wanted = {key: value for key, value in fixed if key not in CHANGEABLE}
     unpinned = "nodeAffinity" in there and volume.node is None
     return unpinned or differs(wanted, there) or differs(persistent_volume_claim(volume)["spec"], claimed)
 
 
-def _pods(connection: client.ApiClient, volume: Volume) -> list[Manifest]:
-    listed = client.CoreV1Api(connection).list_namespaced_pod(volume.namespace, _request_timeout=TIMEOUT_S)
-    pods = [connection.sanitize_for_serialization(each) for each in listed.items]  # type: ignore[no-untyped-call]
-    return [each for each in pods if volume.claim in _claims(each)]
+def _pods(api: ClusterApi, volume: Volume) -> list[Manifest]:
+    return [each for each in api.listed(POD, volume.namespace) if volume.claim in _claims(each)]
 
 
 def _claims(pod: Manifest) -> set[str]:

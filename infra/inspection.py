@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kubernetes import client
-
 from infra import paths, volumes
 from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
-from infra.objects.api import api_client
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import NAMES, OF_API
+from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
 from infra.objects.patience import Patience
 from infra.run import job_status, reader_pod
@@ -35,24 +34,14 @@ RUNBOOK = "docs/runbooks/released-volume.md"
 
 def objects(stack: Stack) -> Objects:
     """The stack's volumes, claims, jobs and pods, each with its `kind`."""
-    connection = api_client(selection.address(stack))
-    core, jobs = client.CoreV1Api(connection), client.CustomObjectsApi(connection)
+    api = ClusterApi.at(selection.address(stack))
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-    listed: dict[str, Any] = {
-        "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim(namespace),
-        "Pod": core.list_namespaced_pod(namespace, label_selector=selector),
-    }
+    found = [*api.listed(CLAIM, namespace), *api.listed(POD, namespace, labels=selector)]
     if volumes.own_volumes(stack):  # whoever has none of his own may not be allowed to list them
-        listed["PersistentVolume"] = core.list_persistent_volume()
-    found = [
-        {**connection.sanitize_for_serialization(each), "kind": kind}  # type: ignore[no-untyped-call]
-        for kind, answer in listed.items()
-        for each in answer.items
-    ]
-    kind = OF_API[stack.operator.api]
-    answer: Any = jobs.list_namespaced_custom_object(kind.group, kind.version, namespace, kind.plural)
-    return [each for each in [*found, *answer["items"]] if is_ours(each, stack)]
+        found += api.listed(VOLUME)
+    found += api.listed(OF_API[stack.operator.api], namespace)
+    return [each for each in found if is_ours(each, stack)]
 
 
 def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:

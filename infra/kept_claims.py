@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
@@ -16,7 +14,9 @@ from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import CLAIM, STORAGE_CLASS, Kind
 from infra.objects.manifest import Manifest
 
 TIMEOUT_S = 5
@@ -37,23 +37,21 @@ def ensure_usable(stack: Stack, address: ApiAddress, own: Collection[str]) -> No
             raise _absent(stack, "the cluster is not there yet: begin with another kind of storage")
         return
     try:
-        connection = api_client(address, urllib3.Retry(0))
-        _Check(stack, connection, own)()
+        _Check(stack, ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S), own)()
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
         return
 
 
 class _Check:
-    def __init__(self, stack: Stack, connection: client.ApiClient, own: Collection[str]) -> None:
-        self.stack, self.connection, self.own = stack, connection, own
-        self.core, self.classes = client.CoreV1Api(connection), client.StorageV1Api(connection)
+    def __init__(self, stack: Stack, api: ClusterApi, own: Collection[str]) -> None:
+        self.stack, self.api, self.own = stack, api, own
         self.wanted = volumes.models(stack)
 
     def __call__(self) -> None:
         """Raises ConfigError, or ApiException where something may not be asked."""
         kind = self.stack.storage.kind
         claim, namespace = self.wanted.claim, self.wanted.namespace
-        live = self._read(self.core.read_namespaced_persistent_volume_claim, claim, namespace)
+        live = self._read(CLAIM, claim, namespace)
         if kind is StorageKind.CLAIM:
             self._somebody_elses(live)
         elif kind is StorageKind.CLASS:
@@ -63,8 +61,7 @@ class _Check:
 
     def _somebody_elses(self, live: Manifest | None) -> None:
         if live is None:
-            listed = self.core.list_namespaced_persistent_volume_claim
-            raise _absent(self.stack, f"it has {self._names(listed, self.wanted.namespace)}")
+            raise _absent(self.stack, f"it has {self._names(CLAIM, self.wanted.namespace)}")
         if live["metadata"].get("deletionTimestamp"):
             raise self._refused(
                 "claim", "a claim that stays: this one is being deleted", "name another claim"
@@ -92,13 +89,13 @@ class _Check:
     def _class(self, name: str, required: bool) -> Manifest | None:
         """The storage class; None where it may not be asked for. Raises ConfigError where one is needed and absent."""
         try:
-            found = self._read(self.classes.read_storage_class, name)
+            found = self._read(STORAGE_CLASS, name)
         except ApiException as error:
             if error.status == FORBIDDEN:
                 return None
             raise
         if found is None and required:
-            allowed = f"a storage class of the cluster: {self._names(self.classes.list_storage_class)}"
+            allowed = f"a storage class of the cluster: {self._names(STORAGE_CLASS)}"
             raise self._refused(
                 "storageClass", allowed, "take one of those, or install its provisioner", name
             )
@@ -117,21 +114,20 @@ class _Check:
     def _is_own(self) -> bool:
         return f"PersistentVolumeClaim/{self.wanted.namespace}/{self.wanted.claim}" in self.own
 
-    def _names(self, ask: Callable[..., Any], *place: str) -> str:
+    def _names(self, kind: Kind, namespace: str = "") -> str:
         try:
-            items = ask(*place, _request_timeout=TIMEOUT_S).items
+            items = self.api.listed(kind, namespace)
         except ApiException:
             return "some that you may not list"
-        return ", ".join(sorted(each.metadata.name for each in items)) or "none"
+        return ", ".join(sorted(each["metadata"]["name"] for each in items)) or "none"
 
-    def _read(self, ask: Callable[..., Any], *place: str) -> Manifest | None:
+    def _read(self, kind: Kind, name: str, namespace: str = "") -> Manifest | None:
         try:
-            found = ask(*place, _request_timeout=TIMEOUT_S)
+            return self.api.get(kind, name, namespace)
         except ApiException as error:
             if error.status == NOT_FOUND:
                 return None
             raise
-        return dict(self.connection.sanitize_for_serialization(found))  # type: ignore[no-untyped-call]
 
 
 def _absent(stack: Stack, found: str) -> ConfigError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import other_users
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import NAMESPACE
 from infra.objects.stack_state import StackState
 
 TIMEOUT_S = 5
@@ -46,13 +46,13 @@ def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
     Whoever may not read it cannot delete it, either. A cluster that does not tell may have it.
     """
     try:
-        connection = api_client(address, urllib3.Retry(2, backoff_factor=0.5))
-        found: Any = client.CoreV1Api(connection).read_namespace(name, _request_timeout=TIMEOUT_S)
+        api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)
+        found = api.get(NAMESPACE, name)
     except ApiException as error:
         return error.status not in ABSENT
     except (ConfigException, OSError, urllib3.exceptions.HTTPError):
         return True
-    return bool(found.metadata.uid == uid)
+    return bool(found["metadata"]["uid"] == uid)
 
 
 def _refusal(stack: Stack, namespace: str, others: list[str]) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
@@ -20,12 +19,20 @@ from infra import paths
 from infra.clusters import selection
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
-from infra.objects.api import ApiAddress, api_client
-from infra.objects.job_kinds import DEFINITION, OF_API, SHARED, Kind
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
+from infra.objects.kinds import CLAIM, DEPLOYMENT, JOB, POD, Kind
 from infra.objects.manifest import Manifest, title
 from infra.run import reader_pod
 
 TIMEOUT_S = 10
+NAMESPACED = (
+    *(CLAIM, DEPLOYMENT, JOB, POD),
+    *(Kind.of(each, "v1") for each in ("ConfigMap", "Secret", "Service")),
+    *(Kind.of(each, "apps/v1") for each in ("DaemonSet", "ReplicaSet", "StatefulSet")),
+    *(Kind.of("CronJob", "batch/v1"), Kind.of("Ingress", "networking.k8s.io/v1")),
+)
 # Kubernetes itself puts these into every namespace.
 EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
 NOT_FOUND = 404
@@ -52,7 +59,7 @@ def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) 
     Parameters:
         own: titles of the stack's objects.
     """
-    return _others(lambda: _jobs(api_client(address), kinds), own)
+    return _others(lambda: _jobs(ClusterApi.at(address, timeout_s=TIMEOUT_S), kinds), own)
 
 
 def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
@@ -61,7 +68,7 @@ def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> l
     Parameters:
         own: titles of the stack's objects.
     """
-    return _others(lambda: _objects(api_client(address), namespace), own)
+    return _others(lambda: _objects(ClusterApi.at(address, timeout_s=TIMEOUT_S), namespace), own)
 
 
 def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list[str]:
@@ -79,48 +86,24 @@ def _goes_with_others(each: Manifest) -> bool:
     return bool(metadata.get("ownerReferences")) or is_helper or (kind, metadata["name"]) in EVERYWHERE
 
 
-def _jobs(connection: client.ApiClient, kinds: Collection[Kind]) -> Iterator[Manifest]:
+def _jobs(api: ClusterApi, kinds: Collection[Kind]) -> Iterator[Manifest]:
     for kind in kinds:
-        yield from _of_kind(connection, kind)
+        yield from _of_kind(api, kind)
 
 
-def _of_kind(connection: client.ApiClient, kind: Kind) -> Iterator[Manifest]:
+def _of_kind(api: ClusterApi, kind: Kind) -> list[Manifest]:
     try:
-        listed: Any = client.CustomObjectsApi(connection).list_cluster_custom_object(
-            kind.group, kind.version, kind.plural, _request_timeout=TIMEOUT_S
-        )
+        return api.listed(kind)
     except ApiException as error:
         if error.status != NOT_FOUND:  # without the kind there are no jobs
             raise
-        return
-    yield from ({**each, "kind": kind.kind} for each in listed["items"])
+        return []
 
 
-def _objects(connection: client.ApiClient, namespace: str) -> Iterator[Manifest]:
-    core, apps, batch = (
-        client.CoreV1Api(connection),
-        client.AppsV1Api(connection),
-        client.BatchV1Api(connection),
-    )
-    asked: dict[str, Callable[..., Any]] = {
-        "ConfigMap": core.list_namespaced_config_map,
-        "CronJob": batch.list_namespaced_cron_job,
-        "DaemonSet": apps.list_namespaced_daemon_set,
-        "Deployment": apps.list_namespaced_deployment,
-        "Ingress": client.NetworkingV1Api(connection).list_namespaced_ingress,
-        "Job": batch.list_namespaced_job,
-        "PersistentVolumeClaim": core.list_namespaced_persistent_volume_claim,
-        "Pod": core.list_namespaced_pod,
-        "ReplicaSet": apps.list_namespaced_replica_set,
-        "Secret": core.list_namespaced_secret,
-        "Service": core.list_namespaced_service,
-        "StatefulSet": apps.list_namespaced_stateful_set,
-    }
-    for kind, ask in asked.items():
-        for each in ask(namespace, _request_timeout=TIMEOUT_S).items:
-            found = connection.sanitize_for_serialization(each)  # type: ignore[no-untyped-call]
-            yield {"kind": kind, "metadata": found["metadata"]}
-    yield from (each for each in _jobs(connection, SHARED) if each["metadata"]["namespace"] == namespace)
+def _objects(api: ClusterApi, namespace: str) -> Iterator[Manifest]:
+    for kind in NAMESPACED:
+        yield from api.listed(kind, namespace)
+    yield from (each for each in _jobs(api, SHARED) if each["metadata"]["namespace"] == namespace)
 
 
 def main(name: str) -> int:

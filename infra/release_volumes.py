@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
@@ -19,11 +18,12 @@ from infra import paths, volumes
 from infra.clusters import selection
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
-from infra.objects.api import api_client
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
+from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import job_of
 from infra.objects.patience import Patience, UnreachableError
-from storage.manifests import Volume
+from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")
 # How long finished pods and a claim may take to go, in seconds.
@@ -42,19 +42,15 @@ class Releasing:
         show: gets a line for everything that is done.
     """
 
-    def __init__(self, stack: Stack, connection: client.ApiClient, show: Callable[[str], None]) -> None:
-        self.stack, self.show = stack, show
+    def __init__(self, stack: Stack, api: ClusterApi, show: Callable[[str], None]) -> None:
+        self.stack, self.api, self.show = stack, api, show
         self.patience = Patience(show)
-        self.core = client.CoreV1Api(connection)
-        self.jobs = client.CustomObjectsApi(connection)
 
     def run(self) -> None:
         """Free each volume of ours. Raises HeldError, UnreachableError."""
         for volume in volumes.volumes(self.stack):
-            claim = self._get(
-                self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace
-            )
-            is_ending = claim is not None and claim.metadata.deletion_timestamp
+            claim = self._get(self.api.get, CLAIM, volume.claim, volume.namespace)
+            is_ending = claim is not None and "deletionTimestamp" in claim["metadata"]
             if isinstance(volume, Volume):
                 if is_ending:
                     self._end_claim(volume)
@@ -71,44 +67,44 @@ class Releasing:
         names = {job.name for job in self.stack.jobs}
         pods = self._pods(volume)
         kind = OF_API[self.stack.operator.api]
-        held = sorted({job_of(pod.metadata.labels) for pod in pods} & names)
+        held = sorted({job_of(pod["metadata"].get("labels")) for pod in pods} & names)
         for name in held:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
-            place = (kind.group, kind.version, volume.namespace, kind.plural, name)
-            self._get(self.jobs.delete_namespaced_custom_object, *place, propagation_policy="Foreground")
+            self._get(self.api.delete, kind, name, volume.namespace, propagation="Foreground")
         end = time.monotonic() + GONE_S
-        while self._get(self.core.read_namespaced_persistent_volume_claim, volume.claim, volume.namespace):
+        while self._get(self.api.get, CLAIM, volume.claim, volume.namespace):
             if time.monotonic() > end:
-                others = ", ".join(pod.metadata.name for pod in self._pods(volume)) or "no pod"
+                others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
                 raise HeldError(
                     f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
                     f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
                 )
             time.sleep(PAUSE_S)
 
-    def _pods(self, volume: Volume) -> list[Any]:
-        listed: Any = self.patience.ask(lambda: self.core.list_namespaced_pod(volume.namespace))
-        return [pod for pod in listed.items if volume.claim in _claims(pod)]
+    def _pods(self, volume: Volume) -> list[Manifest]:
+        listed = self.patience.ask(lambda: self.api.listed(POD, volume.namespace))
+        return [pod for pod in listed if volume.claim in _claims(pod)]
 
-    def _forget_claim(self, volume: Volume, claim: Any) -> None:
+    def _forget_claim(self, volume: Volume, claim: Manifest | None) -> None:
         """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
 
         Its phase may still be Bound: the controller takes a moment to see that the claim has gone, and the next claim
         of that name would be Pending for ever.
         """
-        found = self._get(self.core.read_persistent_volume, volume.name)
-        bound = found and found.spec.claim_ref
-        if not bound or not bound.uid or (claim is not None and claim.metadata.uid == bound.uid):
+        found = self._get(self.api.get, VOLUME, volume.name) or {}
+        bound = found.get("spec", {}).get("claimRef") or {}
+        uid = bound.get("uid")
+        if not uid or (claim is not None and claim["metadata"]["uid"] == uid):
             return
-        is_ours = (bound.namespace, bound.name) == (volume.namespace, volume.claim)
-        if not is_ours and found.status.phase not in RELEASED:
+        is_ours = (bound.get("namespace"), bound.get("name")) == (volume.namespace, volume.claim)
+        if not is_ours and found["status"]["phase"] not in RELEASED:
             return
-        same = {"op": "test", "path": "/spec/claimRef/uid", "value": bound.uid}
+        same = {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
         removed = [{"op": "remove", "path": f"/spec/claimRef/{key}"} for key in ("uid", "resourceVersion")]
         self.show(
             f"volume {volume.name} is bound to a claim that is gone: letting it be claimed again, files kept"
         )
-        self._get(self.core.patch_persistent_volume, volume.name, [same, *removed])
+        self._get(self.api.patch, VOLUME, volume.name, [same, *removed])
 
     def _get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """The answer, waited for with patience; None for what is not there."""
@@ -120,20 +116,20 @@ class Releasing:
             raise
 
 
-def _claims(pod: Any) -> set[str]:
-    sources = [each.persistent_volume_claim for each in pod.spec.volumes or []]
-    return {source.claim_name for source in sources if source}
+def _claims(pod: Manifest) -> set[str]:
+    sources = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes") or []]
+    return {source["claimName"] for source in sources if source}
 
 
 def main(name: str) -> int:
     """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
     try:
         stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
-        connection = api_client(selection.address(stack))
+        api = ClusterApi.at(selection.address(stack))
     except (ConfigError, ConfigException):
         return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
     try:
-        Releasing(stack, connection, lambda line: print(line, flush=True)).run()
+        Releasing(stack, api, lambda line: print(line, flush=True)).run()
     except (HeldError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra.config.names import quantity
 from infra.config.resources import GPU
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
+from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
 
 TIMEOUT_S = 3
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -69,51 +70,35 @@ def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> C
     somebody else's operator is taken to be there. A namespace that one may not ask for is taken to be there, too.
     """
     try:
-        connection = api_client(address, urllib3.Retry(0))
-        return _ask(connection, is_ours, question)
+        return _ask(ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S), is_ours, question)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         return ClusterContents(problem=_short(error))
     except ApiException as error:
         return ClusterContents(problem=f"{error.status} {error.reason}")
 
 
-def _ask(connection: client.ApiClient, is_ours: IsOurs, question: Question) -> ClusterContents:
-    def listed(is_asked: bool, ask: Callable[..., Any], **options: str) -> Objects | None:
+def _ask(api: ClusterApi, is_ours: IsOurs, question: Question) -> ClusterContents:
+    def listed(is_asked: bool, kind: Kind, **selectors: str) -> Objects | None:
         """None where nobody asks, or listing is forbidden."""
         if not is_asked:
             return None
         try:
-            items = ask(**options, _request_timeout=TIMEOUT_S).items
+            return api.listed(kind, **selectors)
         except ApiException as error:
             if error.status != FORBIDDEN:
                 raise
             return None
-        return [connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
 
-    core = client.CoreV1Api(connection)
-    crds = listed(
-        question.operator,
-        client.ApiextensionsV1Api(connection).list_custom_resource_definition,
-        field_selector=f"metadata.name={question.kind.crds[-1]}",
-    )
-    operators = listed(
-        question.operator,
-        client.AppsV1Api(connection).list_deployment_for_all_namespaces,
-        label_selector=question.kind.selector,
-    )
-    lower = question.kind.beneath
+    installs, lower = question.operator, question.kind.beneath
+    crds = listed(installs, CRD, fields=f"metadata.name={question.kind.crds[-1]}")
+    operators = listed(installs, DEPLOYMENT, labels=question.kind.selector)
     beneath = listed(
-        question.operator and lower is not None,
-        client.ApiextensionsV1Api(connection).list_custom_resource_definition,
-        field_selector=f"metadata.name={lower.crd if lower else ''}",
+        installs and lower is not None, CRD, fields=f"metadata.name={lower.crd if lower else ''}"
     )
-    nodes = listed(question.nodes, core.list_node)
-    namespaces = [
-        connection.sanitize_for_serialization(each)  # type: ignore[no-untyped-call]
-        for each in _there(core, question.namespaces)
-    ]
+    nodes = listed(question.nodes, NODE)
+    namespaces = list(_there(api, question.namespaces))
     found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
-    serves = (crds is None or operators is None) and _serves_jobs(connection, question.kind)
+    serves = (crds is None or operators is None) and _serves_jobs(api, question.kind)
     return replace(
         found,
         crd=serves if crds is None else found.crd,
@@ -128,11 +113,11 @@ def _is_foreign(is_ours: IsOurs, crds: Objects) -> bool:
     return not all(is_ours({**each, "kind": "CustomResourceDefinition"}) for each in crds)
 
 
-def _there(core: client.CoreV1Api, names: Collection[str]) -> Iterator[Any]:
+def _there(api: ClusterApi, names: Collection[str]) -> Iterator[dict[str, Any]]:
     """Those of `names` that are namespaces; one that may not be asked for is taken to be one."""
     for name in sorted(names):
         try:
-            yield core.read_namespace(name, _request_timeout=TIMEOUT_S)
+            yield api.get(NAMESPACE, name)
         except ApiException as error:
             if error.status == FORBIDDEN:
                 yield {"metadata": {"name": name}}
@@ -140,17 +125,15 @@ def _there(core: client.CoreV1Api, names: Collection[str]) -> Iterator[Any]:
                 raise
 
 
-def _serves_jobs(connection: client.ApiClient, kind: JobKind) -> bool:
+def _serves_jobs(api: ClusterApi, kind: JobKind) -> bool:
     """Whether the server has this kind of job: every user may ask that."""
     try:
-        served = client.CustomObjectsApi(connection).get_api_resources(
-            kind.group, kind.version, _request_timeout=TIMEOUT_S
-        )
+        served = api.resources(kind.group, kind.version)
     except ApiException as error:
         if error.status != NOT_FOUND:
             raise
         return False
-    return any(each.name == kind.plural for each in served.resources)
+    return any(each["name"] == kind.plural for each in served)
 
 
 def contents_of(

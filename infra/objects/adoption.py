@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import Kind
 from infra.objects.labels import OWNER, STACK
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
@@ -142,35 +141,14 @@ def _whose(live: Manifest) -> str:
 
 
 def _live(address: ApiAddress, planned: Iterable[Manifest]) -> Iterator[Manifest]:
-    connection = api_client(address, urllib3.Retry(2, backoff_factor=0.5))
+    api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)
     for each in planned:
+        kind = Kind.of(each["kind"], each["apiVersion"])
+        metadata = each["metadata"]
         try:
-            live = _read(connection, each)
+            live = api.get(kind, metadata["name"], metadata.get("namespace") or "")
         except ApiException as error:
             if error.status != 404:
                 raise
             continue
         yield {**live, "apiVersion": each["apiVersion"], "kind": each["kind"]}
-
-
-def _read(connection: client.ApiClient, wanted: Manifest) -> Manifest:
-    """The live object of the name of `wanted`. Raises ApiException, with status 404 where there is none."""
-    group, _, version = str(wanted["apiVersion"]).rpartition("/")
-    name, namespace = wanted["metadata"]["name"], wanted["metadata"].get("namespace")
-    if group:
-        objects = client.CustomObjectsApi(connection)
-        options = {"plural": plural(wanted["kind"]), "name": name, "_request_timeout": TIMEOUT_S}
-        read: Any = objects.get_cluster_custom_object
-        if namespace:
-            read, options = objects.get_namespaced_custom_object, {**options, "namespace": namespace}
-        return dict(read(group, version, **options))
-    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", wanted["kind"]).lower()
-    read = getattr(client.CoreV1Api(connection), f"read_namespaced_{kind}" if namespace else f"read_{kind}")
-    found = read(name, *([namespace] if namespace else []), _request_timeout=TIMEOUT_S)
-    return dict(connection.sanitize_for_serialization(found))  # type: ignore[no-untyped-call]
-
-
-def plural(kind: str) -> str:
-    """The name of a kind in paths of the API."""
-    lower = kind.lower()
-    return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"

@@ -6,31 +6,7 @@ from dataclasses import dataclass
 
 from infra.config.operator import OperatorApi
 from infra.objects import pytorchjob
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind by its names in the API."""
-
-    kind: str
-    group: str
-    version: str
-    plural: str
-
-    @property
-    def api_version(self) -> str:
-        """As in a manifest."""
-        return f"{self.group}/{self.version}"
-
-    @property
-    def resource(self) -> str:
-        """As kubectl takes it, whatever other groups call theirs."""
-        return f"{self.plural}.{self.version}.{self.group}"
-
-    @property
-    def crd(self) -> str:
-        """The name of its definition."""
-        return f"{self.plural}.{self.group}"
+from infra.objects.kinds import Kind
 
 
 @dataclass(frozen=True)

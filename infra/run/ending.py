@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource
@@ -20,7 +19,6 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.patience import UnreachableError, brief
 from infra.run import job_status
-from infra.run.job_api import ANSWER_S
 from infra.run.provider import CLUSTER_GONE
 from infra.run.trainjob_api import TrainJobApi
 
@@ -55,11 +53,8 @@ def suspend(api: TrainJobApi) -> None:
         return
     # With the uid, the server refuses to touch another job of the name.
     wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True}}
-    place = (TRAINJOB.group, TRAINJOB.version, api.namespace, TRAINJOB.plural, api.name)
     try:
-        client.CustomObjectsApi(api.connection).patch_namespaced_custom_object(
-            *place, wanted, _request_timeout=ANSWER_S
-        )
+        api.cluster.patch(TRAINJOB, api.name, wanted, api.namespace)
     except ApiException as error:
         if error.status not in OTHERS:
             raise

@@ -11,9 +11,11 @@ import urllib3
 from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
-from infra.objects.patience import FORBIDDEN, Patience, UnreachableError, is_transient
+from infra.objects.kinds import EVENT, POD
+from infra.objects.patience import FORBIDDEN, Patience, T, UnreachableError, is_transient
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # The whole answer, with status 200, for the log of a container that the kubelet has removed: it keeps the last one.
@@ -52,13 +54,9 @@ class JobApi:
         self.patience = Patience(self.show)
 
     @functools.cached_property
-    def connection(self) -> client.ApiClient:
-        """A client that tries nothing again by itself: `patience` does."""
-        return api_client(self.address, urllib3.Retry(0))
-
-    @property
-    def _place(self) -> tuple[str, str, str, str]:
-        return self.kind.group, self.kind.version, self.namespace, self.kind.plural
+    def cluster(self) -> ClusterApi:
+        """It tries nothing again by itself: `patience` does."""
+        return ClusterApi.at(self.address, urllib3.Retry(0), ANSWER_S)
 
     @classmethod
     def of_name(
@@ -85,16 +83,11 @@ class JobApi:
     def _named(self) -> dict[str, Any] | None:
         """The job of this name, whichever it is."""
         try:
-            job: Any = self._ask(
-                lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
-                    *(*self._place, self.name), _request_timeout=ANSWER_S
-                )
-            )
+            return self._ask(lambda: self.cluster.get(self.kind, self.name, self.namespace))
         except ApiException as error:
             if error.status == 404:
                 return None
             raise
-        return dict(job)
 
     def pods(self) -> list[dict[str, Any]]:
         """The job's own pods; those of an earlier job of its name are not."""
@@ -102,12 +95,7 @@ class JobApi:
 
     def selected_pods(self, selector: str) -> list[dict[str, Any]]:
         """The pods of the namespace that a label selector finds."""
-        found = self._ask(
-            lambda: client.CoreV1Api(self.connection).list_namespaced_pod(
-                self.namespace, label_selector=selector, _request_timeout=ANSWER_S
-            )
-        )
-        return self._plain(found.items)
+        return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=selector))
 
     def warnings(self) -> list[dict[str, Any]]:
         """The job's own events of type Warning: why its pods cannot be created."""
@@ -116,12 +104,7 @@ class JobApi:
     def warnings_about(self, uid: str) -> list[dict[str, Any]]:
         """The events of type Warning about the object with this uid."""
         selector = f"involvedObject.uid={uid},type=Warning"
-        found = self._ask(
-            lambda: client.CoreV1Api(self.connection).list_namespaced_event(
-                self.namespace, field_selector=selector, _request_timeout=ANSWER_S
-            )
-        )
-        return self._plain(found.items)
+        return self._ask(lambda: self.cluster.listed(EVENT, self.namespace, fields=selector))
 
     def observations(self) -> Iterator[dict[str, Any]]:
         """The job now, at each of its changes, and every LOOK_S seconds. Raises JobGoneError."""
@@ -144,8 +127,8 @@ class JobApi:
 
     def _wait_for_change(self, version: str) -> None:
         changes = watch.Watch().stream(  # type: ignore[no-untyped-call]
-            client.CustomObjectsApi(self.connection).list_namespaced_custom_object,
-            *self._place,
+            client.CustomObjectsApi(self.cluster.connection).list_namespaced_custom_object,
+            *(self.kind.group, self.kind.version, self.namespace, self.kind.plural),
             field_selector=f"metadata.name={self.name}",
             resource_version=version,
             timeout_seconds=LOOK_S,
@@ -168,37 +151,25 @@ class JobApi:
         patience = Patience(lambda _: None, LOG_PATIENCE_S)
         try:
             text = patience.ask(
-                lambda: client.CoreV1Api(self.connection).read_namespaced_pod_log(
-                    pod,
-                    self.namespace,
-                    container=container,
-                    previous=previous,
-                    tail_lines=lines,
-                    _request_timeout=ANSWER_S,
+                lambda: self.cluster.log(
+                    pod, self.namespace, container=container, previous=previous, tailLines=lines
                 )
             )
         except (ApiException, UnreachableError):
             return []
-        return [] if str(text).startswith(REMOVED) else str(text).splitlines()
+        return [] if text.startswith(REMOVED) else text.splitlines()
 
     def log_stream(self, pod: str, container: str) -> Iterator[bytes]:
         """A container's log from its beginning, as it is written; raises whatever breaks the connection."""
-        answer: Any = client.CoreV1Api(self.connection).read_namespaced_pod_log(
-            pod, self.namespace, container=container, follow=True, _preload_content=False
-        )
-        chunks: Iterator[bytes] = answer.stream(decode_content=True)
-        return chunks
+        return self.cluster.log_stream(pod, self.namespace, container)
 
-    def _ask(self, call: Callable[[], Any]) -> Any:
-        def renewed() -> Any:
+    def _ask(self, call: Callable[[], T]) -> T:
+        def renewed() -> T:
             if self.patience.away_since is not None:
-                self.__dict__.pop("connection", None)  # the kubeconfig may have been written again
+                self.__dict__.pop("cluster", None)  # the kubeconfig may have been written again
             return call()
 
         return self.patience.ask(renewed)
-
-    def _plain(self, items: list[Any]) -> list[dict[str, Any]]:
-        return [self.connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
 
 
 def owner(each: dict[str, Any]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.job_kinds import JOBSET, TRAINJOB, JobKind
-from infra.run.job_api import ANSWER_S, JobApi, owner
+from infra.objects.kinds import JOB
+from infra.run.job_api import JobApi, owner
 
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
@@ -35,12 +35,7 @@ class TrainJobApi(JobApi):
     def _jobset(self) -> str:
         """The uid of the JobSet; empty as long as there is none of this TrainJob's."""
         try:
-            found: Any = self._ask(
-                lambda: client.CustomObjectsApi(self.connection).get_namespaced_custom_object(
-                    *(JOBSET.group, JOBSET.version, self.namespace, JOBSET.plural, self.name),
-                    _request_timeout=ANSWER_S,
-                )
-            )
+            found = self._ask(lambda: self.cluster.get(JOBSET, self.name, self.namespace))
         except ApiException as error:
             if error.status == 404:
                 return ""
@@ -49,9 +44,6 @@ class TrainJobApi(JobApi):
 
     def _jobs_of(self, jobset: str) -> list[str]:
         """The uids of the JobSet's Jobs."""
-        found = self._ask(
-            lambda: client.BatchV1Api(self.connection).list_namespaced_job(
-                self.namespace, label_selector=f"{JOBSET_UID}={jobset}", _request_timeout=ANSWER_S
-            )
-        )
-        return [str(each.metadata.uid) for each in found.items]
+        selector = f"{JOBSET_UID}={jobset}"
+        found = self._ask(lambda: self.cluster.listed(JOB, self.namespace, labels=selector))
+        return [str(each["metadata"]["uid"]) for each in found]

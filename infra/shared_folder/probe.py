@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import urllib3
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from infra.objects.api import api_client
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import NODE, POD
 from infra.objects.manifest import Manifest
 from infra.objects.patience import Patience
 from infra.run.reader_pod import DEADLINE_S, NAME_PREFIX, MountedClaim
@@ -22,6 +22,7 @@ from infra.shared_folder.nodes import Placement, reached
 
 FILE_PREFIX = ".trainstack-shared-"
 LOOK_S = 1
+ANSWER_S = 30
 CONFLICT = 409
 SEEN, NOT_SEEN = 0, 1
 Done = Callable[[Manifest], bool]
@@ -48,13 +49,12 @@ class Probe:
     _made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._connection = api_client(self.volume.address, urllib3.Retry(0))
-        self._core = client.CoreV1Api(self._connection)
+        self._api = ClusterApi.at(self.volume.address, urllib3.Retry(0), ANSWER_S)
         self._patience = Patience(self.show)
 
     def run(self) -> list[str]:
         """Names of the nodes that were looked at, all that the jobs' pods may come to. Raises NotSharedError."""
-        nodes = reached(self._plain(self._ask(self._core.list_node).items), self.placements)
+        nodes = reached(self._patience.ask(lambda: self._api.listed(NODE)), self.placements)
         if len(nodes) < 2:
             return nodes
         self.show(f"looking whether {len(nodes)} nodes see one folder: {', '.join(nodes)}")
@@ -63,7 +63,7 @@ class Probe:
         finally:
             for name in self._made:
                 with suppress(ApiException):
-                    self._ask(self._core.delete_namespaced_pod, name, self.volume.namespace)
+                    self._delete(name)
         return nodes
 
     def _look(self, nodes: Sequence[str]) -> None:
@@ -93,8 +93,8 @@ class Probe:
         names = {pod["metadata"]["name"]: node for node, pod in wanted.items()}
         end = time.monotonic() + self.limit_s
         while True:
-            listed = self._ask(self._core.list_namespaced_pod, self.volume.namespace)
-            live = {pod["metadata"]["name"]: pod for pod in self._plain(listed.items)}
+            listed = self._patience.ask(lambda: self._api.listed(POD, self.volume.namespace))
+            live = {pod["metadata"]["name"]: pod for pod in listed}
             found = {node: live.get(name, {}) for name, node in names.items()}
             if time.monotonic() > end or all(done(pod) or _has_ended(pod) for pod in found.values()):
                 return found
@@ -103,16 +103,13 @@ class Probe:
     def _create(self, pod: Manifest) -> None:
         self._made.append(pod["metadata"]["name"])
         try:
-            self._ask(self._core.create_namespaced_pod, self.volume.namespace, pod)
+            self._patience.ask(lambda: self._api.create(POD, pod))
         except ApiException as error:
             if error.status != CONFLICT:  # the answer to the first request may have been lost
                 raise
 
-    def _ask(self, call: Callable[..., Any], *words: Any) -> Any:
-        return self._patience.ask(lambda: call(*words, _request_timeout=30))
-
-    def _plain(self, items: Sequence[Any]) -> list[dict[str, Any]]:
-        return [self._connection.sanitize_for_serialization(each) for each in items]  # type: ignore[no-untyped-call]
+    def _delete(self, name: str) -> None:
+        self._patience.ask(lambda: self._api.delete(POD, name, self.volume.namespace))
 
 
 def _is_ready(pod: Manifest) -> bool:

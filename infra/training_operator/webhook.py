@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from infra.config.operator import OperatorApi
 from infra.dynamic import Props, Provider, plain_props, show
-from infra.objects.api import ApiAddress, api_client
-from infra.objects.job_kinds import RUNTIME, TRAINJOB
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.job_kinds import JOBSET, RUNTIME, TRAINJOB
+from infra.objects.kinds import Kind
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import API_VERSION, KIND, PLURAL
+from infra.objects.pytorchjob import API_VERSION, KIND
 
 WAIT_S = 180
 PAUSE_S = 0.5
@@ -54,34 +55,32 @@ def _container(name: str) -> dict[str, Any]:
     }
 
 
-def probes(api: OperatorApi, namespace: str) -> list[tuple[str, dict[str, Any]]]:
-    """Plural and object of what is asked about: one for each program that has webhooks."""
+def probes(api: OperatorApi, namespace: str) -> list[dict[str, Any]]:
+    """The objects that are asked about: one for each program that has webhooks."""
     if api is OperatorApi.V1:
-        return [(PLURAL, probe_job(namespace))]
+        return [probe_job(namespace)]
     pod = {"restartPolicy": "Never", "containers": [_container(TRAINJOB.container)]}
     template = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
     jobset = {"replicatedJobs": [{"name": TRAINJOB.container, "replicas": 1, "template": template}]}
     kinds = (
-        ("jobsets", "jobset.x-k8s.io/v1alpha2", "JobSet", jobset),
-        ("trainingruntimes", TRAINJOB.api_version, RUNTIME, {"template": {"spec": jobset}}),
+        (JOBSET.api_version, JOBSET.kind, jobset),
+        (TRAINJOB.api_version, RUNTIME, {"template": {"spec": jobset}}),
     )
     # JobSet's webhook judges the names of Jobs, which a name that is yet to be generated would make wrong.
     metadata = {"name": "trainstack-webhook", "namespace": namespace}
     return [
-        (plural, {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
-        for plural, version, kind, spec in kinds
+        {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+        for version, kind, spec in kinds
     ]
 
 
-def answers(jobs: client.CustomObjectsApi, plural: str, probe: dict[str, Any]) -> bool:
+def answers(api: ClusterApi, probe: dict[str, Any]) -> bool:
     """Whether a server-side dry run comes through.
 
     False at 500, as the webhook's service or certificate is not there yet, and at 404: the CRD is not served yet.
     """
-    group, _, version = probe["apiVersion"].partition("/")
-    namespace = probe["metadata"]["namespace"]
     try:
-        jobs.create_namespaced_custom_object(group, version, namespace, plural, probe, dry_run="All")
+        api.create(Kind.of(probe["kind"], probe["apiVersion"]), probe, dry_run=True)
     except ApiException as error:
         if error.status not in (404, 500):
             raise
@@ -91,14 +90,16 @@ def answers(jobs: client.CustomObjectsApi, plural: str, probe: dict[str, Any]) -
 
 def wait(address: ApiAddress, namespace: str, api: OperatorApi = OperatorApi.V1) -> None:
     """Ask until the answers come. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
-    jobs = client.CustomObjectsApi(api_client(address))
+    cluster = ClusterApi.at(address)
     patience = Patience(show)
     end = time.monotonic() + WAIT_S
     try:
-        for plural, probe in probes(api, namespace):
-            while not patience.ask(lambda: answers(jobs, plural, probe)):  # noqa: B023 - called at once
+        for probe in probes(api, namespace):
+            while not patience.ask(lambda: answers(cluster, probe)):  # noqa: B023 - called at once
                 if time.monotonic() > end:
-                    raise WebhookError(f"the webhook of {plural} does not answer: see the operator's log")
+                    raise WebhookError(
+                        f"the webhook of {probe['kind']} does not answer: see the operator's log"
+                    )
                 time.sleep(PAUSE_S)
     except ApiException as error:
         raise WebhookError(f"the operator's webhook does not answer: {error.body}") from None

@@ -9,6 +9,7 @@ import pytest
 
 from infra.config import Stack
 from infra.config.load import from_file
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import uid, uids
@@ -25,7 +26,7 @@ def stack_of(project: AppliedProject) -> Stack:
 
 def release(project: AppliedProject) -> list[str]:
     shown: list[str] = []
-    Releasing(stack_of(project), project.connection, shown.append).run()
+    Releasing(stack_of(project), ClusterApi(project.connection), shown.append).run()
     return shown
 
 

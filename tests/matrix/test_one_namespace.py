@@ -17,7 +17,8 @@ from kubernetes import client, config
 
 from infra.config.load import from_file
 from infra.inspection import inspect
-from infra.objects.api import ApiAddress, api_client
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
 from infra.release_volumes import Releasing
 from standins.tests.apiserver import ApiServer
 from tests.matrix.played_operator import PlayedOperator
@@ -127,7 +128,7 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     project.up("--expect-no-changes", **TENANT)
     monkeypatch.setenv("KUBECONFIG", str(tenant.kubeconfig))
     stack = from_file(Path(project.stack_file))
-    Releasing(stack, api_client(tenant), print).run()
+    Releasing(stack, ClusterApi.at(tenant), print).run()
     assert inspect(stack, outputs) == []
     project.configured(**TENANT)
     project.plant("job.env.TOKEN", "planted")

@@ -12,6 +12,7 @@ import pytest
 from kubernetes import client
 
 from infra.config.load import from_file
+from infra.objects.cluster_api import ClusterApi
 from infra.objects.owner import ADOPT
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import job_specs, uid, uids
@@ -234,7 +235,7 @@ def test_a_claim_that_somebody_deletes_is_said_and_not_hurried(project: AppliedP
     before = uids(project.objects())
     stack = from_file(Path(project.stack_file))
     with pytest.raises(HeldError, match=rf"(?s){name} is Terminating.*nothing was touched.*fix: copy"):
-        Releasing(stack, project.connection, print).run()
+        Releasing(stack, ClusterApi(project.connection), print).run()
     assert uids(project.objects()) == before, "the job that holds it is left, too"
 
 

@@ -15,7 +15,8 @@ from infra.config import Stack
 from infra.config.operator import OperatorApi
 from infra.job.trainjob import jobs_of
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import JOBSET, TRAINJOB, Kind
+from infra.objects.job_kinds import JOBSET, TRAINJOB
+from infra.objects.kinds import Kind
 from infra.objects.manifest import Manifest
 from infra.review import rendering
 from infra.trainer_controller import component, upstream

@@ -10,6 +10,7 @@ import pytest
 from infra import claim_users
 from infra.config import ConfigError
 from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
 from tests.unit.infra.samples import stack
 
 
@@ -44,7 +45,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiAddress:
     file = tmp_path / "kubeconfig"
     file.touch()
 
-    monkeypatch.setattr(claim_users, "api_client", lambda address, retries: None)
+    monkeypatch.setattr(ClusterApi, "at", lambda *_: None)
     monkeypatch.setattr(claim_users, "_pods", lambda connection, volume: [pod("notebook")])
     return ApiAddress(str(file))
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from infra import left_namespaces, other_users
 from infra.config import ConfigError
 from infra.objects.api import ApiAddress
 from infra.objects.stack_state import StackState
+from tests.unit.infra.objects.played_api import Request, play
 from tests.unit.infra.samples import stack
 
 HELD = StackState(objects=frozenset({"Namespace/old"}), namespaces={"old": "uid-1"})
@@ -26,15 +22,12 @@ class Server:
         self.uid: str | int = "uid-1"
         self.others = NOTES
         self.asked: list[str] = []
-        monkeypatch.setattr(left_namespaces, "api_client", lambda address, retries: None)
-        monkeypatch.setattr(client, "CoreV1Api", lambda connection: self)
+        play(monkeypatch, self.namespace)
         monkeypatch.setattr(other_users, "in_namespace", self.in_namespace)
 
-    def read_namespace(self, name: str, **options: Any) -> Any:
-        self.asked.append(name)
-        if isinstance(self.uid, int):
-            raise ApiException(status=self.uid)
-        return SimpleNamespace(metadata=SimpleNamespace(uid=self.uid))
+    def namespace(self, request: Request) -> object:
+        self.asked.append(request.path)
+        return self.uid if isinstance(self.uid, int) else {"metadata": {"uid": self.uid}}
 
     def in_namespace(self, address: ApiAddress, name: str, own: frozenset[str]) -> list[str]:
         assert own == HELD.objects
@@ -65,7 +58,7 @@ def test_many_are_counted(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("held", "planned", "asked"),
-    [(HELD, ["old", "new"], []), (StackState(), ["new"], []), (HELD, ["new"], ["old"])],
+    [(HELD, ["old", "new"], []), (StackState(), ["new"], []), (HELD, ["new"], ["/api/v1/namespaces/old"])],
     ids=["it stays", "nothing is held", "nobody is in it"],
 )
 def test_nobody_is_hurt(server: Server, held: StackState, planned: list[str], asked: list[str]) -> None:

@@ -17,7 +17,10 @@ from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, TRAINJOB, Kind
+from infra.objects.cluster_api import ClusterApi, path
+from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
+from infra.objects.kinds import Kind
+from tests.unit.infra.objects.played_api import Request, listed, play
 
 KUBECONFIG = "/etc/there.yaml"
 CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
@@ -52,7 +55,7 @@ def test_only_the_cluster_of_the_stack_file_counts(
 ) -> None:
     asked: list[ApiAddress] = []
     monkeypatch.setattr(other_users, "_jobs", lambda *_: iter(()))
-    monkeypatch.setattr(other_users, "api_client", asked.append)
+    monkeypatch.setattr(ClusterApi, "at", lambda address, **_: asked.append(address))
     written(cluster=CLUSTER, **WRONG[name])
     assert other_users.main("dev") == 0
     assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}}
@@ -73,10 +76,10 @@ def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
 
 
 def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(address: ApiAddress) -> None:
+    def refuse(address: ApiAddress, **_: Any) -> None:
         raise ConfigException("no such context")
 
-    monkeypatch.setattr(other_users, "api_client", refuse)
+    monkeypatch.setattr(ClusterApi, "at", refuse)
     unknown = ["unknown: the cluster does not tell (ConfigException)"]
     assert other_users.users(ApiAddress(KUBECONFIG), ["Namespace/a"]) == {
         "jobs": unknown,
@@ -103,6 +106,36 @@ def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defi
         return iter(())
 
     monkeypatch.setattr(other_users, "_jobs", jobs)
-    monkeypatch.setattr(other_users, "api_client", lambda _: None)
+    monkeypatch.setattr(ClusterApi, "at", lambda _, **__: None)
     other_users.users(ApiAddress(KUBECONFIG), own, api)
     assert asked == kinds
+
+
+OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
+
+
+@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *SHARED], ids=lambda kind: kind.kind)
+def test_others_objects_of_each_kind_are_found_in_a_namespace(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> object:
+        asked.append(request.path)
+        own = path(kind, "" if kind in SHARED else "a")
+        return listed({"metadata": OURS}, {"metadata": THEIRS}) if request.path == own else listed()
+
+    play(monkeypatch, answer)
+    found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [f"{kind.kind}/a/ours"])
+    assert found == [f"{kind.kind}/a/theirs"]
+    assert len(set(asked)) == len(other_users.NAMESPACED) + len(SHARED)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(404, []), (403, ["unknown: the cluster does not tell (403 status 403)"])]
+)
+def test_a_kind_that_nobody_has_defined_has_no_jobs(
+    status: int, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(monkeypatch, lambda _: status)
+    assert other_users.jobs_of(ApiAddress(KUBECONFIG), [PYTORCHJOB], []) == told

@@ -6,39 +6,64 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from infra import volumes
-from infra.release_volumes import Releasing
+from infra.objects.cluster_api import path
+from infra.objects.job_kinds import PYTORCHJOB
+from infra.objects.kinds import CLAIM, POD, VOLUME
+from infra.objects.labels import OF_JOB
+from infra.release_volumes import HeldError, Releasing
+from tests.unit.infra.objects.played_api import Request, listed, played
 from tests.unit.infra.samples import stack
 
 OLD, NEW = "1-old", "2-new"
 STACK = stack(cluster={"kind": "existing"}, image={"repository": "registry.example/trainer"})
 """It has one volume."""
+(OWN,) = volumes.own_volumes(STACK)
+JOB = STACK.jobs[0].name
 
 
-class Core:
-    """A volume, bound to a claim by its uid, and the claim that is there now, by its uid as well."""
+class Server:
+    """A volume, bound to a claim by its uid, and the claim that is there now, by its uid as well.
 
-    def __init__(self, phase: str, bound: tuple[str, str, str | None] | None, claim: str | None) -> None:
-        reference = None
-        if bound:
-            reference = SimpleNamespace(namespace=bound[0], name=bound[1], uid=bound[2])
-        spec, status = SimpleNamespace(claim_ref=reference), SimpleNamespace(phase=phase)
-        self.volume, self.claim = SimpleNamespace(spec=spec, status=status), claim
+    Parameters:
+        ending: whether that claim is on its way out, held by pods of these jobs.
+    """
+
+    def __init__(
+        self,
+        phase: str,
+        bound: tuple[str, str, str | None] | None,
+        claim: str | None,
+        ending: tuple[str, ...] = (),
+    ) -> None:
+        reference = dict(zip(("namespace", "name", "uid"), bound, strict=True)) if bound else None
+        self.volume = {"spec": {"claimRef": reference} if reference else {}, "status": {"phase": phase}}
+        self.claim, self.ending = claim, ending
         self.patches: list[list[dict[str, Any]]] = []
+        self.deleted: list[Request] = []
 
-    def read_namespaced_persistent_volume_claim(self, name: str, namespace: str) -> Any:
-        if self.claim is None:
-            raise ApiException(status=404)
-        return SimpleNamespace(metadata=SimpleNamespace(deletion_timestamp=None, uid=self.claim))
+    def __call__(self, request: Request) -> object:
+        place = {path(CLAIM, OWN.namespace, OWN.claim): "claim", path(VOLUME, name=OWN.name): "volume"}
+        if request.method == "DELETE":
+            self.deleted.append(request)
+            self.claim = None
+            return {}
+        if request.method == "PATCH":
+            self.patches.append(request.body)
+            return {}
+        if request.path == path(POD, OWN.namespace):
+            return listed(*map(self.pod, self.ending))
+        if place[request.path] == "volume":
+            return self.volume
+        times = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if self.ending else {}
+        return {"metadata": {"uid": self.claim, **times}} if self.claim else 404
 
-    def read_persistent_volume(self, name: str) -> Any:
-        return self.volume
-
-    def patch_persistent_volume(self, name: str, patch: list[dict[str, Any]]) -> None:
-        self.patches.append(patch)
+    @staticmethod
+    def pod(job: str) -> dict[str, Any]:
+        """One of a job's, finished or not, that mounts the claim and another volume."""
+        mounted = [{"emptyDir": {}}, {"persistentVolumeClaim": {"claimName": OWN.claim}}]
+        return {"metadata": {"name": f"{job}-0", "labels": {OF_JOB: job}}, "spec": {"volumes": mounted}}
 
 
 @pytest.mark.parametrize(
@@ -61,20 +86,37 @@ def test_a_volume_forgets_a_claim_of_before(
     phase: str, ours: bool, uid: str | None, claim: str | None, forgets: bool
 ) -> None:
     """Also before the controller has seen that the claim has gone, and when a claim of its name waits already."""
-    (wanted,) = volumes.volumes(STACK)
+    server = Server(phase, (OWN.namespace, OWN.claim if ours else "theirs", uid), claim)
     shown: list[str] = []
-    releasing = Releasing(STACK, client.ApiClient(), shown.append)
-    core = Core(phase, (wanted.namespace, wanted.claim if ours else "theirs", uid), claim)
-    releasing.core = core  # type: ignore[assignment]
-    releasing.run()
-    assert len(core.patches) == len(shown) == int(forgets)
+    Releasing(STACK, played(server), shown.append).run()
+    assert len(server.patches) == len(shown) == int(forgets)
     if forgets:
-        assert core.patches[0][0] == {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
+        assert server.patches[0][0] == {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
 
 
 def test_a_volume_without_a_claim_is_left_alone() -> None:
-    releasing = Releasing(STACK, client.ApiClient(), print)
-    core = Core("Available", None, None)
-    releasing.core = core  # type: ignore[assignment]
-    releasing.run()
-    assert core.patches == []
+    server = Server("Available", None, None)
+    Releasing(STACK, played(server), print).run()
+    assert server.patches == []
+
+
+def test_finished_jobs_that_hold_a_claim_on_its_way_out_are_deleted_with_their_pods() -> None:
+    server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD, ending=(JOB, JOB, "theirs"))
+    shown: list[str] = []
+    Releasing(STACK, played(server), shown.append).run()
+    (asked,) = server.deleted
+    assert asked.path == path(PYTORCHJOB, OWN.namespace, JOB)
+    assert asked.query == {"propagationPolicy": "Foreground"}
+    assert len(server.patches) == 1
+    assert JOB in shown[0]
+
+
+def test_a_claim_that_others_hold_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(
+        "infra.release_volumes.time", SimpleNamespace(monotonic=now.__next__, sleep=lambda _: 0)
+    )
+    server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD, ending=("theirs",))
+    with pytest.raises(HeldError, match="held by: theirs-0"):
+        Releasing(STACK, played(server), print).run()
+    assert server.deleted == []

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes import client
-from kubernetes.client.exceptions import ApiException
 
 from infra.objects.patience import UnreachableError
 from infra.run import ending
 from infra.run.ending import EndingProvider
 from infra.run.provider import CLUSTER_GONE
 from infra.run.trainjob_api import TrainJobApi
+from tests.unit.infra.objects.played_api import Request, play
 from tests.unit.infra.run.test_trainjob import trainjob
 
 PROPS = {"kubeconfigPath": "", "context": None, "namespace": "kubeflow", "job": "j", "uid": "u"}
@@ -26,10 +25,11 @@ class Server:
         self.status = 0
         self.patches: list[tuple[Any, ...]] = []
 
-    def patch_namespaced_custom_object(self, *words: Any, **_: Any) -> None:
+    def __call__(self, request: Request) -> object:
         if self.status:
-            raise ApiException(self.status, "why")
-        self.patches.append(words)
+            return self.status
+        self.patches.append((request.method, request.path, request.content, request.body))
+        return {}
 
 
 @pytest.fixture
@@ -43,8 +43,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
     monkeypatch.delenv(CLUSTER_GONE, raising=False)
     monkeypatch.setattr(TrainJobApi, "job", job)
-    monkeypatch.setattr(TrainJobApi, "connection", None)
-    monkeypatch.setattr(client, "CustomObjectsApi", lambda _: found)
+    play(monkeypatch, found)
     return found
 
 
@@ -58,7 +57,8 @@ def test_one_that_has_not_ended_is_suspended_by_its_uid(server: Server, job: dic
     delete()
     assert server.patches == [
         (
-            *("trainer.kubeflow.org", "v1alpha1", "kubeflow", "trainjobs", "j"),
+            *("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainjobs/j"),
+            "application/merge-patch+json",
             {"metadata": {"uid": "u"}, "spec": {"suspend": True}},
         )
     ]

@@ -21,6 +21,7 @@ from infra.run import job_status, mounting, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
+from tests.unit.infra.objects.played_api import Request, play
 
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
 
@@ -417,15 +418,13 @@ def test_a_refresh_during_a_blip_keeps_the_run(
 ) -> None:
     answers = iter([error, error])
 
-    def get(*_: Any, **__: Any) -> dict[str, Any]:
+    def get(_: Request) -> object:
         for failing in answers:
             raise failing
         return job("Succeeded")
 
     known = {**PROPS, "jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
-    monkeypatch.setattr(JobApi, "connection", None)
-    monkeypatch.setattr("kubernetes.client.CustomObjectsApi.__init__", lambda *_: None)
-    monkeypatch.setattr("kubernetes.client.CustomObjectsApi.get_namespaced_custom_object", get)
+    play(monkeypatch, get)
     assert provider.RunProvider().read("j-1", known).outs == known
 
 
@@ -512,11 +511,7 @@ def test_a_log_that_the_node_has_removed_is_that_of_the_current_start(
 ) -> None:
     """A container that crashes at once starts twice within a second, and its first log is gone."""
     logs = {True: "unable to retrieve container logs for containerd://f5be9c", False: "first\nlast\n"}
-    monkeypatch.setattr(JobApi, "connection", None)
-    monkeypatch.setattr("kubernetes.client.CoreV1Api.__init__", lambda *_: None)
-    monkeypatch.setattr(
-        "kubernetes.client.CoreV1Api.read_namespaced_pod_log", lambda *_, previous, **__: logs[previous]
-    )
+    play(monkeypatch, lambda request: logs[request.query["previous"] == "true"])
     api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
     assert api.last_lines("j-master-0", "pytorch", previous=True) == ["first", "last"]
     logs[False] = logs[True]
@@ -526,12 +521,7 @@ def test_a_log_that_the_node_has_removed_is_that_of_the_current_start(
 def test_a_kubelet_that_is_away_holds_up_the_log_alone(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(*_: Any, **__: Any) -> str:
-        raise ApiException(status=502, reason="the kubelet does not answer")
-
-    monkeypatch.setattr(JobApi, "connection", None)
-    monkeypatch.setattr("kubernetes.client.CoreV1Api.__init__", lambda *_: None)
-    monkeypatch.setattr("kubernetes.client.CoreV1Api.read_namespaced_pod_log", read)
+    play(monkeypatch, lambda _: 502)
     api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
     assert api.last_lines("j-master-0", "pytorch") == []
     assert clock[0] < 20

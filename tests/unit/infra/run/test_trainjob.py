@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes.client.exceptions import ApiException
 
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import TRAINJOB
+from infra.objects.cluster_api import path
+from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.run import job_status
 from infra.run.component import rank0_pod
 from infra.run.log_follower import LogFollower
 from infra.run.trainjob_api import JOBSET_UID, TrainJobApi
 from infra.run.waiting import RunFailedError, Waiting
+from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.samples import stack
 
 RANK0 = "j-node-0-0-"
@@ -48,36 +49,23 @@ class Server:
     def __init__(self, owner: str | None = "u") -> None:
         self.owner = owner
 
-    def get_namespaced_custom_object(self, group: str, *_: Any, **__: Any) -> Any:
-        assert group == "jobset.x-k8s.io"
-        if self.owner is None:
-            raise ApiException(status=404)
-        return {"metadata": {"uid": "s", "ownerReferences": [{"uid": self.owner}]}}
-
-    def list_namespaced_pod(self, _: str, *, label_selector: str, **__: Any) -> Any:
-        assert label_selector == f"{JOBSET_UID}=s"
-        return type("Listed", (), {"items": [pod("j-node-0-0-abcde")]})
-
-    def list_namespaced_job(self, _: str, *, label_selector: str, **__: Any) -> Any:
-        assert label_selector == f"{JOBSET_UID}=s"
-        metadata = type("Metadata", (), {"uid": "b"})
-        return type("Listed", (), {"items": [type("Job", (), {"metadata": metadata})]})
-
-    def list_namespaced_event(self, _: str, *, field_selector: str, **__: Any) -> Any:
-        uid = field_selector.partition("=")[2].partition(",")[0]
-        return type("Listed", (), {"items": [{"reason": f"about {uid}", "message": "quota"}]})
-
-    @staticmethod
-    def sanitize_for_serialization(each: Any) -> Any:
-        return each
+    def __call__(self, request: Request) -> object:
+        assert "/namespaces/kubeflow/" in request.path
+        if request.path == path(JOBSET, "kubeflow", "j"):
+            owners = [{"uid": self.owner}]
+            return {"metadata": {"uid": "s", "ownerReferences": owners}} if self.owner else 404
+        if request.name == "events":
+            uid = request.query["fieldSelector"].partition("=")[2].partition(",")[0]
+            return listed({"reason": f"about {uid}", "message": "quota"})
+        assert request.query == {"labelSelector": f"{JOBSET_UID}=s"}
+        return {"pods": listed(pod("j-node-0-0-abcde")), "jobs": listed({"metadata": {"uid": "b"}})}[
+            request.name
+        ]
 
 
 def asking(monkeypatch: pytest.MonkeyPatch, server: Server) -> TrainJobApi:
-    for name in ("CustomObjectsApi", "CoreV1Api", "BatchV1Api"):
-        monkeypatch.setattr(f"kubernetes.client.{name}", lambda _: server)
-    api = TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)
-    api.__dict__["connection"] = server
-    return api
+    play(monkeypatch, server)
+    return TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)
 
 
 @pytest.mark.parametrize(

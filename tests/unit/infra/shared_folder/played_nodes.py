@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-from kubernetes.client.exceptions import ApiException
+from infra.objects.cluster_api import path
+from infra.objects.kinds import NODE, POD
+from tests.unit.infra.objects.played_api import Request, listed
 
 EXIT_CODES = {"Succeeded": 0, "Failed": 1}
 
@@ -20,7 +21,7 @@ def node_of(pod: dict[str, Any]) -> str:
 
 
 class PlayedNodes:
-    """The core API.
+    """The API of their cluster.
 
     Parameters:
         nodes: those of the cluster.
@@ -36,20 +37,25 @@ class PlayedNodes:
         self.created: list[dict[str, Any]] = []
         self.files: set[tuple[str, str]] = set()
 
-    def list_node(self, **_: Any) -> Any:
-        return SimpleNamespace(items=self.nodes)
+    def __call__(self, request: Request) -> object:
+        if request.path == path(NODE):
+            return listed(*self.nodes)
+        if request.method == "POST":
+            return self.create(request.path, request.body)
+        if request.method == "DELETE":
+            return 404 if self.pods.pop(request.name, None) is None else {}
+        return self.live()
 
-    def create_namespaced_pod(self, namespace: str, body: Any, **_: Any) -> None:
-        assert body["metadata"]["namespace"] == namespace
-        self.created.append(body)
-        self.pods[body["metadata"]["name"]] = {**body, "status": self._status(body)}
+    def live(self) -> object:
+        """The pods that are there."""
+        return listed(*self.pods.values())
 
-    def list_namespaced_pod(self, namespace: str, **_: Any) -> Any:
-        return SimpleNamespace(items=list(self.pods.values()))
-
-    def delete_namespaced_pod(self, name: str, namespace: str, **_: Any) -> None:
-        if self.pods.pop(name, None) is None:
-            raise ApiException(404, "Not Found")
+    def create(self, place: str, pod: dict[str, Any]) -> object:
+        """Take a pod, whose container runs at once."""
+        assert place == path(POD, pod["metadata"]["namespace"])
+        self.created.append(pod)
+        self.pods[pod["metadata"]["name"]] = {**pod, "status": self._status(pod)}
+        return pod
 
     def _status(self, pod: dict[str, Any]) -> dict[str, Any]:
         place = node_of(pod)

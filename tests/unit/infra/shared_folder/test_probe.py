@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client.exceptions import ApiException
 
 from infra.config.replicas import Toleration
 from infra.objects.api import ApiAddress
@@ -16,6 +15,7 @@ from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe, probe_pods
 from infra.shared_folder.nodes import Placement
 from infra.shared_folder.probe import NotSharedError, Probe
+from tests.unit.infra.objects.played_api import listed, play
 from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node, node_of
 
 GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
@@ -41,14 +41,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-class _Plain:
-    def sanitize_for_serialization(self, value: Any) -> Any:
-        return value
-
-
 def look(core: PlayedNodes, monkeypatch: pytest.MonkeyPatch, placements: list[Placement] = ANY) -> list[str]:
-    monkeypatch.setattr(probe, "api_client", lambda *_: _Plain())
-    monkeypatch.setattr("infra.shared_folder.probe.client.CoreV1Api", lambda _: core)
+    play(monkeypatch, core)
     try:
         return Probe(VOLUME, placements, lambda _: None).run()
     finally:
@@ -126,20 +120,20 @@ def test_a_node_that_cannot_tell_does_not_block_for_ever(
 
 def test_pods_that_somebody_deletes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     core = PlayedNodes([node("a"), node("b")])
-    monkeypatch.setattr(core, "list_namespaced_pod", lambda *_, **__: type("Listed", (), {"items": []}))
+    monkeypatch.setattr(core, "live", listed)
     with pytest.raises(NotSharedError, match="node a cannot tell: its pod was deleted"):
         look(core, monkeypatch)
 
 
 def test_an_answer_that_was_lost_makes_no_second_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     core = PlayedNodes([node("a"), node("b")])
-    create = core.create_namespaced_pod
+    create = core.create
 
-    def lost(namespace: str, body: Any, **more: Any) -> None:
-        create(namespace, body, **more)
-        raise ApiException(409, "Conflict")
+    def lost(place: str, pod: dict[str, Any]) -> object:
+        create(place, pod)
+        return 409
 
-    monkeypatch.setattr(core, "create_namespaced_pod", lost)
+    monkeypatch.setattr(core, "create", lost)
     assert look(core, monkeypatch) == ["a", "b"]
 
 

@@ -158,11 +158,11 @@ def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
 
 def test_each_program_with_webhooks_is_asked() -> None:
     asked = webhook.probes(OperatorApi.V2, "kubeflow")
-    assert [plural for plural, _ in asked] == ["jobsets", "trainingruntimes"]
-    for _, probe in asked:
+    assert [probe["kind"] for probe in asked] == ["JobSet", "TrainingRuntime"]
+    for probe in asked:
         assert probe["metadata"]["namespace"] == "kubeflow"
         assert policies.violations([probe], Allowed((), frozenset(), ())) == []
-    assert [plural for plural, _ in webhook.probes(OperatorApi.V1, "kubeflow")] == ["pytorchjobs"]
+    assert [probe["kind"] for probe in webhook.probes(OperatorApi.V1, "kubeflow")] == ["PyTorchJob"]
 
 
 def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
+from infra.config.operator import OperatorApi
 from infra.guard.conditions import Allowed
 from infra.objects.api import ApiAddress
 from infra.review import policies
 from infra.training_operator import webhook
 from infra.training_operator.webhook import WebhookError
+from tests.unit.infra.objects.played_api import Request, play
 
 PASSING = [
     ApiException(status=404, reason="no CRD yet"),
@@ -26,15 +27,17 @@ PASSING = [
 ]
 
 
-class Jobs:
-    """Fails with each of `errors`, then answers."""
+class Server:
+    """Fails with each of `errors`, then answers; keeps what it was asked."""
 
     def __init__(self, errors: list[Exception]) -> None:
-        self.errors = errors
+        self.errors, self.asked = errors, list[Request]()
 
-    def create_namespaced_custom_object(self, *_: Any, **__: Any) -> None:
+    def __call__(self, request: Request) -> object:
+        self.asked.append(request)
         if self.errors:
             raise self.errors.pop(0)
+        return {}
 
 
 @pytest.fixture(autouse=True)
@@ -42,14 +45,13 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    monkeypatch.setattr(webhook, "api_client", lambda _: None)
 
 
-def wait(monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> Jobs:
-    jobs = Jobs(list(errors))
-    monkeypatch.setattr("kubernetes.client.CustomObjectsApi", lambda _: jobs)
-    webhook.wait(ApiAddress(None), "kubeflow")
-    return jobs
+def wait(monkeypatch: pytest.MonkeyPatch, *errors: Exception, api: OperatorApi = OperatorApi.V1) -> Server:
+    server = Server(list(errors))
+    play(monkeypatch, server)
+    webhook.wait(ApiAddress(None), "kubeflow", api)
+    return server
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,27 @@ def test_a_refused_job_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(WebhookError, match="no such field"):
         wait(monkeypatch, refused)
     assert time.monotonic() == 0
+
+
+@pytest.mark.parametrize(
+    ("api", "paths"),
+    [
+        (OperatorApi.V1, ["kubeflow.org/v1/namespaces/kubeflow/pytorchjobs"]),
+        (
+            OperatorApi.V2,
+            [
+                "jobset.x-k8s.io/v1alpha2/namespaces/kubeflow/jobsets",
+                "trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainingruntimes",
+            ],
+        ),
+    ],
+)
+def test_the_server_is_only_asked_what_it_would_do(
+    api: OperatorApi, paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = wait(monkeypatch, api=api).asked
+    assert [each.path for each in asked] == [f"/apis/{path}" for path in paths]
+    assert {(each.method, each.query["dryRun"]) for each in asked} == {("POST", "All")}
 
 
 def test_the_question_keeps_to_the_policies() -> None:

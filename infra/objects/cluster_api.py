@@ -1,0 +1,126 @@
+"""The objects of a cluster as plain data.
+
+The package's class for each group of kinds would do the same, with a model of each kind: to import those of the core
+group takes every process a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from kubernetes import client
+from kubernetes.client.api_client import RequestSerialized
+
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.kinds import POD, Kind
+from storage.manifests import Manifest
+
+JSON = "application/json"
+# Of a patch: a list of operations (RFC 6902), or the part of the object that is to be another one (RFC 7386).
+OPERATIONS, PART = "application/json-patch+json", "application/merge-patch+json"
+# A bearer token, where the kubeconfig has one.
+CREDENTIALS = ["BearerToken"]
+
+
+class ClusterApi:
+    """Objects of one cluster, by kind, name and namespace. No namespace stands for all, or for a kind that has none.
+
+    Each call raises ApiException for an answer that is no success, and whatever urllib3 raises.
+
+    Parameters:
+        connection: knows the cluster's address and the user's credentials.
+        timeout_s: seconds that one answer may take; None for as long as it takes.
+    """
+
+    def __init__(self, connection: client.ApiClient, timeout_s: float | None = None) -> None:
+        self.connection, self.timeout_s = connection, timeout_s
+
+    @classmethod
+    def at(
+        cls, address: ApiAddress, retries: urllib3.Retry | None = None, timeout_s: float | None = None
+    ) -> ClusterApi:
+        """The API at `address`. Raises ConfigException for a kubeconfig that cannot be used.
+
+        Parameters:
+            retries: of each request; None for as many as urllib3 makes by itself.
+            timeout_s: seconds that one answer may take.
+        """
+        return cls(api_client(address, retries), timeout_s)
+
+    def get(self, kind: Kind, name: str, namespace: str = "") -> Manifest:
+        """The object of this name."""
+        return dict(self._data("GET", path(kind, namespace, name)))
+
+    def listed(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> list[Manifest]:
+        """The objects that the selectors find, each with its `kind`: the server leaves it out of lists."""
+        found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
+        return [{**each, "kind": kind.kind} for each in found.get("items") or []]
+
+    def resources(self, group: str, version: str) -> list[Manifest]:
+        """The kinds that the server has of a version of a group; `name` is a kind's plural."""
+        return list(self._data("GET", f"/apis/{group}/{version}").get("resources") or [])
+
+    def create(self, kind: Kind, manifest: Manifest, *, dry_run: bool = False) -> None:
+        """Make an object; with `dry_run` the server only judges it."""
+        place = path(kind, manifest["metadata"].get("namespace", ""))
+        self._data("POST", place, {"dryRun": "All" if dry_run else ""}, manifest)
+
+    def patch(self, kind: Kind, name: str, patch: Manifest | list[Manifest], namespace: str = "") -> None:
+        """Change an object, by a list of operations or by the part that is to be another one."""
+        content = OPERATIONS if isinstance(patch, list) else PART
+        self._data("PATCH", path(kind, namespace, name), {}, patch, content)
+
+    def delete(self, kind: Kind, name: str, namespace: str = "", *, propagation: str = "") -> None:
+        """Delete an object; `propagation` says what becomes of those that it owns."""
+        self._data("DELETE", path(kind, namespace, name), {"propagationPolicy": propagation})
+
+    def log(self, pod: str, namespace: str, **options: object) -> str:
+        """A pod's log. `options` are named as the API names them: `container`, `previous`, `tailLines`."""
+        return str(self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="str"))
+
+    def log_stream(self, pod: str, namespace: str, container: str) -> Iterator[bytes]:
+        """A container's log from its beginning, as it is written; the end may be far away."""
+        options = {"container": container, "follow": True}
+        request = self._request("GET", f"{path(POD, namespace, pod)}/log", options, None, JSON)
+        answer: Any = self.connection.call_api(*request)
+        if not 200 <= answer.status <= 299:
+            answer.read()
+            self.connection.response_deserialize(answer, {})
+        chunks: Iterator[bytes] = answer.response.stream(decode_content=True)
+        return chunks
+
+    def _data(
+        self,
+        method: str,
+        place: str,
+        query: Mapping[str, object] | None = None,
+        body: Manifest | list[Manifest] | None = None,
+        content: str = JSON,
+        wanted: str = "object",
+    ) -> Any:
+        request = self._request(method, place, query or {}, body, content)
+        answer: Any = self.connection.call_api(*request, _request_timeout=self.timeout_s)
+        answer.read()
+        return self.connection.response_deserialize(answer, {"2XX": wanted}).data
+
+    def _request(
+        self, method: str, place: str, query: Mapping[str, object], body: object, content: str
+    ) -> RequestSerialized:
+        given = [(key, value) for key, value in query.items() if value not in ("", None)]
+        headers = {"Accept": JSON} | ({} if body is None else {"Content-Type": content})
+        return self.connection.param_serialize(
+            method, place, {}, given, headers, body, auth_settings=CREDENTIALS
+        )
+
+
+def path(kind: Kind, namespace: str = "", name: str = "") -> str:
+    """Where objects of a kind are on the server."""
+    parts = ["apis" if kind.group else "api", kind.api_version]
+    parts += ["namespaces", quote(namespace, safe="")] if namespace else []
+    parts += [kind.plural, *([quote(name, safe="")] if name else [])]
+    return "/" + "/".join(parts)

@@ -1,0 +1,54 @@
+"""Kinds of the Kubernetes API by their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind by its names in the API. The core group's name is empty."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+
+    @classmethod
+    def of(cls, kind: str, api_version: str) -> Kind:
+        """A kind as a manifest names it; the plural is formed as the API's own kinds form theirs."""
+        group, _, version = api_version.rpartition("/")
+        return cls(kind, group, version, _plural(kind.lower()))
+
+    @property
+    def api_version(self) -> str:
+        """As in a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """As kubectl takes it, whatever other groups call theirs."""
+        return f"{self.plural}.{self.version}.{self.group}"
+
+    @property
+    def crd(self) -> str:
+        """The name of its definition."""
+        return f"{self.plural}.{self.group}"
+
+
+def _plural(kind: str) -> str:
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+CLAIM = Kind.of("PersistentVolumeClaim", "v1")
+CRD = Kind.of("CustomResourceDefinition", "apiextensions.k8s.io/v1")
+DEPLOYMENT = Kind.of("Deployment", "apps/v1")
+EVENT = Kind.of("Event", "v1")
+JOB = Kind.of("Job", "batch/v1")
+NAMESPACE = Kind.of("Namespace", "v1")
+NODE = Kind.of("Node", "v1")
+POD = Kind.of("Pod", "v1")
+STORAGE_CLASS = Kind.of("StorageClass", "storage.k8s.io/v1")
+VOLUME = Kind.of("PersistentVolume", "v1")

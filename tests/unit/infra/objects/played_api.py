@@ -1,0 +1,75 @@
+"""A cluster's API whose answers a test gives: the package's own client makes the requests and reads the answers."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import urllib3
+from kubernetes import client
+from kubernetes.client.rest import RESTResponse
+
+from infra.objects.cluster_api import ClusterApi
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the server is asked."""
+
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    content: str | None = None
+    timeout_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+Answer = Callable[[Request], object]
+
+
+def played(answer: Answer, timeout_s: float | None = None) -> ClusterApi:
+    """An API where `answer` gives data, a text, the status of an error, or raises what the connection does."""
+    connection = client.ApiClient(client.Configuration(host="https://played"))
+
+    def request(
+        method: str, url: str, headers: Any, body: Any, post_params: Any, _request_timeout: Any
+    ) -> Any:
+        parts = urlsplit(url)
+        asked = Request(
+            *(method, parts.path, dict(parse_qsl(parts.query)), body),
+            *(headers.get("Content-Type"), _request_timeout),
+        )
+        return RESTResponse(_response(answer(asked)))
+
+    setattr(connection.rest_client, "request", request)  # noqa: B010 - mypy lets nobody replace a method
+    return ClusterApi(connection, timeout_s)
+
+
+def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
+    """Let every cluster that is asked from now on answer so."""
+    monkeypatch.setattr(ClusterApi, "at", lambda *_, **__: played(answer))
+
+
+def listed(*objects: Any) -> dict[str, Any]:
+    """A list as the server gives it: the objects in it do not tell their kind."""
+    return {"items": [{key: each[key] for key in each if key != "kind"} for each in objects]}
+
+
+def _response(answer: object) -> urllib3.HTTPResponse:
+    status, content = (answer, {}) if isinstance(answer, int) else (200, answer)
+    is_text = isinstance(content, str)
+    body = content if isinstance(content, str) else json.dumps(content)
+    headers = {"Content-Type": "text/plain" if is_text else "application/json"}
+    return urllib3.HTTPResponse(
+        io.BytesIO(body.encode()), headers, status, reason=f"status {status}", preload_content=False
+    )

@@ -1,0 +1,186 @@
+"""What is asked of an API server for each call, and what becomes of its answers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from kubernetes.client.exceptions import ApiException
+
+from infra import paths
+from infra.objects import kinds
+from infra.objects.cluster_api import OPERATIONS, PART, ClusterApi
+from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB
+from infra.objects.kinds import CLAIM, NODE, POD, VOLUME, Kind
+from tests.unit.infra.objects.played_api import Request, listed, played
+
+CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
+JOBS = "/apis/kubeflow.org/v1/namespaces/team/pytorchjobs"
+MADE = {"metadata": {"name": "a", "namespace": "team"}}
+UID = [{"op": "remove", "path": "/spec/claimRef/uid"}]
+JSON = "application/json"
+CALLS: dict[str, tuple[Callable[[ClusterApi], object], Request]] = {
+    "get": (lambda api: api.get(CLAIM, "a", "team"), Request("GET", f"{CLAIMS}/a")),
+    "get of none": (lambda api: api.get(VOLUME, "a"), Request("GET", "/api/v1/persistentvolumes/a")),
+    "get of a group": (lambda api: api.get(PYTORCHJOB, "a", "team"), Request("GET", f"{JOBS}/a")),
+    "get of an odd name": (
+        lambda api: api.get(VOLUME, "a/b"),
+        Request("GET", "/api/v1/persistentvolumes/a%2Fb"),
+    ),
+    "listed": (lambda api: api.listed(PYTORCHJOB, "team"), Request("GET", JOBS)),
+    "listed everywhere": (
+        lambda api: api.listed(PYTORCHJOB),
+        Request("GET", "/apis/kubeflow.org/v1/pytorchjobs"),
+    ),
+    "listed by label": (
+        lambda api: api.listed(CLAIM, "team", labels="a=b,c in (d)"),
+        Request("GET", CLAIMS, {"labelSelector": "a=b,c in (d)"}),
+    ),
+    "listed by field": (
+        lambda api: api.listed(NODE, fields="metadata.name=a"),
+        Request("GET", "/api/v1/nodes", {"fieldSelector": "metadata.name=a"}),
+    ),
+    "resources": (lambda api: api.resources("kubeflow.org", "v1"), Request("GET", "/apis/kubeflow.org/v1")),
+    "create": (lambda api: api.create(CLAIM, MADE), Request("POST", CLAIMS, {}, MADE, JSON)),
+    "create, only asked": (
+        lambda api: api.create(PYTORCHJOB, MADE, dry_run=True),
+        Request("POST", JOBS, {"dryRun": "All"}, MADE, JSON),
+    ),
+    "patch by operations": (
+        lambda api: api.patch(VOLUME, "a", UID),
+        Request("PATCH", "/api/v1/persistentvolumes/a", {}, UID, OPERATIONS),
+    ),
+    "patch by a part": (
+        lambda api: api.patch(PYTORCHJOB, "a", MADE, "team"),
+        Request("PATCH", f"{JOBS}/a", {}, MADE, PART),
+    ),
+    "delete": (lambda api: api.delete(CLAIM, "a", "team"), Request("DELETE", f"{CLAIMS}/a")),
+    "delete before what made it": (
+        lambda api: api.delete(PYTORCHJOB, "a", "team", propagation="Foreground"),
+        Request("DELETE", f"{JOBS}/a", {"propagationPolicy": "Foreground"}),
+    ),
+    "log": (
+        lambda api: api.log("a", "team", container="c", previous=True, tailLines=20),
+        Request(
+            "GET",
+            "/api/v1/namespaces/team/pods/a/log",
+            {"container": "c", "previous": "true", "tailLines": "20"},
+        ),
+    ),
+    "log_stream": (
+        lambda api: list(api.log_stream("a", "team", "c")),
+        Request("GET", "/api/v1/namespaces/team/pods/a/log", {"container": "c", "follow": "true"}),
+    ),
+}
+
+
+def test_every_call_has_its_request() -> None:
+    public = {name for name in vars(ClusterApi) if not name.startswith("_") and name != "at"}
+    assert public == {re.split("[ ,]", name)[0] for name in CALLS}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_server_is_asked_for(name: str) -> None:
+    call, wanted = CALLS[name]
+    asked: list[Request] = []
+
+    def answer(request: Request) -> object:
+        asked.append(request)
+        return "a line" if request.name == "log" else {}
+
+    call(played(answer))
+    assert asked == [wanted]
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 409, 410, 422, 429, 500, 502, 503, 504])
+def test_an_answer_that_is_no_success_is_an_error_with_its_status_and_text(name: str, status: int) -> None:
+    with pytest.raises(ApiException) as raised:
+        CALLS[name][0](played(lambda _: status))
+    assert (raised.value.status, raised.value.reason) == (status, f"status {status}")
+    assert raised.value.body is not None or name == "log_stream"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_breaks_the_connection_is_raised(name: str) -> None:
+    def answer(request: Request) -> object:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        CALLS[name][0](played(answer))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_answer_is_waited_for_as_long_as_is_said(name: str) -> None:
+    """A log that is followed may stand still for hours."""
+    asked: list[float | None] = []
+
+    def answer(request: Request) -> object:
+        asked.append(request.timeout_s)
+        return {}
+
+    CALLS[name][0](played(answer, timeout_s=5))
+    assert asked == [None if name == "log_stream" else 5]
+
+
+def test_objects_are_as_the_server_has_them() -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    assert played(lambda _: pod).get(POD, "a", "team") == pod
+    assert played(lambda _: listed(pod)).listed(POD, "team") == [pod]
+    assert played(lambda _: {"items": None}).listed(POD) == []
+    assert played(lambda _: '{"loss": 1}').log("a", "team") == '{"loss": 1}'
+    assert b"".join(played(lambda _: "one\ntwo").log_stream("a", "team", "c")) == b"one\ntwo"
+
+
+KINDS: dict[str, Kind] = {
+    **{name: each for name, each in vars(kinds).items() if isinstance(each, Kind)},
+    **{each.kind: each for each in (JOBSET, PYTORCHJOB, TRAINJOB)},
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_plural_is_formed_as_the_api_does(name: str) -> None:
+    assert Kind.of(KINDS[name].kind, KINDS[name].api_version).plural == KINDS[name].plural
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [("NetworkPolicy", "networkpolicies"), ("Ingress", "ingresses"), ("StorageClass", "storageclasses")],
+)
+def test_plurals_of_other_endings(kind: str, plural: str) -> None:
+    assert Kind.of(kind, "v1").plural == plural
+
+
+USED = """
+import sys
+import urllib3
+import infra.inspection, infra.other_users, infra.program, infra.release_volumes, infra.watch
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import POD
+from kubernetes import client
+closed = client.ApiClient(client.Configuration(host="http://127.0.0.1:9"))
+closed.rest_client.pool_manager.connection_pool_kw["retries"] = urllib3.Retry(0)
+api = ClusterApi(closed)
+try:
+    api.get(POD, "a", "b")
+except urllib3.exceptions.HTTPError:
+    print(*[each for each in sys.modules if each.startswith(("kubernetes.client.api.", "kubernetes.client.models."))])
+"""
+
+
+def test_the_packages_models_are_not_imported() -> None:
+    """Their import took a second of every process."""
+    done = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, cwd=paths.ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
+
+
+def test_the_packages_classes_are_for_watching_alone() -> None:
+    used = {
+        (file.name, name)
+        for file in (paths.ROOT / "infra").rglob("*.py")
+        for name in re.findall(r"\bclient\.(\w+Api)\b", file.read_text())
+    }
+    assert used == {("job_api.py", "CustomObjectsApi")}
