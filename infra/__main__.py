@@ -11,9 +11,9 @@ from infra import (
     operators,
     paths,
     program,
-    volumes,
+    registered_volumes,
 )
-from infra.clusters import namespaces, selection
+from infra.clusters import addresses, namespaces, selection
 from infra.guard import component as guard
 from infra.image.component import Image
 from infra.job.component import Job
@@ -30,17 +30,17 @@ def main() -> None:
     try:
         stack = program.stack_config()
         owned = program.ownership(stack)
-        stack = volumes.in_old_folder(stack, owned.held.folders)
+        stack = registered_volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
         contents = selection.examine(stack, owned.is_ours)
         planned = plan(stack, contents)
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
-        kept_claims.ensure_usable(stack, selection.address(stack), owned.held.objects)
-        left_namespaces.ensure_empty(stack, selection.address(stack), owned.held, planned.namespaces)
-        left_kinds.ensure_unused(stack, selection.address(stack), owned.held)
+        kept_claims.ensure_usable(stack, addresses.of_stack(stack), owned.held.objects)
+        left_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
+        left_kinds.ensure_unused(stack, addresses.of_stack(stack), owned.held)
         only_cluster = program.only_cluster(stack, objects, owned)
-        claim_users.ensure_replaceable(stack, selection.address(stack))
+        claim_users.ensure_replaceable(stack, addresses.of_stack(stack))
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
     except program.REFUSALS as error:
@@ -52,7 +52,7 @@ def main() -> None:
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = operators.provide(stack, cluster, planned, spaces)
     guarded = guard.provide(stack, cluster, spaces)
-    storage = volumes.provide(stack, cluster, spaces)
+    storage = registered_volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
     pulled = [*prepared, *image.on_nodes]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import paths, volumes
-from infra.clusters import selection
+from infra.clusters import addresses
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
@@ -34,7 +34,7 @@ RUNBOOK = "docs/runbooks/released-volume.md"
 
 def objects(stack: Stack) -> Objects:
     """The stack's volumes, claims, jobs and pods, each with its `kind`."""
-    api = ClusterApi.at(selection.address(stack))
+    api = ClusterApi.at(addresses.of_stack(stack))
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
     found = [*api.listed(CLAIM, namespace), *api.listed(POD, namespace, labels=selector)]

@@ -16,7 +16,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import paths
-from infra.clusters import selection
+from infra.clusters import addresses
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
@@ -116,7 +116,7 @@ def main(name: str) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-    address = selection.address_of(told.cluster, name)
+    address = addresses.of_cluster(told.cluster, name)
     print(json.dumps(users(address, json.load(sys.stdin), told.operator.api)))
     return 0
 

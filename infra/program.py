@@ -8,12 +8,13 @@ from typing import NoReturn
 import pulumi
 
 from infra import dataset, paths
+from infra.clusters import addresses
 from infra.clusters.kind.engine_record import AnotherEngineError
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import ForeignClusterError
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
-from infra.clusters.selection import address, job_key
+from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
@@ -100,7 +101,7 @@ def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> boo
 
     Raises OthersObjectsError and LostObjectsError, before anything is touched.
     """
-    found = adoption.survey(address(stack), objects, owned)
+    found = adoption.survey(addresses.of_stack(stack), objects, owned)
     adoption.refuse_others(found, stack.name)
     return adoption.hand_over(found, owned, stack.name)
 

@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import paths, volumes
-from infra.clusters import selection
+from infra.clusters import addresses
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
@@ -125,7 +125,7 @@ def main(name: str) -> int:
     """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
     try:
         stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
-        api = ClusterApi.at(selection.address(stack))
+        api = ClusterApi.at(addresses.of_stack(stack))
     except (ConfigError, ConfigException):
         return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
     try:

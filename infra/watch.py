@@ -13,7 +13,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra import paths
-from infra.clusters import selection
+from infra.clusters import addresses
 from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
 from infra.config.load import from_file
@@ -74,7 +74,7 @@ def main(name: str) -> int:
     except ConfigError as error:
         show(str(error))
         return UNKNOWN
-    address = selection.address(stack)
+    address = addresses.of_stack(stack)
     with ThreadPoolExecutor(len(stack.jobs)) as pool:
         return max(pool.map(lambda job: watch_job(stack, job, address), stack.jobs))
 

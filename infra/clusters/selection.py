@@ -7,7 +7,7 @@ from dataclasses import replace
 import pulumi
 
 from infra import paths
-from infra.clusters import replacement
+from infra.clusters import addresses, replacement
 from infra.clusters.cluster import Cluster
 from infra.clusters.discovery import ClusterContents, IsOurs, Question, read_contents
 from infra.clusters.existing.component import Existing
@@ -20,29 +20,12 @@ from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
 from infra.clusters.node_folders import ensure_one_folder, has_folder
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.operator import Install
 from infra.config.storage_kinds import StorageKind
-from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API
 from infra.objects.stack_state import StackState
-
-
-def address(stack: Stack) -> ApiAddress:
-    """Where the stack's cluster is, or will be, reached."""
-    return address_of(stack.cluster, stack.name)
-
-
-def address_of(cluster: ClusterConfig, stack: str) -> ApiAddress:
-    """Where the cluster of a stack is reached, of which only that section counts.
-
-    Parameters:
-        stack: the stack's name.
-    """
-    if cluster.kind is ClusterKind.EXISTING:
-        return ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
-    return ApiAddress(str(paths.kubeconfig(cluster.name_for(stack))))
 
 
 def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
@@ -58,7 +41,7 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
         return ClusterContents()
     if stack.cluster.kind is ClusterKind.MICROK8S:
         installation.reach(stack.cluster_name, may_start=not pulumi.runtime.is_dry_run())
-    found = read_contents(address(stack), is_ours, question(stack, is_ours))
+    found = read_contents(addresses.of_stack(stack), is_ours, question(stack, is_ours))
     if found.problem:
         _ensure_may_go_on(stack, found.problem)
     elif wanted and found.gpus is not None:
@@ -94,7 +77,7 @@ def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
 def _ensure_may_go_on(stack: Stack, problem: str) -> None:
     """Raises ConfigError where a cluster that is there does not tell what it holds: it must not be taken for empty."""
     text = f"the cluster of stack {stack.name} cannot be asked what it holds: {problem}"
-    users = stack.cluster.kind is ClusterKind.EXISTING and address(stack).is_there
+    users = stack.cluster.kind is ClusterKind.EXISTING and addresses.of_stack(stack).is_there
     if users and not pulumi.runtime.is_dry_run():
         raise ConfigError(
             f"{text}; nothing was touched\n  fix: see that the cluster answers: kubectl get namespaces; then again"

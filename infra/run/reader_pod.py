@@ -12,10 +12,10 @@ from typing import IO, Any
 
 from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
-from infra.objects.manifest import Manifest
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
 from infra.process import CommandError, output
+from storage.manifests import Manifest
 
 NAME_PREFIX = "trainstack-reader-"
 READY_WAIT = "180s"

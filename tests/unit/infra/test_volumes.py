@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import paths, volumes
+from infra import paths, registered_volumes, volumes
 from infra.config import ConfigError, Stack, from_file
 from infra.objects import stack_state
 from infra.review import folder
@@ -59,7 +59,7 @@ def test_a_rendering_passes_the_policies(path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_volume_of_an_older_release_stays_where_its_files_are(warnings: list[str]) -> None:
-    kept = volumes.in_old_folder(elsewhere(), {OLD})
+    kept = registered_volumes.in_old_folder(elsewhere(), {OLD})
     assert path_of(kept) == OLD
     (said,) = warnings
     for part in ("overwrite", OLD, "hostPath: /var/lib/trainstack/volumes/trainstack-gpu-models", kept.file):
@@ -73,7 +73,7 @@ def test_no_run_is_removed_from_the_folder_that_stacks_share(
 ) -> None:
     known = elsewhere(storage={**folder, "keepRuns": limits})
     with pytest.raises(ConfigError) as refused:
-        volumes.in_old_folder(known, {OLD})
+        registered_volumes.in_old_folder(known, {OLD})
     own = "/var/lib/trainstack/volumes/trainstack-gpu-models"
     for part in (known.file, "trainstack:storage.keepRuns", OLD, f"hostPath: {own}", "remove keepRuns"):
         assert part in str(refused.value)
@@ -94,7 +94,7 @@ def test_no_run_is_removed_from_the_folder_that_stacks_share(
     ],
 )
 def test_nothing_is_said_of_any_other(known: Stack, folders: set[str], warnings: list[str]) -> None:
-    assert volumes.in_old_folder(known, folders) is known
+    assert registered_volumes.in_old_folder(known, folders) is known
     assert warnings == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from infra import paths, watch
-from infra.clusters import selection
+from infra.clusters import addresses
 from infra.config.load import from_file
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
@@ -47,7 +47,7 @@ class Gone(FakeApi):
 
 def watched(monkeypatch: pytest.MonkeyPatch, api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
     monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
-    monkeypatch.setattr(selection, "address", lambda _: None)
+    monkeypatch.setattr(addresses, "of_stack", lambda _: None)
     return watch.main("dev")
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from infra import dataset, paths
-from infra.clusters import selection
+from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
@@ -38,7 +38,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: rendered_dataset(chosen))
-    for module in (component, selection):
+    for module in (component, addresses, selection):
         monkeypatch.setattr(module, "kubeconfig_path", lambda chosen: tmp_path / "none")
     return mocks
 
