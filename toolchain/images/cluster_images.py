@@ -26,8 +26,10 @@ OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
 JOBSET_MANIFESTS = "TRAINSTACK_JOBSET_MANIFESTS"
 ANSWER_S = 20
-_BASES = (node.DEBIAN, control_plane.PROXY, base.TRAINER_CPU)
-BUILT = ("kubernetes", "etcd", "coredns", "registry", "training-operator")
+# Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
+OPERATOR = ("training-operator",)
+BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
+_NODE_BASES = (node.DEBIAN, control_plane.PROXY)
 # Variable that names the image -> the folder of toolchain/tools/go, and the program that it builds.
 TRAINER_PROGRAMS = {
     "TRAINSTACK_JOBSET_IMAGE": ("jobset-controller", "jobset"),
@@ -35,12 +37,17 @@ TRAINER_PROGRAMS = {
 }
 
 
-def all_built() -> bool:
+def built(nodes: bool) -> tuple[str, ...]:
+    """The modules that the images are built from. `nodes`: whether the cluster's nodes are ours to make."""
+    return BUILT if nodes else OPERATOR
+
+
+def all_built(nodes: bool = True) -> bool:
     """Whether every module that the images need has been built before."""
-    return all(build.built(go_modules.load(name)) for name in BUILT)
+    return all(build.built(go_modules.load(name)) for name in built(nodes))
 
 
-def published(engine: Engine) -> bool:
+def published(engine: Engine, nodes: bool = True) -> bool:
     """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
 
     A registry is asked only where something would have to be built in their place: what has been built is used, and a
@@ -48,7 +55,7 @@ def published(engine: Engine) -> bool:
     """
     if succeeds(engine, "image", "inspect", PUBLISHED_NODE):
         return True
-    return not all_built() and _in_reach(engine.docker, tuple(engine.env.items()))
+    return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()))
 
 
 @functools.cache
@@ -73,32 +80,37 @@ def succeeds(engine: Engine, *arguments: str) -> bool:
     return done.returncode == 0
 
 
-def may_build(engine: Engine) -> None:
+def may_build(engine: Engine, nodes: bool) -> None:
     """Raise SetupError where what cannot be pulled cannot be built either."""
     if not is_linux():
         raise SetupError(
             "no image registry can be reached, and images for Linux are built on Linux alone",
             f"have the engine reach registries: docker pull {PUBLISHED_NODE}",
         )
-    for system in _BASES:
+    for system in (base.TRAINER_CPU, *(_NODE_BASES if nodes else ())):
         if not engine.has_image(system.image):
             base.may_make(system.image)
 
 
-def ensure(jobs: Jobs, engine: Engine) -> dict[str, str]:
-    """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is."""
-    if published(engine):
+def ensure(jobs: Jobs, engine: Engine, nodes: bool) -> dict[str, str]:
+    """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is.
+
+    Parameters:
+        nodes: whether the cluster's nodes are ours to make.
+    """
+    if published(engine, nodes):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
-    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in BUILT}
-    systems = {system.name: jobs.start(partial(_base, engine, system)) for system in _BASES}
+    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
+    trainer_base = jobs.start(partial(_base, engine, base.TRAINER_CPU))
     small = jobs.start(lambda: _small(engine, programs))
-    for system in (node.DEBIAN, control_plane.PROXY):
-        systems[system.name].result()
-    return {
-        "TRAINSTACK_NODE_IMAGE": _node(engine, programs),
-        "TRAINSTACK_CPU_BASE": systems[base.TRAINER_CPU.name].result(),
-        **small.result(),
-    }
+    node_image = _node_image(jobs, engine, programs) if nodes else {}
+    return {**node_image, "TRAINSTACK_CPU_BASE": trainer_base.result(), **small.result()}
+
+
+def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
+    for system in [jobs.start(partial(_base, engine, system)) for system in _NODE_BASES]:
+        system.result()
+    return {"TRAINSTACK_NODE_IMAGE": _node(engine, programs)}
 
 
 def _base(engine: Engine, system: base.RootFileSystem) -> str:
@@ -110,11 +122,12 @@ def _base(engine: Engine, system: base.RootFileSystem) -> str:
 
 def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     log = LOGS / "images.log"
+    init = scratch.init(engine, cache() / "debian", log)
+    registry = programs.get("registry")
+    own = scratch.registry(engine, registry.result() / "registry", log) if registry else ""
     return {
-        "TRAINSTACK_INIT_IMAGE": scratch.init(engine, cache() / "debian", log),
-        "TRAINSTACK_REGISTRY_IMAGE": scratch.registry(
-            engine, programs["registry"].result() / "registry", log
-        ),
+        "TRAINSTACK_INIT_IMAGE": init,
+        **({"TRAINSTACK_REGISTRY_IMAGE": own} if own else {}),
         "TRAINSTACK_OPERATOR_IMAGE": scratch.operator(
             engine,
             "training-operator",
@@ -125,12 +138,12 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     }
 
 
-def trainer(engine: Engine) -> dict[str, str]:
+def trainer(engine: Engine, nodes: bool) -> dict[str, str]:
     """Build the controllers of Kubeflow Trainer v2 and JobSet where their images cannot be pulled.
 
     Returns the variables that tell the Pulumi program where they are. Raises SetupError.
     """
-    if published(engine):
+    if published(engine, nodes):
         return {}
     images = {
         variable: scratch.operator(

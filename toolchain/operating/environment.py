@@ -85,6 +85,12 @@ def cluster(stack: str) -> str | None:
     return str(name) if name else None
 
 
+def cluster_kind(stack: str) -> str | None:
+    """What kind of cluster `stack` has; None when nothing is set up yet. Raises SetupError as `cluster` does."""
+    kind = _cluster_access(stack).get("kind")
+    return str(kind) if kind else None
+
+
 def namespace(stack: str) -> str | None:
     """Namespace of the jobs of `stack`; None when nothing is set up yet. Raises SetupError as `cluster` does."""
     name = _cluster_access(stack).get("namespace")

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolchain.images import cluster_images
 from toolchain.machine import processes
+from toolchain.operating import setup
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
@@ -28,17 +29,22 @@ IMAGES_S, PACKAGES_S, STACK_S = 240, 60, 90
 CORES = 2
 
 
-def missing_builds() -> list[str]:
-    """The tools that this machine lacks and that have to be built, unless published images can be had."""
-    wanted = [choice.MODULES[each.name] for each in choice.choose().values() if not each.is_available]
-    if not cluster_images.all_built():
-        wanted += [name for name in cluster_images.BUILT if not build.built(go_modules.load(name))]
+def missing_builds(nodes: bool) -> list[str]:
+    """The tools that this machine lacks and that have to be built, unless published images can be had.
+
+    Parameters:
+        nodes: whether the cluster's nodes are ours to make.
+    """
+    choices = [each for name, each in choice.choose().items() if nodes or name != setup.KIND]
+    wanted = [choice.MODULES[each.name] for each in choices if not each.is_available]
+    if not cluster_images.all_built(nodes):
+        wanted += [name for name in cluster_images.built(nodes) if not build.built(go_modules.load(name))]
     return sorted(set(wanted))
 
 
 def foretell(stack: str) -> str:
     """One sentence for the beginning; empty where nothing is known."""
-    builds = missing_builds()
+    builds = missing_builds(setup.makes_nodes(stack))
     if builds or not venv.is_complete():
         return cold(builds, not venv.is_complete())
     total = _kept().get(f"make up {stack}")

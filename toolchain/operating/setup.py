@@ -18,6 +18,9 @@ from toolchain.steps import step
 from toolchain.tools import build, choice, plugins, venv
 from toolchain.tools.installed import which
 
+KIND = "kind"
+"""The kind of cluster whose nodes are made here, as the stack file says it."""
+
 
 @contextmanager
 def project_lock() -> Iterator[None]:
@@ -40,19 +43,26 @@ def project_lock() -> Iterator[None]:
         yield
 
 
-def prepare(stack: str = "") -> dict[str, str]:
+def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     """Make everything ready; returns the variables that say where it is. Raises SetupError.
 
-    `stack`: the one whose trainer image is built next; the base of a GPU image is only made for one that wants it.
+    Parameters:
+        stack: the one that it is for; empty for any. kind and the images of nodes are only made for a stack that makes
+            its cluster with them.
+        builds_image: whether the stack's trainer image is built next: the base of a GPU image is only made then.
     """
     choices = choice.choose()
     answering = engine.find()
+    nodes = makes_nodes(stack)
     images_missing = (
-        answering is not None and not cluster_images.published(answering) and not cluster_images.all_built()
+        answering is not None
+        and not cluster_images.published(answering, nodes)
+        and not cluster_images.all_built(nodes)
     )
     if answering and images_missing:
-        cluster_images.may_build(answering)
+        cluster_images.may_build(answering, nodes)
     missing = {name for name, each in choices.items() if not each.is_available}
+    missing -= set() if nodes else {"kind"}
     if "kubectl" in missing and answering and pulled_kubectl.can_be_had(answering):
         missing.remove("kubectl")
     builds = images_missing or bool(missing)
@@ -62,13 +72,15 @@ def prepare(stack: str = "") -> dict[str, str]:
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
-        programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name != "kubectl"}
+        programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
+        kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
-        images = jobs.start(lambda: cluster_images.ensure(jobs, running.result()))
-        gpu = jobs.start(lambda: _gpu_base(stack, running.result(), packages))
+        images = jobs.start(lambda: _images(jobs, running.result(), stack, packages))
+        gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
         kubectl = jobs.start(lambda: _kubectl(images.result(), running.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
         links.append(("kubectl", kubectl.result()))
+        links += [("kind", found_kind)] if (found_kind := kind.result()) else []
         built = [(name, path) for name, path in links if path != choices[name].own]
         standins = [(path.name, path) for path in plugins.result()]
         found = {**_home(choices["pulumi"]), **running.result().env, **images.result(), **gpu.result()}
@@ -78,13 +90,22 @@ def prepare(stack: str = "") -> dict[str, str]:
         built += [] if uv == which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
     environment.link([*built, *standins])
-    environment.save(found)
+    # What the last set-up made for a stack with nodes of its own stays known: that stack's previews need it.
+    environment.save(found if makes_nodes(stack) else {**(environment.load() or {}), **found})
     return found
 
 
-def prepare_trainer() -> dict[str, str]:
-    """After `prepare`: what a stack with operator.api v2 needs beyond it. Raises SetupError."""
-    found = cluster_images.trainer(engine.ensure())
+def makes_nodes(stack: str) -> bool:
+    """Whether the cluster of `stack` is made with kind; taken to be before the packages are there that tell.
+
+    `stack` is empty for any. Raises SetupError for a stack file that says it wrongly.
+    """
+    return not stack or environment.cluster_kind(stack) in (None, KIND)
+
+
+def prepare_trainer(stack: str) -> dict[str, str]:
+    """After `prepare`: what `stack`, with operator.api v2, needs beyond it. Raises SetupError."""
+    found = cluster_images.trainer(engine.ensure(), makes_nodes(stack))
     environment.save({**(environment.load() or {}), **found})
     return found
 
@@ -107,6 +128,20 @@ def _home(pulumi: choice.Choice) -> dict[str, str]:
 
 def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
     return plugins.standins(pulumi, _home(choice))
+
+
+def _kind(choice: choice.Choice, stack: str, packages: Future[Path]) -> Path | None:
+    """kind; None where it is not here, and the stack's cluster is made without it.
+
+    A stack that leaves its kind cluster for another one has it deleted with the kind that made it.
+    """
+    packages.result()
+    return choice.program() if choice.is_available or makes_nodes(stack) else None
+
+
+def _images(jobs: Jobs, running: engine.Engine, stack: str, packages: Future[Path]) -> dict[str, str]:
+    packages.result()
+    return cluster_images.ensure(jobs, running, makes_nodes(stack))
 
 
 def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dict[str, str]:

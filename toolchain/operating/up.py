@@ -194,14 +194,14 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
 
 def prepare_stack(stack: str) -> dict[str, str]:
     """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
-    return _prepared(stack, image_of=stack)
+    return _prepared(stack, builds_image=True)
 
 
-def _prepared(stack: str, image_of: str = "") -> dict[str, str]:
-    """As `prepare_stack`. `image_of`: the stack whose trainer image is built next, if any."""
-    variables = _set_up(stack, image_of)
+def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
+    """As `prepare_stack`. `builds_image`: whether the stack's trainer image is built next."""
+    variables = _set_up(stack, builds_image=builds_image)
     if environment.wants_trainer(stack):
-        variables |= setup.prepare_trainer()
+        variables |= setup.prepare_trainer(stack)
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):
@@ -212,8 +212,8 @@ def _prepared(stack: str, image_of: str = "") -> dict[str, str]:
     return variables
 
 
-def _set_up(stack: str, image_of: str = "") -> dict[str, str]:
-    variables = environment.for_stack(setup.prepare(image_of), stack)
+def _set_up(stack: str, *, builds_image: bool = False) -> dict[str, str]:
+    variables = environment.for_stack(setup.prepare(stack, builds_image=builds_image), stack)
     if user_backend.backend() is None:
         recovery.release(stack)
         state_copies.heal(stack)

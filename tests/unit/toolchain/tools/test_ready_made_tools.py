@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.config.cluster import ClusterKind
 from tests.unit.toolchain.conftest import Machine
 
 PREPARE = "from toolchain.operating import setup; print(setup.prepare())"
@@ -64,6 +65,25 @@ def test_nothing_is_built_or_installed(connected: Machine) -> None:
     assert not [call for call in connected.called("docker") if call.startswith(("build", "import", "commit"))]
     tools = connected.home / ".cache" / "trainstack" / "tools"
     assert not tools.exists()
+
+
+@pytest.mark.parametrize("kind", ClusterKind)
+@pytest.mark.parametrize("again", [False, True], ids=["first", "again"])
+def test_kind_is_built_for_clusters_that_it_makes_alone(
+    kind: ClusterKind, again: bool, connected: Machine
+) -> None:
+    (connected.root / "stacks" / "Pulumi.own.yaml").write_text(
+        f"config:\n  trainstack:cluster: {{kind: {kind}}}\n"
+    )
+    code = "from toolchain.operating import setup; setup.prepare('own')"
+    if again:
+        assert connected.python(code).returncode == 0
+    connected.program("kind", "echo too old")
+    connected.program("go", 'case "$1" in env|version) echo go1.99.0 ;; *) exit 1 ;; esac')
+    done = connected.python(code)
+    built = [call for call in connected.called("go") if not call.startswith(("env", "version"))]
+    wants_kind = kind is ClusterKind.KIND
+    assert (done.returncode != 0, bool(built)) == (wants_kind, wants_kind), done.stderr
 
 
 def test_no_link_shadows_the_users_tools(connected: Machine) -> None:
@@ -195,7 +215,7 @@ def test_a_registry_is_asked_once_in_a_command_and_again_by_the_next(connected: 
 
 def test_no_registry_is_asked_for_what_has_been_built(connected: Machine) -> None:
     code = "from toolchain.images import cluster_images as images; from toolchain.machine import engine; "
-    code += "images.all_built = lambda: True; print(images.published(engine.find()))"
+    code += "images.all_built = lambda nodes: True; print(images.published(engine.find()))"
     done = connected.python(code)
     assert done.stdout == "False\n", done.stderr
     assert not [call for call in connected.called("docker") if call.startswith("manifest")]

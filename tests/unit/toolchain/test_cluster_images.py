@@ -1,0 +1,76 @@
+"""Which images are made for the cluster of a stack, by who makes its nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.config.cluster import ClusterKind
+from toolchain.images import base, cluster_images, control_plane, node, scratch
+from toolchain.machine.engine import Engine
+from toolchain.operating import environment, setup
+from toolchain.parallel import Jobs
+from toolchain.tools import build, go_modules
+
+ENGINE = Engine("docker", ours=False, env={})
+NODES = {"TRAINSTACK_NODE_IMAGE", "TRAINSTACK_REGISTRY_IMAGE"}
+COMMON = {
+    *("TRAINSTACK_CPU_BASE", "TRAINSTACK_INIT_IMAGE", "TRAINSTACK_OPERATOR_IMAGE"),
+    cluster_images.OPERATOR_OVERLAY,
+}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What is built on a machine that reaches no registry and has nothing yet."""
+    found: list[str] = []
+
+    def note(name: str, answer: Any) -> Any:
+        found.append(name)
+        return answer
+
+    monkeypatch.setattr(cluster_images, "published", lambda engine, nodes: False)
+    monkeypatch.setattr(cluster_images, "operator_overlay", lambda: tmp_path)
+    monkeypatch.setattr(go_modules, "load", lambda name: name)
+    monkeypatch.setattr(build, "build", lambda name: note(name, tmp_path))
+    monkeypatch.setattr(cluster_images, "_base", lambda engine, system: note(system.name, "base"))
+    monkeypatch.setattr(cluster_images, "_node", lambda engine, programs: note("node image", "node"))
+    for image in ("init", "registry", "operator"):
+        monkeypatch.setattr(scratch, image, lambda *_, image=image: f"{image}:1")
+    return found
+
+
+def ensure(nodes: bool) -> set[str]:
+    with Jobs() as jobs:
+        return set(jobs.start(lambda: cluster_images.ensure(jobs, ENGINE, nodes)).result())
+
+
+def test_nodes_of_our_own_take_all(made: list[str]) -> None:
+    assert ensure(nodes=True) == COMMON | NODES
+    bases = [each.name for each in (base.TRAINER_CPU, node.DEBIAN, control_plane.PROXY)]
+    assert sorted(made) == sorted([*cluster_images.BUILT, *bases, "node image"])
+
+
+def test_nodes_of_others_take_what_their_pods_run(made: list[str]) -> None:
+    assert ensure(nodes=False) == COMMON
+    assert sorted(made) == sorted([*cluster_images.OPERATOR, base.TRAINER_CPU.name])
+
+
+@pytest.mark.parametrize("built", [set[str](), set(cluster_images.OPERATOR), set(cluster_images.BUILT)])
+def test_what_is_built_counts_for_those_who_need_it(built: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go_modules, "load", lambda name: name)
+    monkeypatch.setattr(build, "built", lambda name: name in built or None)
+    assert cluster_images.all_built(nodes=True) is (built == set(cluster_images.BUILT))
+    assert cluster_images.all_built(nodes=False) is bool(built)
+
+
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_only_kind_makes_nodes(kind: ClusterKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "cluster_kind", lambda stack: kind.value)
+    assert setup.makes_nodes("any") is (kind is ClusterKind.KIND)
+
+
+def test_for_any_stack_everything_is_set_up() -> None:
+    assert setup.makes_nodes("")
