@@ -101,6 +101,7 @@ def mended(project: Project) -> Iterator[None]:
 @pytest.mark.parametrize("row", [pytest.param(row, marks=pytest.mark.row(row), id=row) for row in CASES])
 def test_the_reason_is_said(project: Project, trial: Trial, row: str) -> None:
     case = CASES[row]
+    project.stand_up()
     committed = project.stack_file.read_text()
     case.before(project)
     project.configure(case.changed or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -30,10 +31,12 @@ def test_a_lost_replica_changes_no_result(
 ) -> None:
     with training.started(project) as run:
         for epoch in range(1, EPOCHS + 1):
-            run.reaches(epoch, cluster.moment(f"{replica}-{name}", epoch).uniform(0.1, 0.8))
-            before, (hit, step) = cluster.starts(project, replica), run.progress
-            trial.strike(f"epoch {hit}")
+            before = cluster.starts(project, replica)
+            run.reaches(epoch, cluster.moment(f"{replica}-{name}", epoch).uniform(0.1, 0.5))
+            struck = time.time()
             STRIKES[name](project, replica)
+            hit, step = run.progress  # no replica goes on without the other
+            trial.strike(f"epoch {hit}", struck)
             cluster.starts_again(project, replica, before)
             run.goes_on(step)
             trial.recovered()
