@@ -174,7 +174,7 @@ def there(project: AppliedProject) -> Objects:
         return {}
 
 
-@pytest.mark.parametrize("order", permutations(STACKS), ids="-".join)
+@pytest.mark.parametrize("order", list(permutations(STACKS)), ids="-".join)
 def test_nobody_loses_anything(
     order: tuple[str, ...], cluster: Cluster, stacks: dict[str, AppliedProject]
 ) -> None:

@@ -121,7 +121,7 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
         done.append(what)
         return {}
 
-    shell.setattr(setup, "prepare", lambda stack: {})
+    shell.setattr(setup, "prepare", lambda stack, **how: {})
     shell.setattr(recovery, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
     shell.setattr(cluster_repair, "repair", lambda variables, stack: None)
