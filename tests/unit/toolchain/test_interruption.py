@@ -59,7 +59,9 @@ for folder in map(Path, folders):
     process = os.fork()
     if not process:
         child(folder)
-    (folder / "process").write_text(str(process))
+    whole = folder / "process.new"
+    whole.write_text(str(process))
+    whole.rename(folder / "process")
 for folder in folders:
     process, status = os.waitpid(int(Path(folder, "process").read_text()), 0)
     Path(folder, "status").write_text(str(os.waitstatus_to_exitcode(status)))
