@@ -17,6 +17,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY
+from infra.objects.mounts import that_mount
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
 TIMEOUT_S = 3
@@ -80,9 +81,4 @@ def _is_replaced(api: ClusterApi, volume: Volume) -> bool:
 
 
 def _pods(api: ClusterApi, volume: Volume) -> list[Manifest]:
-    return [each for each in api.listed(POD, volume.namespace) if volume.claim in _claims(each)]
-
-
-def _claims(pod: Manifest) -> set[str]:
-    sources = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes") or []]
-    return {source["claimName"] for source in sources if source}
+    return that_mount(volume.claim, api.listed(POD, volume.namespace))

@@ -22,6 +22,7 @@ from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import job_of
+from infra.objects.mounts import that_mount
 from infra.objects.patience import Patience, UnreachableError
 from storage.manifests import Manifest, Volume
 
@@ -83,7 +84,7 @@ class Releasing:
 
     def _pods(self, volume: Volume) -> list[Manifest]:
         listed = self.patience.ask(lambda: self.api.listed(POD, volume.namespace))
-        return [pod for pod in listed if volume.claim in _claims(pod)]
+        return that_mount(volume.claim, listed)
 
     def _forget_claim(self, volume: Volume, claim: Manifest | None) -> None:
         """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
@@ -114,11 +115,6 @@ class Releasing:
             if error.status == 404:
                 return None
             raise
-
-
-def _claims(pod: Manifest) -> set[str]:
-    sources = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes") or []]
-    return {source["claimName"] for source in sources if source}
 
 
 def main(name: str) -> int:

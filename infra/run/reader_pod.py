@@ -66,7 +66,9 @@ class MountedClaim:
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        return cls(ApiAddress.from_props(props), *place, props.get("pod") or {})
+        # `tolerations` alone: what a state of before `pod` holds.
+        fields = props.get("pod") or {"tolerations": props.get("tolerations") or []}
+        return cls(ApiAddress.from_props(props), *place, fields)
 
 
 def manifest(

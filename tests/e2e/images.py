@@ -1,4 +1,4 @@
-"""The images that a stack has built."""
+"""The images that a stack has built, and those that its jobs run."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def built(project: Project) -> str:
         "print(f'{inputs.REPOSITORY}:{inputs.tag(config, paths.ROOT)}')"
     )
     return project.run("python", "-c", script).stdout.split()[-1]
+
+
+def pulled(project: Project, job: str = "pytorch-simple") -> str:
+    """The trainer image of a job that is there, as the cluster pulls it."""
+    replicas = project.get("pytorchjob", job)["spec"]["pytorchReplicaSpecs"]
+    return str(replicas["Master"]["template"]["spec"]["containers"][0]["image"])

@@ -8,12 +8,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e import clones
-from tests.e2e.images import built
+from tests.e2e.images import built, pulled
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, wait_until
@@ -55,18 +54,12 @@ def standing(clone: Project, stack: str) -> Iterator[tuple[Project, dict[str, st
         yield example, example.up()
 
 
-def master(example: Project) -> dict[str, Any]:
-    """The container of the job's first replica."""
-    specs = example.get("pytorchjob", example.stack)["spec"]["pytorchReplicaSpecs"]
-    return dict(specs["Master"]["template"]["spec"]["containers"][0])
-
-
 def test_a_network_and_data_of_the_users_train_on_our_image(clone: Project, tmp_path: Path) -> None:
     with standing(clone, "own-network") as (example, lines):
         assert float(lines["accuracy"]) >= 0.9
         assert Path(lines["model"]) == example.models / "mnist_cnn.pt"
         ensure_applied(example, tmp_path)
-        first = master(example)["image"]
+        first = pulled(example, example.stack)
         assert "@sha256:" in first
         assert UNCHANGED.search(example.up()["output"]), "the same project is the same image and the same run"
         network = clone.root / "examples" / "own-network" / "shapes.py"
@@ -74,7 +67,7 @@ def test_a_network_and_data_of_the_users_train_on_our_image(clone: Project, tmp_
         smaller = example.models / "mnist_cnn.pt"
         before = smaller.stat().st_size
         example.up()
-        assert master(example)["image"] != first
+        assert pulled(example, example.stack) != first
         assert smaller.stat().st_size < before, "the changed project was built and trained"
 
 
@@ -85,7 +78,7 @@ def test_a_script_and_an_image_of_the_users_need_nothing_of_ours(clone: Project,
         assert lines["model"] == "none"
         ensure_applied(example, tmp_path)
         outputs = example.outputs()
-        assert outputs["imageDigest"] == master(example)["image"].partition("@")[2]
+        assert outputs["imageDigest"] == pulled(example, example.stack).partition("@")[2]
         looked = example.run("docker", "inspect", "--format", "{{.Config.Entrypoint}}", built(example))
         assert looked.stdout.strip() == "[python3 /srv/train.py]"
         ours = ("run", "--rm", "--entrypoint", "python3", built(example), "-c", "import trainer")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S
 from tests.faults.table.cluster import node
@@ -22,9 +23,7 @@ FOLDER = f"/var/lib/trainstack/{NAMESPACE}"
 
 @pytest.fixture(scope="module")
 def image(project: Project, up: dict[str, str]) -> str:
-    """The trainer image, as the cluster pulls it."""
-    specs = project.get("pytorchjob", "pytorch-simple")["spec"]["pytorchReplicaSpecs"]
-    return str(specs["Master"]["template"]["spec"]["containers"][0]["image"])
+    return pulled(project)
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from infra.run import mounting
+from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.test_stacks import stack_beside
 
@@ -19,14 +19,7 @@ NFS = {"kind": "nfs", "nfsServer": "127.0.0.1", "nfsPath": "/exports/models"}
 
 
 def test_make_up_says_that_the_node_cannot_mount_it(project: Project, up: dict[str, str]) -> None:
-    job = project.get("pytorchjob", "pytorch-simple")
-    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
-    stack = stack_beside(
-        project, "exported", template["spec"]["containers"][0]["image"], {"name": "exported"}
-    )
-    settings = yaml.safe_load(stack.stack_file.read_text())
-    settings["config"]["trainstack:storage"] = NFS
-    stack.stack_file.write_text(yaml.safe_dump(settings))
+    stack = stack_beside(project, "exported", pulled(project), {"name": "exported"}, NFS)
     try:
         done = stack.make("up")
         assert done.returncode != 0

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import ask_registry
+from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S
 
@@ -63,11 +64,8 @@ def pod(name: str, namespace: str, image: str, command: list[str], **more: Any) 
 
 def images(project: Project) -> tuple[str, str]:
     """References of the trainer and of the operator."""
-    job = project.get("pytorchjob", "pytorch-simple")
-    operator = project.get("deployment", "training-operator")
-    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
-    operated = operator["spec"]["template"]["spec"]
-    return template["containers"][0]["image"], operated["containers"][0]["image"]
+    operated = project.get("deployment", "training-operator")["spec"]["template"]["spec"]
+    return pulled(project), operated["containers"][0]["image"]
 
 
 def password(project: Project) -> str:

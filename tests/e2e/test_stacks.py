@@ -16,6 +16,7 @@ import yaml
 
 from infra.clusters.kind.config import MODELS
 from tests.e2e import clones
+from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, wait_until
@@ -40,17 +41,20 @@ def up(project: Project) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def image(project: Project, up: dict[str, str]) -> str:
-    """The trainer image, as the cluster pulls it."""
-    job = project.get("pytorchjob", "pytorch-simple")
-    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
-    return str(template["spec"]["containers"][0]["image"])
+    return pulled(project)
 
 
-def stack_beside(project: Project, name: str, image: str, job: dict[str, Any]) -> Project:
+def stack_beside(
+    project: Project, name: str, image: str, job: dict[str, Any], storage: dict[str, Any] | None = None
+) -> Project:
     """Write the file of another stack on the same cluster, as a user of `existing` would.
 
     Its kubeconfig is in no clone, as a user's own is not.
+
+    Parameters:
+        storage: by default a folder on the first worker. Three nodes share none here but `dev`'s own, on the host.
     """
+    own = {"hostPath": f"/var/lib/trainstack/{name}", "node": f"{project.cluster}-worker"}
     kubeconfig = project.root.parent / "kubeconfig.yaml"
     shutil.copy2(project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml", kubeconfig)
     config = {
@@ -59,11 +63,7 @@ def stack_beside(project: Project, name: str, image: str, job: dict[str, Any]) -
             "kubeconfig": str(kubeconfig),
         },
         "trainstack:image": {"reference": image},
-        # Three nodes share no folder here; dev's own is the one folder of the host.
-        "trainstack:storage": {
-            "hostPath": f"/var/lib/trainstack/{name}",
-            "node": f"{project.cluster}-worker",
-        },
+        "trainstack:storage": storage or own,
         "trainstack:job": {"training": {"dataset": "digits", "epochs": 2}, **job},
     }
     (project.root / "stacks" / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
@@ -155,11 +155,8 @@ def test_gpu_pods_schedule_and_the_trainer_says_that_cuda_is_missing(project: Pr
         "resources": {"gpu": 1},
         "runPolicy": {"backoffLimit": 0},
     }
-    stack = stack_beside(project, "gpus", image, job)
     # The replicas are on two nodes: they get the folder that kind's nodes share.
-    text = yaml.safe_load(stack.stack_file.read_text())
-    text["config"]["trainstack:storage"] = {"hostPath": f"{MODELS}/gpus", "shared": True}
-    stack.stack_file.write_text(yaml.safe_dump(text))
+    stack = stack_beside(project, "gpus", image, job, {"hostPath": f"{MODELS}/gpus", "shared": True})
     try:
         failed = stack.make("up")
         assert failed.returncode != 0

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from infra.clusters.kind.config import MODELS
 from infra.run.reader_pod import NAME_PREFIX
 from tests.e2e import clones, local_path
+from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.test_stacks import stack_beside
 from tests.matrix.kind_project import UNCHANGED, sha256
@@ -43,19 +43,12 @@ def up(project: Project) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def image(project: Project, up: dict[str, str]) -> str:
-    """The trainer image, as the cluster pulls it."""
-    job = project.get("pytorchjob", "pytorch-simple")
-    template = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
-    return str(template["spec"]["containers"][0]["image"])
+    return pulled(project)
 
 
 def beside(project: Project, image: str, name: str, storage: dict[str, Any]) -> Project:
     """A stack of kind `existing` on the same cluster, with this section `storage`."""
-    made = stack_beside(project, name, image, {"name": name, **EVERYWHERE})
-    settings = yaml.safe_load(made.stack_file.read_text())
-    settings["config"]["trainstack:storage"] = storage
-    made.stack_file.write_text(yaml.safe_dump(settings))
-    return made
+    return stack_beside(project, name, image, {"name": name, **EVERYWHERE}, storage)
 
 
 def nodes(project: Project) -> list[str]:

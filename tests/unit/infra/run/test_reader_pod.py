@@ -141,3 +141,10 @@ def test_other_errors_are_not_tried_again(kubectl: Kubectl, tmp_path: Path) -> N
     kubectl.failures = ["forbidden"]
     with pytest.raises(CommandError, match="forbidden"):
         copied(tmp_path)
+
+
+def test_a_state_of_before_has_tolerations_alone() -> None:
+    props = {"namespace": "n", "image": "i", "claim": "c", "mountPath": "/m"}
+    tolerations = [{"key": "gpu", "operator": "Exists"}]
+    found = MountedClaim.from_props({**props, "tolerations": tolerations})
+    assert reader_pod.manifest("reads", found)["spec"]["tolerations"] == tolerations
