@@ -61,7 +61,7 @@ def main() -> None:
     runs = {}
     for job in stack.jobs:
         reference = held_by(image.reference, storage.claims)
-        given = context(stack, reference, datasets[job.name])
+        given = context(stack, reference, datasets[job.name], planned.scheduler)
         depends_on = [*operator.ready, *guarded, *pulled, *shared]
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
         model = program.model_path(stack, job, submitted.run)

@@ -19,6 +19,7 @@ from infra import paths
 from infra.clusters import addresses
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
+from infra.objects import gangs
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
@@ -36,6 +37,8 @@ NAMESPACED = (
 # Kubernetes itself puts these into every namespace.
 EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
 NOT_FOUND = 404
+# What is installed for all of a cluster's users, the scheduler of gangs included.
+EVERY = (*SHARED, *gangs.KINDS)
 
 
 def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def users(address: ApiAddress, own: Collection[str], api: OperatorApi = Operator
         own: titles of the stack's objects; its namespaces are among them.
         api: what the stack file asks for. Kinds that the stack has defined are asked about, too.
     """
-    kinds = [each for each in SHARED if each.crd in OF_API[api].crds or f"{DEFINITION}/{each.crd}" in own]
+    kinds = [each for each in EVERY if each.crd in OF_API[api].crds or f"{DEFINITION}/{each.crd}" in own]
     namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
     return {
         "jobs": jobs_of(address, kinds, own),
@@ -103,7 +106,7 @@ def _of_kind(api: ClusterApi, kind: Kind) -> list[Manifest]:
 def _objects(api: ClusterApi, namespace: str) -> Iterator[Manifest]:
     for kind in NAMESPACED:
         yield from api.listed(kind, namespace)
-    yield from (each for each in _jobs(api, SHARED) if each["metadata"]["namespace"] == namespace)
+    yield from (each for each in _jobs(api, EVERY) if each["metadata"]["namespace"] == namespace)
 
 
 def main(name: str) -> int:

@@ -12,6 +12,7 @@ from kubernetes.config import ConfigException
 
 from infra.config.names import quantity
 from infra.config.resources import GPU
+from infra.objects import gangs
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
@@ -32,7 +33,8 @@ class ClusterContents:
 
     `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes were not listed. `nodes` are
     those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
-    `beneath` whether what the kind of job runs on is there.
+    `beneath` whether what the kind of job runs on is there. `schedulers` are those of gangs, by the names that pods ask
+    them by, and `gang_definitions` the CRDs of scheduler-plugins.
     """
 
     problem: str = ""
@@ -41,6 +43,8 @@ class ClusterContents:
     operator: bool = False
     beneath: bool = False
     gang_scheduler: bool = False
+    schedulers: tuple[str, ...] = ()
+    gang_definitions: frozenset[str] = frozenset()
     gpus: int | None = 0
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -55,12 +59,14 @@ class Question:
             operator of somebody else's, with a gang scheduler, is taken to be there.
         nodes: which nodes there are, and their GPUs.
         kind: of the stack's jobs.
+        gangs: which schedulers of gangs there are. Whoever may not ask is taken to have upstream's.
     """
 
     namespaces: frozenset[str] = frozenset()
     operator: bool = True
     nodes: bool = True
     kind: JobKind = PYTORCHJOB
+    gangs: bool = False
 
 
 def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> ClusterContents:
@@ -95,6 +101,12 @@ def _ask(api: ClusterApi, is_ours: IsOurs, question: Question) -> ClusterContent
     beneath = listed(
         installs and lower is not None, CRD, fields=f"metadata.name={lower.crd if lower else ''}"
     )
+    schedulers = listed(question.gangs, DEPLOYMENT, labels=gangs.SELECTOR)
+    of_gangs = [
+        each
+        for name in gangs.CRDS
+        for each in listed(question.gangs, CRD, fields=f"metadata.name={name}") or []
+    ]
     nodes = listed(question.nodes, NODE)
     namespaces = list(_there(api, question.namespaces))
     found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
@@ -105,12 +117,39 @@ def _ask(api: ClusterApi, is_ours: IsOurs, question: Question) -> ClusterContent
         operator=serves if operators is None else found.operator,
         beneath=_is_foreign(is_ours, beneath or []),
         gang_scheduler=operators is None or found.gang_scheduler,
+        schedulers=gang_schedulers(is_ours, schedulers) if question.gangs else (),
+        gang_definitions=frozenset(_foreign(is_ours, "CustomResourceDefinition", of_gangs)),
         gpus=None if nodes is None else found.gpus,
     )
 
 
 def _is_foreign(is_ours: IsOurs, crds: Objects) -> bool:
-    return not all(is_ours({**each, "kind": "CustomResourceDefinition"}) for each in crds)
+    return bool(_foreign(is_ours, "CustomResourceDefinition", crds))
+
+
+def _foreign(is_ours: IsOurs, kind: str, objects: Objects) -> list[str]:
+    return [each["metadata"]["name"] for each in objects if not is_ours({**each, "kind": kind})]
+
+
+def gang_schedulers(is_ours: IsOurs, deployments: Objects | None) -> tuple[str, ...]:
+    """Somebody else's schedulers of gangs; upstream's chart has one name for Deployment and scheduler.
+
+    Parameters:
+        deployments: of any second scheduler; None where they may not be listed, and upstream's is taken to be there.
+    """
+    if deployments is None:
+        return (gangs.SCHEDULER,)
+    theirs = [each for each in deployments if _runs(each, gangs.IMAGE_PART)]
+    return tuple(sorted(_foreign(is_ours, "Deployment", theirs)))
+
+
+def _runs(deployment: dict[str, Any], part: str) -> bool:
+    return any(part in str(each.get("image")) for each in _containers(deployment))
+
+
+def _containers(deployment: dict[str, Any]) -> Objects:
+    pod = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return pod.get("containers") or []
 
 
 def _there(api: ClusterApi, names: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -144,14 +183,10 @@ def contents_of(
     nodes: list[dict[str, Any]],
 ) -> ClusterContents:
     """What is not this stack's among the listed objects, and the GPUs of `nodes` that take pods."""
-
-    def foreign(kind: str, objects: list[dict[str, Any]]) -> list[str]:
-        return [each["metadata"]["name"] for each in objects if not is_ours({**each, "kind": kind})]
-
     return ClusterContents(
-        namespaces=frozenset(foreign("Namespace", namespaces)),
-        crd=bool(foreign("CustomResourceDefinition", crds)),
-        operator=bool(foreign("Deployment", operators)),
+        namespaces=frozenset(_foreign(is_ours, "Namespace", namespaces)),
+        crd=_is_foreign(is_ours, crds),
+        operator=bool(_foreign(is_ours, "Deployment", operators)),
         gang_scheduler=any(_has_gang_scheduler(each) for each in operators),
         gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
         nodes={
@@ -163,9 +198,10 @@ def contents_of(
 
 
 def _has_gang_scheduler(operator: dict[str, Any]) -> bool:
-    containers = ((operator.get("spec") or {}).get("template") or {}).get("spec", {}).get("containers") or []
     words = [
-        word for each in containers for word in [*(each.get("command") or []), *(each.get("args") or [])]
+        word
+        for each in _containers(operator)
+        for word in [*(each.get("command") or []), *(each.get("args") or [])]
     ]
     return any(word.startswith(GANG_FLAG) and word != GANG_FLAG for word in words)
 

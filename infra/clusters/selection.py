@@ -22,7 +22,7 @@ from infra.clusters.node_folders import ensure_one_folder, has_folder
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
-from infra.config.operator import Install
+from infra.config.operator import Gang, Install
 from infra.config.storage_kinds import StorageKind
 from infra.objects.job_kinds import OF_API
 from infra.objects.stack_state import StackState
@@ -57,7 +57,8 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
 def question(stack: Stack, is_ours: IsOurs) -> Question:
     """What has to be known of the stack's cluster: with a claim, an image and an operator given, nothing of others'."""
     installs = stack.operator.install is not Install.NEVER
-    wants_gangs = any(job.run_policy.scheduling_policy for job in stack.jobs)
+    gang = stack.operator.gang is not Gang.NONE
+    wants_gangs = gang or any(job.run_policy.scheduling_policy for job in stack.jobs)
     asked = {stack.cluster.namespace, *([stack.operator.namespace] if installs else [])}
     given = {stack.cluster.namespace} if _is_given(stack, is_ours) else set()
     return Question(
@@ -65,6 +66,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
         operator=installs or wants_gangs,
         nodes=has_folder(stack) or any(job.resources.gpu for job in stack.jobs),
         kind=OF_API[stack.operator.api],
+        gangs=gang,
     )
 
 

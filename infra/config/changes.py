@@ -43,7 +43,7 @@ _RULES: dict[Outcome, list[str]] = {
         "jobs",
     ],
     Outcome.JOB_REPLACED: [
-        *_keys("operator", "api"),
+        *_keys("operator", "api gang"),
         *_keys("storage", "mountPath dataPath"),
         *_keys("storage.keepRuns", "number days"),
         *_keys("image", "target preset context dockerfile repository reference"),
@@ -90,6 +90,7 @@ ON_KIND = {
 _MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep the files."
 NOTES = {
     "operator.api": "The operator is replaced, too. The run goes on under its id.",
+    "operator.gang": "The scheduler is installed or removed, and the operator starts anew.",
     "cluster.kubeconfig": _MOVES,
     "cluster.context": _MOVES,
     "storage.kind": "No file is moved. A claim of kind class or claim is never deleted.",

@@ -71,9 +71,7 @@ _SOURCES = _container("envFrom")
 _OUTSIDE = Counterpart(NEITHER, NEITHER, "A NetworkPolicy of its own, the same in both.")
 _NO_RUN_POLICY = "A TrainJob has no such field."
 _NOT_ELASTIC = "Trainer 2.2 trains with as many replicas as it was given: a value is refused."
-_NO_GANG = (
-    "Trainer asks a gang scheduler by `podGroupPolicy`, which the stack does not set yet: a value is refused."
-)
+_WHOLE_GANG = "A gang of Trainer is all replicas with what they ask for: a value is refused."
 _REPLICAS = Counterpart(
     f"{REPLICA}.replicas",
     "trainer.numNodes, TrainingRuntime: mlPolicy.numNodes",
@@ -134,9 +132,16 @@ COUNTERPARTS: dict[str, Counterpart] = {
     ),
     "runPolicy.suspend": Counterpart("runPolicy.suspend", "suspend"),
     **{
-        f"runPolicy.schedulingPolicy.{name}": Counterpart(f"runPolicy.schedulingPolicy.{name}", "", _NO_GANG)
-        for name in ("minAvailable", "queue", "minResources", "priorityClass", "scheduleTimeoutSeconds")
+        f"runPolicy.schedulingPolicy.{name}": Counterpart(
+            f"runPolicy.schedulingPolicy.{name}", "", _WHOLE_GANG
+        )
+        for name in ("minAvailable", "queue", "minResources", "priorityClass")
     },
+    "runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Counterpart(
+        "runPolicy.schedulingPolicy.scheduleTimeoutSeconds",
+        "TrainingRuntime: podGroupPolicy.coscheduling.scheduleTimeoutSeconds",
+        "Of the gang's PodGroup, where `operator.gang` is scheduler-plugins.",
+    ),
     **{
         f"elasticPolicy.{name}": Counterpart(f"elasticPolicy.{name}", "", _NOT_ELASTIC)
         for name in [
@@ -207,9 +212,9 @@ names the job and refuses, before anything is touched. The way back asks the sam
 
 ## Limits of v2
 
-- Five keys have no counterpart and are refused where they are set: see `none` in the table.
+- Keys that have no counterpart are refused where they are set: see `none` in the table.
 - There is no rendering for GitOps engines. Such a job would need a runtime of its own for each run.
-- Without a gang scheduler, replicas start one by one, as with v1.
+- Without `operator.gang`, replicas start one by one, as with v1. With it a gang is all replicas: it may not be smaller.
 - The policies are about the Jobs and pods of a TrainJob. A review and `make up` judge those of the stack file; of a
   TrainJob that is applied by hand, the guard refuses Jobs and pods, and an event on its JobSet or Job tells.
 - Trainer 2.2.0 goes on reconciling a TrainJob that is being deleted, and makes its JobSet again. So the stack suspends

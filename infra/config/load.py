@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from infra.config import taken_run
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
@@ -19,7 +20,7 @@ from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.names import BATCH_NAME_LENGTH
-from infra.config.operator import OperatorApi, OperatorConfig
+from infra.config.operator import Gang, OperatorApi, OperatorConfig
 from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import StorageKind
@@ -129,6 +130,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)
+    _ensure_scheduler_heeds(stack, given)
     return stack
 
 
@@ -205,6 +207,20 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
             if value is not None:
                 key = _key(given, place, path)
                 raise ConfigError(paragraph(stack.file, key, value, refusal.allowed, refusal.fix))
+
+
+def _ensure_scheduler_heeds(stack: Stack, given: Sections) -> None:
+    """Raises ConfigError for a key of a job's schedulingPolicy that scheduler-plugins has nothing for."""
+    if stack.operator.gang is not Gang.SCHEDULER_PLUGINS:
+        return
+    for place, job in enumerate(stack.jobs):
+        policy = job.run_policy.scheduling_policy
+        for name in ("queue", "priority_class"):
+            if value := getattr(policy, name, None):
+                key = _key(given, place, f"runPolicy.schedulingPolicy.{to_camel(name)}")
+                allowed = "nothing where operator.gang is scheduler-plugins: its gangs have neither queue nor priority"
+                fix = "remove it; pods with job.priorityClass are scheduled first"
+                raise ConfigError(paragraph(stack.file, key, value, allowed, fix))
 
 
 def _key(given: Sections, place: int, path: str) -> str:

@@ -27,6 +27,13 @@ class OperatorApi(StrEnum):
     V2 = "v2"
 
 
+class Gang(StrEnum):
+    """`scheduler-plugins`: a second scheduler with the plugin Coscheduling starts all replicas of a job or none."""
+
+    NONE = "none"
+    SCHEDULER_PLUGINS = "scheduler-plugins"
+
+
 class OperatorConfig(Section):
     """With `auto`, an operator that was there before is used, never changed and never deleted."""
 
@@ -38,6 +45,11 @@ class OperatorConfig(Section):
     install: Install = setting(
         about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",
         default=Install.AUTO,
+    )
+
+    gang: Gang = setting(
+        about="Who starts the replicas of a job together or not at all: nobody, or Kubernetes' scheduler-plugins.",
+        default=Gang.NONE,
     )
 
     namespace: DnsLabel = setting(

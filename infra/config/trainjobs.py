@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pydantic.alias_generators import to_camel
+
 from infra.config.job import JobConfig
 from infra.config.run_policies import CleanPodPolicy, RestartPolicy
 
@@ -44,11 +46,17 @@ REFUSED: dict[str, Refusal] = {
         "None where operator.api is v2: a TrainJob has no such field, and finished pods stay",
         "write `cleanPodPolicy: None`",
     ),
-    "runPolicy.schedulingPolicy": Refusal(
-        lambda job: job.run_policy.scheduling_policy and "(present)",
-        "nothing where operator.api is v2: the stack asks no gang scheduler there",
-        "remove it, or write `operator: {api: v1}`",
-    ),
+    **{
+        f"runPolicy.schedulingPolicy.{to_camel(name)}": Refusal(
+            lambda job, name=name: (
+                job.run_policy.scheduling_policy  # type: ignore[misc]
+                and getattr(job.run_policy.scheduling_policy, name)
+            ),
+            "nothing where operator.api is v2: a gang of Trainer is all replicas with what they ask for",
+            "remove it, or write `operator: {api: v1}`",
+        )
+        for name in ("min_available", "queue", "min_resources", "priority_class")
+    },
     "elasticPolicy": Refusal(
         lambda job: job.elastic_policy and "(present)",
         "nothing where operator.api is v2: Trainer 2.2 has no elastic jobs",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from infra.config import Stack
 from infra.config.cluster import ClusterKind, Guard
-from infra.config.operator import OperatorApi
+from infra.config.operator import Gang, OperatorApi
+from infra.gang_scheduler.scheduler_manifests import REPOSITORIES as SCHEDULERS
 from infra.guard import rule_scopes
 from infra.guard.conditions import Allowed, text
 from infra.guard.policy_rules import RULES
@@ -34,11 +35,11 @@ def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
     given = {stack.image.reference} if stack.image.reference and stack.image.unpinned else set()
     # MicroK8s imports an archive under its tag, which the hash of the image's inputs makes unique.
     imported = [inputs.REPOSITORY] if stack.cluster.kind is ClusterKind.MICROK8S else []
+    schedulers = SCHEDULERS if stack.operator.gang is Gang.SCHEDULER_PLUGINS else ()
+    tagged = (*schedulers, *imported)
     if stack.operator.api is OperatorApi.V2:
-        return Allowed(stack.storage.allowed_roots, unpinned | given, (*TRAINERS, *imported))
-    return Allowed(
-        stack.storage.allowed_roots, unpinned | given | {patches.INIT_IMAGE}, (OPERATOR, *imported)
-    )
+        return Allowed(stack.storage.allowed_roots, unpinned | given, (*TRAINERS, *tagged))
+    return Allowed(stack.storage.allowed_roots, unpinned | given | {patches.INIT_IMAGE}, (OPERATOR, *tagged))
 
 
 def name(stack: Stack) -> str:

@@ -29,6 +29,7 @@ class JobContext:
         nodes: how many nodes run pods.
         keep_runs: which finished runs stay on the volume; None for all.
         api: whether a job is a PyTorchJob or a TrainJob.
+        scheduler: that of gangs, which the pods name; empty where they name none.
     """
 
     image: pulumi.Input[str]
@@ -41,6 +42,7 @@ class JobContext:
     nodes: int = 1
     keep_runs: KeepRuns | None = None
     api: OperatorApi = OperatorApi.V1
+    scheduler: str = ""
 
 
 def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
@@ -49,12 +51,15 @@ def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.
     return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
 
 
-def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> JobContext:
+def context(
+    stack: Stack, image: pulumi.Input[str], dataset: Dataset | None, scheduler: str = ""
+) -> JobContext:
     """The context of a job of `stack`.
 
     Parameters:
         image: the trainer image's reference, by digest.
         dataset: what the job trains on.
+        scheduler: that of gangs; empty where the stack names none.
     """
     folder = volumes.data(stack)
     return JobContext(
@@ -68,4 +73,5 @@ def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> 
         nodes=max(1, stack.cluster.workers),
         keep_runs=stack.storage.keep_runs,
         api=stack.operator.api,
+        scheduler=scheduler,
     )

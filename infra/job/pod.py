@@ -9,6 +9,7 @@ from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import beside, secret
 from infra.job.context import JobContext
+from infra.objects.gangs import POD_GROUP
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 
@@ -114,6 +115,8 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The fields of the pod's spec that say where it may run, with which priority, and who lets it pull the image."""
     spec = beside.fields([job])
+    if context.scheduler:
+        spec["schedulerName"] = context.scheduler
     if job.node_selector:
         spec["nodeSelector"] = dict(job.node_selector)
     if job.runtime_class:
@@ -132,6 +135,14 @@ def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     return spec
 
 
+def gang(job: JobConfig, context: JobContext) -> dict[str, str]:
+    """The label of a pod that starts with its job's others or not at all, as the operators set it.
+
+    Set here, too: an operator that is about to be replaced by one that knows of gangs cannot start replicas alone.
+    """
+    return {POD_GROUP: job.name} if context.scheduler else {}
+
+
 def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any]:
     """The pod template of the replica type `replica` (master, worker).
 
@@ -141,7 +152,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
     older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica}
     return {
         "metadata": {
-            "labels": {**MANAGED_BY, **job.labels, **older},
+            "labels": {**MANAGED_BY, **job.labels, **older, **gang(job, context)},
             **({"annotations": dict(job.annotations)} if job.annotations else {}),
         },
         "spec": {

@@ -13,7 +13,7 @@ from infra.config.job import JobConfig
 from infra.config.run_policies import RestartPolicy
 from infra.job.context import JobContext
 from infra.job.manifest import dataset_note
-from infra.job.pod import template
+from infra.job.pod import gang, template
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET, RUN, SKIP_AWAIT
@@ -42,6 +42,7 @@ def runtime(job: JobConfig, context: JobContext) -> Manifest:
         "metadata": {**metadata, "labels": {**metadata["labels"], **FRAMEWORK}},
         "spec": {
             "mlPolicy": {"numNodes": job.replicas.total, "torch": {}},
+            **_gang(job, context),
             "template": {
                 "spec": {
                     "failurePolicy": _failure_policy(job),
@@ -56,6 +57,15 @@ def runtime(job: JobConfig, context: JobContext) -> Manifest:
             },
         },
     }
+
+
+def _gang(job: JobConfig, context: JobContext) -> dict[str, Any]:
+    """All replicas start together; the trainer makes their PodGroup."""
+    if not context.scheduler:
+        return {}
+    policy = job.run_policy.scheduling_policy
+    seconds = policy.schedule_timeout_seconds if policy else None
+    return {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": seconds} if seconds else {}}}
 
 
 def jobs_of(manifest: Manifest) -> list[Manifest]:
@@ -152,5 +162,5 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
     for entry in spec.get("topologySpreadConstraints", []):
         entry["labelSelector"] = {"matchLabels": {OF_JOBSET: job.name}}
-    labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context)}
+    labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context), **gang(job, context)}
     return {"metadata": {**plain["metadata"], "labels": labels}, "spec": spec}

@@ -13,6 +13,7 @@ from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
+from infra.objects import gangs
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest
 from infra.review import gitops, rendering
@@ -43,8 +44,10 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
     operator = rendering.operator(stack, planned)
     rendering.ensure_allowed(stack, [*workload, *operator])
-    shared = [each for each in operator if each["kind"] == CRD_KIND]
-    own = [each for each in operator if each["kind"] != CRD_KIND]
+    shared = [
+        each for each in operator if each["kind"] == CRD_KIND and each["metadata"]["name"] not in gangs.CRDS
+    ]
+    own = [each for each in operator if each not in shared]
     apart = {GUARD: guard.manifests(stack), OPERATOR: own}
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),

@@ -20,6 +20,7 @@ from infra.job.apis import objects as job_objects
 from infra.job.context import context
 from infra.job.manifest import run_of
 from infra.job.trainjob import jobs_of
+from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
 from infra.review import policies
 from infra.training_operator.plan import Plan, plan
@@ -27,7 +28,11 @@ from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = ClusterContents(
-    namespaces=frozenset({OPERATOR_NAMESPACE}), crd=True, operator=True, gang_scheduler=True
+    namespaces=frozenset({OPERATOR_NAMESPACE}),
+    crd=True,
+    operator=True,
+    gang_scheduler=True,
+    schedulers=(SCHEDULER,),
 )
 
 
@@ -63,7 +68,7 @@ def workload(
         objects.append(folder_preparation.manifest(stack, image))
     for job in stack.jobs:
         objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []
-        objects += job_objects(job, context(stack, image, datasets[job.name]))
+        objects += job_objects(job, context(stack, image, datasets[job.name], planned.scheduler))
     return objects
 
 

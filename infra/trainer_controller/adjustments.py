@@ -27,6 +27,7 @@ CLUSTER_WIDE = (
     "ValidatingWebhookConfiguration",
 )
 INJECTED = "cert-manager.io/inject-ca-from"
+SCHEDULER = "trainstack/gang-scheduler"
 
 
 def additions() -> list[Manifest]:
@@ -46,13 +47,20 @@ def crd(upstream: Manifest) -> Manifest:
     return changed
 
 
-def deployment(upstream: Manifest) -> Manifest:
-    """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for."""
+def deployment(upstream: Manifest, scheduler: str) -> Manifest:
+    """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
+
+    Parameters:
+        scheduler: that of gangs. Trainer looks only at its start whether there are PodGroups to watch.
+    """
     changed = copy.deepcopy(upstream)
     pod = changed["spec"]["template"]["spec"]
     (manager,) = pod["containers"]
     manager["image"] = IMAGES[changed["metadata"]["name"]]
     confine(pod)
+    if scheduler and changed["metadata"]["name"] == TRAINER:
+        metadata = changed["spec"]["template"]["metadata"]
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), SCHEDULER: scheduler}
     return changed
 
 
@@ -63,17 +71,18 @@ def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
     return moved(manifest, namespace)
 
 
-def patched(upstream: Iterable[Manifest], stack: str, namespace: str) -> list[Manifest]:
+def patched(upstream: Iterable[Manifest], stack: str, namespace: str, scheduler: str = "") -> list[Manifest]:
     """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
 
     Parameters:
         upstream: JobSet's objects and the trainer's.
         stack: the stack's name, for the labels.
         namespace: the controllers'.
+        scheduler: that of gangs; empty where there is none.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         CRD_KIND: crd,
-        "Deployment": deployment,
+        "Deployment": lambda each: deployment(each, scheduler),
         "Service": service,
         "Secret": secret,
     }

@@ -9,7 +9,7 @@ import pulumi
 
 from infra import paths
 from infra.config import Stack
-from infra.objects.manifest import Manifest, Object, title
+from infra.objects.manifest import Manifest
 from infra.trainer_controller import adjustments, upstream
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
@@ -32,33 +32,21 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     if not (plan.crd or plan.operator):
         return []
     found = upstream.rendered(environment, paths.STATE / "cache", plan.beneath)
-    objects = adjustments.patched(found, stack.name, stack.operator.namespace)
+    objects = adjustments.patched(found, stack.name, stack.operator.namespace, plan.scheduler)
     return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
 
 
 class Trainer(Operator):
     """As Operator: upstream's objects, patched, one resource each."""
 
+    images = IMAGES
+
     def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
         return manifests(self.stack, plan, environment)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register both controllers; the resource that is there once their webhooks answer."""
-        first = [*self.ready]
-        others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
-        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
-        deployments = [
-            Object(
-                title(each),
-                self._pushed(each, environment),
-                api_version="apps/v1",
-                kind=each["kind"],
-                opts=opts,
-            )
-            for each in objects
-            if each["kind"] == "Deployment"
-        ]
-        self.ready += deployments
+        others, deployments = self._programs(objects, environment)
         uids = pulumi.Output.all(*(each.uid for each in deployments))
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
@@ -68,19 +56,3 @@ class Trainer(Operator):
             "api": self.stack.operator.api.value,
         }
         return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [*deployments, *others]))
-
-    def _pushed(
-        self, deployment: Manifest, environment: Mapping[str, str]
-    ) -> Manifest | pulumi.Output[Manifest]:
-        """The Deployment with the image in the cluster's registry, where this machine has built one."""
-        name = deployment["metadata"]["name"]
-        image = self._mirrored(name, IMAGES[name], environment)
-        return image.apply(lambda known: _with_image(deployment, known)) if image else deployment
-
-
-def _with_image(deployment: Manifest, image: str) -> Manifest:
-    pod = deployment["spec"]["template"]["spec"]
-    (manager,) = pod["containers"]
-    changed = {**pod, "containers": [{**manager, "image": image}]}
-    template = {**deployment["spec"]["template"], "spec": changed}
-    return {**deployment, "spec": {**deployment["spec"], "template": template}}

@@ -37,7 +37,8 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     if not (plan.crd or plan.operator):
         return []
     upstream = overlay.rendered(overlay.location(environment), paths.STATE / "cache")
-    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, stack.operator.namespace)
+    namespace, scheduler = stack.operator.namespace, plan.scheduler
+    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, namespace, scheduler)
     return [each for each in objects if (plan.crd if each["kind"] == patches.CRD_KIND else plan.operator)]
 
 
@@ -58,6 +59,9 @@ class Operator(pulumi.ComponentResource):
     """
 
     ready: list[pulumi.Resource]
+    part = "operator"
+    images: Mapping[str, str] = IMAGES
+    """What the image is for -> the variable that names it in this machine's engine."""
 
     def __init__(
         self,
@@ -68,7 +72,7 @@ class Operator(pulumi.ComponentResource):
         namespaces: list[pulumi.Resource],
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        super().__init__("trainstack:operator:Operator", f"{stack.name}-operator")
+        super().__init__("trainstack:operator:Operator", f"{stack.name}-{self.part}")
         self.stack, self.cluster = stack, cluster
         self.ready = [*namespaces]
         objects = self._manifests(plan, environment)
@@ -83,8 +87,8 @@ class Operator(pulumi.ComponentResource):
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register the operator; the resource that is there once its webhook answers."""
-        image = self._mirrored("operator", IMAGES["operator"], environment)
-        init_image = self._mirrored("init", IMAGES["init"], environment) or pulumi.Output.from_input(
+        image = self._mirrored("operator", self.images["operator"], environment)
+        init_image = self._mirrored("init", self.images["init"], environment) or pulumi.Output.from_input(
             patches.INIT_IMAGE
         )
         first = [*self.ready]
@@ -104,6 +108,35 @@ class Operator(pulumi.ComponentResource):
             "operator": deployment.uid,
         }
         return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [deployment, *others]))
+
+    def _programs(
+        self, objects: list[Manifest], environment: Mapping[str, str]
+    ) -> tuple[list[pulumi.Resource], list[Object]]:
+        """Register `objects`: what the Deployments need, and those with the images that this machine has built."""
+        first = [*self.ready]
+        others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
+        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
+        deployments = [
+            Object(
+                title(each),
+                self._pushed(each, environment),
+                api_version="apps/v1",
+                kind=each["kind"],
+                opts=opts,
+            )
+            for each in objects
+            if each["kind"] == "Deployment"
+        ]
+        self.ready += deployments
+        return others, deployments
+
+    def _pushed(
+        self, deployment: Manifest, environment: Mapping[str, str]
+    ) -> Manifest | pulumi.Output[Manifest]:
+        """The Deployment with the image in the cluster's registry, where this machine has built one."""
+        name = deployment["metadata"]["name"]
+        image = self._mirrored(name, self.images[name], environment)
+        return image.apply(lambda known: _with_image(deployment, known)) if image else deployment
 
     def _mirrored(
         self, part: str, variable: str, environment: Mapping[str, str]
@@ -134,4 +167,12 @@ def _with_images(deployment: Manifest, image: str | None, init_image: str) -> Ma
     changed = {**container, "args": args, **({"image": image} if image else {})}
     pod = {**deployment["spec"]["template"]["spec"], "containers": [changed]}
     template = {**deployment["spec"]["template"], "spec": pod}
+    return {**deployment, "spec": {**deployment["spec"], "template": template}}
+
+
+def _with_image(deployment: Manifest, image: str) -> Manifest:
+    pod = deployment["spec"]["template"]["spec"]
+    (manager,) = pod["containers"]
+    changed = {**pod, "containers": [{**manager, "image": image}]}
+    template = {**deployment["spec"]["template"], "spec": changed}
     return {**deployment, "spec": {**deployment["spec"], "template": template}}

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from infra.clusters.discovery import GANG_FLAG
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
@@ -82,13 +83,14 @@ def init_template(namespace: str) -> Manifest:
     }
 
 
-def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manifest:
+def deployment(upstream: Manifest, image: str | None, init_image: str, scheduler: str = "") -> Manifest:
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
         upstream: the Deployment as the overlay has it.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
+        scheduler: that of gangs; empty where replicas are scheduled one by one.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
@@ -105,6 +107,7 @@ def deployment(upstream: Manifest, image: str | None, init_image: str) -> Manife
         f"--pytorch-init-container-image={init_image}",
         f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_TEMPLATE}",
         "--zap-log-level=info",
+        *([f"{GANG_FLAG}{scheduler}"] if scheduler else []),
     ]
     confine(pod)
     manager["volumeMounts"].append({"name": "init", "mountPath": INIT_FOLDER, "readOnly": True})
@@ -167,7 +170,12 @@ def moved(manifest: Manifest, namespace: str) -> Manifest:
 
 
 def patched(
-    upstream: Iterable[Manifest], stack: str, image: str | None, init_image: str, namespace: str
+    upstream: Iterable[Manifest],
+    stack: str,
+    image: str | None,
+    init_image: str,
+    namespace: str,
+    scheduler: str = "",
 ) -> list[Manifest]:
     """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
 
@@ -177,9 +185,10 @@ def patched(
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         namespace: the operator's.
+        scheduler: that of gangs; empty where there is none.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "Deployment": lambda each: deployment(each, image, init_image),
+        "Deployment": lambda each: deployment(each, image, init_image, scheduler),
         "Service": service,
         "Secret": secret,
     }

@@ -157,6 +157,16 @@ class ApiServer:
             "--v=0",
         )
 
+    def start_scheduler(self, program: str, *arguments: str) -> None:
+        """Start a scheduler, kube-scheduler or one that is made of it, by the name that it has on PATH."""
+        (port,) = free_ports(1)
+        secure = ["--bind-address=127.0.0.1", f"--secure-port={port}", "--leader-elect=false"]
+        self._run(program, *secure, *arguments)
+
+    def start_controller(self, program: str, *arguments: str) -> None:
+        """Start a controller by the name that it has on PATH; KUBECONFIG tells it where the server is."""
+        self._run(program, *arguments)
+
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{program}.log").open("ab")
         process = subprocess.Popen(

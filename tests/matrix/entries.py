@@ -44,6 +44,7 @@ QUOTA = {"cluster.quota": {"pods": 8}}
 RANGE = {"cluster.limitRange": {"memoryRatio": 4}}
 EGRESS = {"job.egress": [{"port": 443}]}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
+PATIENT = {"job.runPolicy.schedulingPolicy": {"scheduleTimeoutSeconds": 30}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
 EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
@@ -127,7 +128,7 @@ OBJECTS: dict[str, Entry] = {
     "job.runPolicy.schedulingPolicy.queue": Entry("second", GANG),
     "job.runPolicy.schedulingPolicy.minResources": Entry({"cpu": "2"}, GANG),
     "job.runPolicy.schedulingPolicy.priorityClass": Entry("high", GANG),
-    "job.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Entry(60, GANG),
+    "job.runPolicy.schedulingPolicy.scheduleTimeoutSeconds": Entry(60, PATIENT),
     "job.elasticPolicy.minReplicas": Entry(2, ELASTIC),
     "job.elasticPolicy.maxReplicas": Entry(3, ELASTIC),
     "job.elasticPolicy.rdzvBackend": Entry("etcd", ELASTIC),
@@ -175,6 +176,7 @@ ON_KIND: dict[str, Entry] = {
 # Not tried in these two, and why or where.
 ELSEWHERE: dict[str, str] = {
     "operator.api": "takes the controllers of both: tests/e2e/test_trainer_v2.py",
+    "operator.gang": "takes another scheduler, and a cluster that is full: tests/matrix/test_gang_scheduler.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",

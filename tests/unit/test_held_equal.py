@@ -21,6 +21,8 @@ from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
+from infra.gang_scheduler import component as gang_scheduler
+from infra.gang_scheduler import release
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.run import provider, timeline
@@ -100,6 +102,16 @@ def test_the_variables_of_the_trainer() -> None:
     manifests = (cluster_images.TRAINER_MANIFESTS, cluster_images.JOBSET_MANIFESTS)
     assert manifests == (upstream.TRAINER, upstream.JOBSET)
     assert set(cluster_images.TRAINER_PROGRAMS) == set(trainer_controller.IMAGES.values())
+
+
+def test_the_version_of_the_gang_scheduler() -> None:
+    built = f"v{go_modules.load(cluster_images.SCHEDULER_MODULE).version}"
+    assert built == release.VERSION, "infra/gang_scheduler/release.py"
+
+
+def test_the_variables_of_the_gang_scheduler() -> None:
+    assert cluster_images.SCHEDULER_MANIFESTS == release.MANIFESTS
+    assert set(cluster_images.SCHEDULER_PROGRAMS) == set(gang_scheduler.IMAGES.values())
 
 
 def test_the_version_of_pulumi() -> None:

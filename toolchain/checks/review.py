@@ -56,7 +56,14 @@ def with_operator_of(stack: str, variables: dict[str, str]) -> dict[str, str]:
     """`variables`, and what reading the manifests of the operator that `stack` brings takes beyond them, if any."""
     if not environment.installs_operator(stack):
         return variables
-    return with_operator(variables, environment.wants_trainer(stack))
+    return with_operator(_with_gangs(stack, variables), environment.wants_trainer(stack))
+
+
+def _with_gangs(stack: str, variables: dict[str, str]) -> dict[str, str]:
+    there = Path(variables.get(cluster_images.SCHEDULER_MANIFESTS, os.devnull)).is_dir()
+    if there or not environment.wants_gangs(stack) or not shutil.which("go"):
+        return variables
+    return {**variables, **cluster_images.scheduler_manifests()}
 
 
 def with_operator(variables: dict[str, str], wants_trainer: bool) -> dict[str, str]:

@@ -25,6 +25,7 @@ PUBLISHED_NODE = (
 OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
 JOBSET_MANIFESTS = "TRAINSTACK_JOBSET_MANIFESTS"
+SCHEDULER_MANIFESTS = "TRAINSTACK_SCHEDULER_MANIFESTS"
 ANSWER_S = 20
 # Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
 OPERATOR = ("training-operator",)
@@ -34,6 +35,13 @@ _NODE_BASES = (node.DEBIAN, control_plane.PROXY)
 TRAINER_PROGRAMS = {
     "TRAINSTACK_JOBSET_IMAGE": ("jobset-controller", "jobset"),
     "TRAINSTACK_TRAINER_IMAGE": ("trainer-controller", "trainer-controller-manager"),
+}
+
+SCHEDULER_MODULE = "scheduler-plugins"
+# Variable that names the image -> the program of that module, and the image's name.
+SCHEDULER_PROGRAMS = {
+    "TRAINSTACK_SCHEDULER_IMAGE": ("scheduler", "gang-scheduler"),
+    "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE": ("controller", "gang-controller"),
 }
 
 
@@ -152,6 +160,27 @@ def trainer(engine: Engine, nodes: bool) -> dict[str, str]:
         for variable, (name, program) in TRAINER_PROGRAMS.items()
     }
     return {**images, **trainer_manifests()}
+
+
+def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
+    """Build the second scheduler and its controller where their images cannot be pulled.
+
+    Returns the variables that tell the Pulumi program where they are. Raises SetupError.
+    """
+    if published(engine, nodes):
+        return scheduler_manifests()
+    programs = build.build(go_modules.load(SCHEDULER_MODULE))
+    images = {
+        variable: scratch.operator(engine, name, programs / program, LOGS / "images.log")
+        for variable, (program, name) in SCHEDULER_PROGRAMS.items()
+    }
+    return {**images, **scheduler_manifests()}
+
+
+def scheduler_manifests() -> dict[str, str]:
+    """The variable that names the folder of scheduler-plugins' manifests. Raises SetupError."""
+    module = go_modules.load(SCHEDULER_MODULE)
+    return {SCHEDULER_MANIFESTS: str(build.source(module, "sigs.k8s.io/scheduler-plugins", "manifests"))}
 
 
 def trainer_manifests() -> dict[str, str]:

@@ -122,6 +122,11 @@ def wants_trainer(stack: str) -> bool:
     return _cluster_access(stack).get("operatorApi") == "v2"
 
 
+def wants_gangs(stack: str) -> bool:
+    """Whether the jobs of `stack` are for scheduler-plugins. Raises SetupError as `cluster` does."""
+    return _cluster_access(stack).get("gang") == "scheduler-plugins"
+
+
 def is_protected(stack: str) -> bool:
     """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("protected"))

@@ -110,6 +110,13 @@ def prepare_trainer(stack: str) -> dict[str, str]:
     return found
 
 
+def prepare_gangs(stack: str) -> dict[str, str]:
+    """After `prepare`: what `stack`, with operator.gang, needs beyond it. Raises SetupError."""
+    found = cluster_images.gangs(engine.ensure(), makes_nodes(stack))
+    environment.save({**(environment.load() or {}), **found})
+    return found
+
+
 def prepare_pulumi() -> dict[str, str]:
     """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
     choices = {name: each for name, each in choice.choose().items() if name != "kind"}

@@ -9,6 +9,7 @@ import pytest
 from infra import left_kinds, other_users
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
+from infra.objects import gangs
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import JOBSET, OF_API, SHARED
 from infra.objects.stack_state import StackState
@@ -71,3 +72,17 @@ def test_nobody_is_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cluster_that_is_not_there_says_nothing(asked: list[str]) -> None:
     ensure(OperatorApi.V2, held(OperatorApi.V1), kubeconfig="/nowhere/kubeconfig")
     assert asked == []
+
+
+@pytest.mark.parametrize(("gang", "refused"), [("none", True), ("scheduler-plugins", False)])
+def test_others_gangs_keep_the_scheduler(asked: list[str], gang: str, refused: bool) -> None:
+    objects = held(OperatorApi.V1).objects | {f"CustomResourceDefinition/{each}" for each in gangs.CRDS}
+    asking = stack(operator={"gang": gang})
+    if refused:
+        with pytest.raises(
+            ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"
+        ):
+            left_kinds.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
+    else:
+        left_kinds.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
+    assert asked == ([each.kind for each in gangs.KINDS] if refused else [])

@@ -18,7 +18,7 @@ from infra.config.load import Sections
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
-from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
+from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, TRAINJOB
 from infra.objects.kinds import Kind
 from tests.unit.infra.objects.played_api import Request, listed, play
 
@@ -114,7 +114,7 @@ def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defi
 OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
 
 
-@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *SHARED], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *other_users.EVERY], ids=lambda kind: kind.kind)
 def test_others_objects_of_each_kind_are_found_in_a_namespace(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,13 +122,13 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
 
     def answer(request: Request) -> object:
         asked.append(request.path)
-        own = path(kind, "" if kind in SHARED else "a")
+        own = path(kind, "" if kind in other_users.EVERY else "a")
         return listed({"metadata": OURS}, {"metadata": THEIRS}) if request.path == own else listed()
 
     play(monkeypatch, answer)
     found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
-    assert len(set(asked)) == len(other_users.NAMESPACED) + len(SHARED)
+    assert len(set(asked)) == len(other_users.NAMESPACED) + len(other_users.EVERY)
 
 
 @pytest.mark.parametrize(

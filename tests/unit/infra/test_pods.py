@@ -38,9 +38,8 @@ MAKERS = {
     "infra/run/reader_pod.py": "the jobs' image",
     "storage/preparation.py": "the jobs' image",
     "infra/job/manifest.py": "a pod of infra/job/pod.py with one variable more",
-    "infra/training_operator/component.py": "the operator",
+    "infra/training_operator/component.py": "the operators and the scheduler of gangs",
     "infra/training_operator/webhook.py": "nothing: it is only asked about",
-    "infra/trainer_controller/component.py": "the operator",
 }
 
 

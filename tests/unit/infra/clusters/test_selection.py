@@ -147,6 +147,10 @@ BOTH = frozenset({"team", "kubeflow"})
             {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", **GANG}},
             Question(frozenset(), operator=True, nodes=False),
         ),
+        (
+            {"operator": {**NEVER, "gang": "scheduler-plugins"}, "storage": CLAIM},
+            Question(frozenset(), operator=True, nodes=False, gangs=True),
+        ),
     ],
 )
 def test_a_cluster_is_asked_only_what_has_to_be_known(sections: dict[str, Any], asked: Question) -> None:

@@ -35,6 +35,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "namespace": stack.cluster.namespace,
         "installsOperator": rendering.rendered_plan(stack).operator,
         "operatorApi": stack.operator.api.value,
+        "gang": stack.operator.gang.value,
         "protected": False,
         "claim": stack.claim,
         "claimMayWait": stack.claim_may_wait,

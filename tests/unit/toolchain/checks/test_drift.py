@@ -124,6 +124,7 @@ def test_a_machine_without_set_up_gets_what_a_preview_needs(
     monkeypatch.setattr(setup, "prepare_pulumi", prepare)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: True)
     monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
+    monkeypatch.setattr(environment, "wants_gangs", lambda stack: False)
     monkeypatch.setattr(review, "with_operator", with_operator)
     assert drift.drift("dev") == drift.NONE
     assert asked == ["pulumi", "operator", trainer]

@@ -59,6 +59,26 @@ def test_a_stack_of_v2_fetches_both_modules_of_its_controllers(
     assert cluster_images.OPERATOR_OVERLAY not in found
 
 
+@pytest.mark.parametrize("wants", [True, False])
+def test_a_stack_with_gangs_fetches_the_schedulers_module(
+    fetched: list[str],
+    fake: Callable[[str, str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wants: bool,
+) -> None:
+    fake("go", "exit 1")
+    kubectl = fake("kubectl", "exit 1")
+    monkeypatch.setattr(environment, "installs_operator", lambda stack: True)
+    monkeypatch.setattr(environment, "wants_trainer", lambda stack: False)
+    monkeypatch.setattr(environment, "wants_gangs", lambda stack: wants)
+    overlay = {cluster_images.OPERATOR_OVERLAY: str(tmp_path)}
+    found = review.with_operator_of("dev", {"PATH": str(kubectl.parent), **overlay})
+    assert fetched == (["sigs.k8s.io/scheduler-plugins"] if wants else [])
+    assert found.get(cluster_images.SCHEDULER_MANIFESTS) == (str(tmp_path / "manifests") if wants else None)
+    assert review.with_operator_of("dev", found) == found, "it is fetched once"
+
+
 def test_kubectl_is_built_where_there_is_none(
     fetched: list[str], fake: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
@@ -108,6 +128,7 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: installs)
     monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
+    monkeypatch.setattr(environment, "wants_gangs", lambda stack: False)
     monkeypatch.setattr(review, "with_operator", with_operator)
 
     def unpack(base: str, place: Path) -> str:

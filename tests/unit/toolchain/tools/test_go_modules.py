@@ -24,6 +24,7 @@ PROGRAMS = {
     "training-operator": {"training-operator.v1"},
     "trainer-controller": {"trainer-controller-manager"},
     "jobset-controller": {"jobset"},
+    "scheduler-plugins": {"scheduler", "controller"},
     "kubernetes": {
         "kube-apiserver",
         "kube-controller-manager",

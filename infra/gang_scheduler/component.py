@@ -1,0 +1,53 @@
+"""The second scheduler in a cluster, ready to take gangs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import pulumi
+
+from infra.config import Stack
+from infra.gang_scheduler import release, scheduler_manifests
+from infra.objects import gangs
+from infra.objects.manifest import Manifest
+from infra.training_operator.component import Operator
+from infra.training_operator.plan import Plan
+
+# Deployment -> the variable that names its image in this machine's engine.
+IMAGES = {
+    gangs.SCHEDULER: "TRAINSTACK_SCHEDULER_IMAGE",
+    scheduler_manifests.CONTROLLER: "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE",
+}
+
+
+def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+    """The scheduler's objects that `plan` registers, the CRDs first; a review renders the same.
+
+    The Deployments have the images that upstream publishes. Raises CommandError where upstream's cannot be read.
+
+    Parameters:
+        stack: for its name, which the labels have, and the operator's namespace.
+        environment: names the folder with upstream's manifests.
+    """
+    if not plan.installs_scheduler:
+        return []
+    folder, namespace = release.folder(environment), stack.operator.namespace
+    found = release.rendered(folder, namespace)
+    objects = scheduler_manifests.patched(found, release.profile(folder), stack.name, namespace)
+    return [each for each in objects if each["metadata"]["name"] not in plan.kept_definitions]
+
+
+class Scheduler(Operator):
+    """As Operator: upstream's objects, patched, one resource each."""
+
+    part = "scheduler"
+    images = IMAGES
+
+    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
+        return manifests(self.stack, plan, environment)
+
+    def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
+        """Register scheduler and controller; the last of what is there once both are."""
+        _, programs = self._programs(objects, environment)
+        return programs[-1]

@@ -1,0 +1,253 @@
+"""The second scheduler: upstream's manifests as we change them, and what the whole program registers."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from infra import dataset, paths
+from infra.clusters.discovery import ClusterContents, gang_schedulers
+from infra.config import Stack
+from infra.gang_scheduler import component, release, scheduler_manifests
+from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
+from infra.objects.labels import STACK
+from infra.process import CommandError
+from infra.review import folder, rendering
+from infra.training_operator import overlay
+from infra.training_operator.patches import CRD_KIND
+from infra.training_operator.plan import Plan, plan
+from tests.unit.infra.recorder import REFERENCE, Recorder
+from tests.unit.infra.samples import JOB, OVERLAY, stack
+
+GANG: dict[str, Any] = {"operator": {"gang": "scheduler-plugins"}, "job": JOB}
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
+VALUES = {
+    "scheduler": {"name": SCHEDULER, "image": "example/scheduler:1"},
+    "controller": {"name": scheduler_manifests.CONTROLLER, "image": "example/controller:1"},
+}
+DEPLOYMENT = """\
+kind: Deployment
+apiVersion: apps/v1
+metadata:
+  name: {{ .Values.%s.name }}
+  namespace: {{ .Release.Namespace }}
+spec:
+  template:
+    metadata: {labels: {app: x}}
+    spec:
+      containers:
+      - name: program
+        image: {{ .Values.%s.image }}
+        %s
+      hostNetwork: false
+"""
+PROBED = "readinessProbe: {httpGet: {path: /healthz, port: 10259, scheme: HTTPS}}\n        command: [/bin/x]"
+RBAC = """\
+kind: RoleBinding
+apiVersion: rbac.authorization.k8s.io/v1
+metadata:
+  name: sched-plugins::reader
+  namespace: kube-system
+subjects:
+- kind: ServiceAccount
+  name: {{ .Values.scheduler.name }}
+  namespace: {{ .Release.Namespace }}
+"""
+PROFILE = {
+    "kind": "KubeSchedulerConfiguration",
+    "clientConnection": {"kubeconfig": "REPLACE_ME"},
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"queueSort": {}}}],
+}
+
+
+@pytest.fixture
+def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder laid out as upstream's is."""
+    chart = tmp_path / "manifests" / release.CHART
+    texts = {
+        **{
+            f"../../../{file}": yaml.safe_dump(
+                {
+                    "apiVersion": "apiextensions.k8s.io/v1",
+                    "kind": CRD_KIND,
+                    "metadata": {"name": name},
+                    "spec": {},
+                }
+            )
+            for file, name in zip(release.CRDS, CRDS, strict=True)
+        },
+        f"../../../{release.PROFILE}": yaml.safe_dump(PROFILE),
+        "values.yaml": yaml.safe_dump(VALUES),
+        "templates/serviceaccount.yaml": "",
+        "templates/rbac.yaml": RBAC,
+        "templates/deployment.yaml": "---\n".join(
+            [
+                DEPLOYMENT % ("controller", "controller", "args:"),
+                DEPLOYMENT % ("scheduler", "scheduler", PROBED),
+            ]
+        ),
+    }
+    for name, text in texts.items():
+        file = (chart / name).resolve()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.setenv(release.MANIFESTS, str(tmp_path / "manifests"))
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    for name in component.IMAGES.values():
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "manifests"
+
+
+@pytest.fixture
+def asked() -> Stack:
+    return stack(**GANG)
+
+
+@pytest.fixture
+def objects(manifests: Path, asked: Stack) -> list[dict[str, Any]]:
+    return component.manifests(asked, plan(asked, ClusterContents()))
+
+
+def programs(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]
+        for each in objects
+        if each["kind"] == "Deployment" and each["metadata"]["name"] in component.IMAGES
+    }
+
+
+def test_both_crds_come_first(objects: list[dict[str, Any]]) -> None:
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == CRD_KIND] == list(CRDS)
+    assert [each["kind"] for each in objects[: len(CRDS)]] == [CRD_KIND] * len(CRDS)
+
+
+def test_a_crd_of_somebody_elses_is_left_as_it_is(manifests: Path, asked: Stack) -> None:
+    planned = plan(asked, ClusterContents(gang_definitions=frozenset(CRDS[:1])))
+    found = {each["metadata"]["name"] for each in component.manifests(asked, planned)}
+    assert CRDS[0] not in found
+    assert {CRDS[1], SCHEDULER} <= found
+
+
+def test_a_stack_that_installs_none_reads_nothing(asked: Stack) -> None:
+    assert component.manifests(asked, Plan(crd=True, operator=True, namespaces=()), {}) == []
+
+
+def test_manifests_that_nobody_has_fetched_are_an_error_with_a_way_out(asked: Stack) -> None:
+    with pytest.raises(CommandError, match=r"(?s)Go module.*fix: put Go on PATH"):
+        component.manifests(asked, plan(asked, ClusterContents()), {})
+
+
+def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], asked: Stack) -> None:
+    for each in objects:
+        assert each["metadata"]["labels"][STACK] == "dev"
+        assert "::" not in each["metadata"]["name"], "it would break Pulumi's URN"
+    found = programs(objects)
+    assert {name: each["image"] for name, each in found.items()} == scheduler_manifests.IMAGES
+    for each in found.values():
+        assert each["resources"]["limits"]
+        assert each["securityContext"]["readOnlyRootFilesystem"]
+        assert each["readinessProbe"]["periodSeconds"] == 1
+        assert "command" not in each
+    assert "hostNetwork" not in str(objects), "the server leaves out what is false"
+    rendering.ensure_allowed(asked, objects)
+
+
+def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]]) -> None:
+    (configured,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    found = yaml.safe_load(configured["data"][scheduler_manifests.FILE])
+    assert [each["schedulerName"] for each in found["profiles"]] == [SCHEDULER]
+    assert "clientConnection" not in found
+    assert found["profiles"][0]["plugins"] == PROFILE["profiles"][0]["plugins"]  # type: ignore[index]
+
+
+def test_the_scheduler_alone_is_told_when_to_try_again(objects: list[dict[str, Any]]) -> None:
+    found = {name: each.get("args") for name, each in programs(objects).items()}
+    assert found == {SCHEDULER: [scheduler_manifests.RETRY], scheduler_manifests.CONTROLLER: None}
+
+
+def test_another_profile_starts_the_scheduler_anew(manifests: Path, objects: list[dict[str, Any]]) -> None:
+    other = scheduler_manifests.patched(
+        release.rendered(manifests, "kubeflow"), {**PROFILE, "parallelism": 4}, "dev", "kubeflow"
+    )
+    pods = [
+        {
+            each["metadata"]["name"]: each["spec"]["template"]["metadata"]
+            for each in found
+            if each["kind"] == "Deployment"
+        }
+        for found in (objects, other)
+    ]
+    assert pods[0][SCHEDULER] != pods[1][SCHEDULER]
+    assert pods[0][scheduler_manifests.CONTROLLER] == pods[1][scheduler_manifests.CONTROLLER]
+
+
+@pytest.mark.parametrize(
+    ("image", "stack_label", "found"),
+    [
+        ("registry.k8s.io/scheduler-plugins/kube-scheduler:v0.33.5", None, ("gangs",)),
+        ("registry.k8s.io/scheduler-plugins/kube-scheduler:v0.33.5", "dev", ()),
+        ("registry.k8s.io/kube-scheduler:v1.34.0", None, ()),
+    ],
+)
+def test_the_schedulers_that_are_there_are_known_by_their_image(
+    image: str, stack_label: str | None, found: tuple[str, ...]
+) -> None:
+    labels = {STACK: stack_label} if stack_label else {}
+    pod = {"spec": {"containers": [{"image": image}]}}
+    there = {"metadata": {"name": "gangs", "labels": labels}, "spec": {"template": pod}}
+
+    def is_ours(each: dict[str, Any]) -> bool:
+        return bool(each["metadata"]["labels"].get(STACK) == "dev")
+
+    assert gang_schedulers(is_ours, [there]) == found
+
+
+def test_who_may_not_ask_is_taken_to_have_upstreams() -> None:
+    assert gang_schedulers(lambda _: False, None) == (SCHEDULER,)
+
+
+def test_a_review_has_the_scheduler_in_the_stacks_own_folder(manifests: Path, asked: Stack) -> None:
+    found = folder.files(asked)
+    with_scheduler = [name for name in found if SCHEDULER in name or any(crd in name for crd in CRDS)]
+    assert with_scheduler
+    own = f"{folder.RENDERED}/{asked.name}/{folder.OPERATOR}/", f"{folder.GITOPS}/{asked.name}/"
+    assert [name for name in with_scheduler if not name.startswith(own)] == [], (
+        "others' stacks share nothing of it"
+    )
+
+
+def test_the_whole_program_registers_the_scheduler_before_operator_and_job(
+    manifests: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    for variable in component.IMAGES.values():
+        monkeypatch.setenv(variable, "trainstack/scheduler:abc")
+    pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=False)
+    given = {f"trainstack:{key}": json.dumps(value) for key, value in GANG.items()}
+    monkeypatch.setitem(os.environ, "PULUMI_CONFIG", json.dumps(given))
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+
+    program()
+    made = recorder.manifests()
+    assert {each["image"] for each in programs(list(made.values())).values()} == {REFERENCE}
+    operator = made["Deployment/training-operator"]["spec"]["template"]["spec"]["containers"][0]
+    assert f"--gang-scheduler-name={SCHEDULER}" in operator["args"]
+    job = made[f"PyTorchJob/{JOB['name']}"]
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        assert replica["template"]["spec"]["schedulerName"] == SCHEDULER
+        assert replica["template"]["metadata"]["labels"][POD_GROUP] == JOB["name"]
+    titles = list(made)
+    order = [f"{CRD_KIND}/{CRDS[0]}", "Deployment/training-operator", f"PyTorchJob/{JOB['name']}"]
+    assert [each for each in titles if each in order] == order
