@@ -76,6 +76,9 @@ ROWS = {
     "volume-of-somebody-else": Row(
         "The volume, while a job trains", "the runs' folder somebody else's until the trainer has said so", 1
     ),
+    "volume-without-links": Row(
+        "The volume, while a job trains", "one without hard links (exFAT), the master killed with -9", 1
+    ),
     "disk-full-clone": Row(
         "The machine", "the clone's disk full in a phase of `make up`", len(DISK_PHASES), DISK_PHASES
     ),
@@ -105,7 +108,6 @@ ROWS = {
 NO_TEST_YET = (
     "the engine stopped while `make up` or `make down` is killed",
     "`make up` of two clones at once from cold caches; two users of one machine",
-    "a volume without hard links, in a cluster (in the trainer's own tests the kernel refuses every link)",
     "the engine's disk full",
 )
 """What the table is to hold, and has no row for."""

@@ -1,0 +1,46 @@
+"""The models lie on a file system that has no hard links: nothing is different."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import clones
+from tests.e2e.project import Project
+from tests.faults.table import cluster, exfat, training
+from tests.faults.table.trial import Trial
+from toolchain.machine.engine import Engine
+
+SIZE_MIB = 256
+
+
+@pytest.fixture(scope="module")
+def linkless(engine: Engine) -> Iterator[Project]:
+    """A clone whose models lie on exFAT, which has no owners and no modes either."""
+    with clones.temporary("exfat") as clone:
+        clone.models.mkdir(parents=True)
+        with exfat.mounted(clone.root.parent / "exfat.img", clone.models, SIZE_MIB):
+            yield clone
+            clone.make("down")
+
+
+@pytest.mark.slow(reason="a cluster of its own, on another file system")
+@pytest.mark.row("volume-without-links")
+def test_a_training_on_a_volume_without_hard_links(
+    undisturbed: tuple[float, float], linkless: Project, trial: Trial
+) -> None:
+    file = linkless.models / "file"
+    file.touch()
+    with pytest.raises(PermissionError):
+        file.with_name("link").hardlink_to(file)
+    file.unlink()
+    with training.started(linkless) as run:
+        run.reaches(2, 0.2)
+        epoch, step = run.progress
+        cluster.kill_trainer(linkless, "master")
+        trial.strike(f"epoch {epoch}")
+        run.goes_on(step)
+        trial.recovered()
+        assert run.result() == undisturbed
+    assert (linkless.models / "mnist_cnn.pt").is_file()
