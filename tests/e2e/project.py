@@ -65,11 +65,14 @@ class Project:
         for words in (["add", "--all"], ["commit", "--quiet", "--allow-empty", "--message", message]):
             subprocess.run([*git, *words], cwd=self.root, check=True)
 
+    def words(self, *command: str) -> list[str]:
+        """The command line that runs `command` where the clone's engine is."""
+        return list(command)
+
     def make(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         """`make <arguments>`; both outputs in `stdout`, also shown as they come (pytest -s)."""
-        command = ["make", *arguments, f"STACK={self.stack}"]
         return subprocess.run(
-            command,
+            self.words("make", *arguments, f"STACK={self.stack}"),
             cwd=self.root,
             env=clean_environment(),
             stdout=subprocess.PIPE,
@@ -89,7 +92,7 @@ class Project:
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as output:
             process = subprocess.Popen(
-                ["make", *arguments, f"STACK={self.stack}"],
+                self.words("make", *arguments, f"STACK={self.stack}"),
                 cwd=self.root,
                 env=clean_environment(),
                 stdin=subprocess.DEVNULL,
@@ -140,7 +143,7 @@ class Project:
             return self._environment
         script = f'eval "$(make -s env STACK={self.stack})" && env -0'
         done = subprocess.run(
-            ["bash", "-c", script],
+            self.words("bash", "-c", script),
             cwd=self.root,
             env=clean_environment(),
             capture_output=True,
@@ -161,7 +164,7 @@ class Project:
         program = shutil.which(command[0], path=environment["PATH"])
         assert program, f"{command[0]} is not on the PATH of `make env`"
         done = subprocess.run(
-            [program, *command[1:]],
+            self.words(program, *command[1:]),
             cwd=self.root,
             env=environment,
             capture_output=True,

@@ -114,6 +114,6 @@ def exhaust_memory(project: Project, replica: str) -> None:
     wait_until("the container ended", lambda: "OOMKilled" in str(pod(project, replica).get("status")))
 
 
-def moment(row: str, number: int) -> random.Random:
+def moment(row: str, number: int | str) -> random.Random:
     """Random numbers of this try, the same whenever it is repeated."""
     return random.Random(f"{row} {number}")

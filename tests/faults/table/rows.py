@@ -25,6 +25,8 @@ REASONS = "What keeps a job from starting; the seconds are those until `make up`
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
 FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
 DISK_PHASES = ("set-up", "refresh", "job", "wait")
+DOWN_PHASES = ("set-up", "destroy")
+POWER_PHASES = ("set-up", "cluster", "operator", "image", "job", "wait")
 UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
 
 _REPLICAS = {
@@ -64,7 +66,19 @@ ROWS = {
         FROM_NOTHING,
     ),
     "down-killed": Row(
-        "`make up` and `make down` themselves", "`make down`, in the same way", 20, ("set-up", "destroy")
+        "`make up` and `make down` themselves", "`make down`, in the same way", 20, DOWN_PHASES
+    ),
+    "power-cut-up": Row(
+        "`make up` and `make down` themselves",
+        "power cut during `make up` from nothing: engine, cluster and command killed at once, /run emptied",
+        len(POWER_PHASES),
+        POWER_PHASES,
+    ),
+    "power-cut-down": Row(
+        "`make up` and `make down` themselves",
+        "power cut during `make down`",
+        len(DOWN_PHASES),
+        DOWN_PHASES,
     ),
     "up-interrupted": Row("`make up` and `make down` themselves", "`make up` from nothing, Ctrl-C", 4),
     "two-of-one-stack": Row("Several at once", "two `make up` of one stack", 1),
@@ -106,7 +120,6 @@ ROWS = {
     "machine-restarted": Row("The machine", "power cut; reboot that empties /run", 2),
 }
 NO_TEST_YET = (
-    "the engine stopped while `make up` or `make down` is killed",
     "`make up` of two clones at once from cold caches; two users of one machine",
     "the engine's disk full",
 )

@@ -1,0 +1,139 @@
+"""A machine inside this one that can lose its power: processes, mounts, network and container engine of its own.
+
+It has this machine's files and the loopback device alone: nothing in it touches this machine's engine, bridges or
+packet filter. Images of Debian's packages, which cannot be made without a network, come from this machine's engine.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from infra.config.image import ImageConfig
+from infra.image import inputs
+from infra.image.providers import BuiltImageProvider
+from tests.e2e import processes
+from tests.e2e.project import ROOT, Project
+from toolchain.images import control_plane, node
+from toolchain.machine.engine import Engine
+
+CGROUPS = Path("/sys/fs/cgroup")
+# Made here where no image registry is in reach; a machine without a network can have no other.
+MADE_HERE = ("NODE_IMAGE", "CPU_BASE", "INIT_IMAGE", "REGISTRY_IMAGE", "OPERATOR_IMAGE")
+# Process 1 takes in whatever process has lost its parent.
+BOOT = """
+set -eu
+mount --make-rprivate /
+mount -t tmpfs run /run
+mount -t tmpfs run {folder}/run
+ip link set lo up
+echo booted
+exec 0<&- 1<&-
+sleep infinity &
+while :; do wait; done
+"""
+
+
+@dataclass
+class Machine:
+    """`folder` holds the engine's data; it and this machine's files are all that outlives `cut_power`."""
+
+    folder: Path
+    _power: subprocess.Popen[str] | None = None
+
+    @property
+    def containers(self) -> Path:
+        """Where the engine has a folder for each container, whether it runs or not."""
+        return self.folder / "docker" / "containers"
+
+    def boot(self) -> None:
+        """With nothing in /run, no process and no mount of before."""
+        (self.folder / "run").mkdir(parents=True, exist_ok=True)
+        unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"]
+        self._power = subprocess.Popen(
+            [*unshare, "bash", "-c", BOOT.format(folder=self.folder)], stdout=subprocess.PIPE, text=True
+        )
+        assert self._power.stdout
+        assert self._power.stdout.readline() == "booted\n"
+
+    def cut_power(self) -> None:
+        """The kernel kills every process in it at once. What had been written to files stays."""
+        if self._power is None:
+            return
+        os.kill(self._first(), signal.SIGKILL)
+        self._power.wait()
+        self._power = None
+        self._forget_cgroups()
+
+    def _first(self) -> int:
+        """Its process 1, by its id here."""
+        assert self._power
+        (first,) = processes.children(self._power.pid)
+        return first
+
+    def _forget_cgroups(self) -> None:
+        """A kernel that starts knows none of the containers' groups."""
+        for container in self.containers.glob("*"):
+            for group in CGROUPS.glob(f"*/docker/{container.name}"):
+                for place, _, _ in os.walk(group, topdown=False):
+                    with suppress(OSError):
+                        os.rmdir(place)
+
+    def entered(self, root: Path) -> list[str]:
+        """The words before a command that is to run in it, in the folder `root`."""
+        engine = f"unix://{self.folder}/run/docker.sock"
+        enter = ["nsenter", f"--target={self._first()}", "--mount", "--net", "--pid"]
+        return [
+            *enter,
+            "env",
+            f"--chdir={root}",
+            f"TRAINSTACK_MACHINE={self.folder}",
+            f"DOCKER_HOST={engine}",
+        ]
+
+
+@dataclass
+class ProjectInside(Project):
+    """A clone whose commands run in `machine`."""
+
+    machine: Machine = field(kw_only=True)
+
+    def words(self, *command: str) -> list[str]:
+        return [*self.machine.entered(self.root), *command]
+
+
+@contextmanager
+def booted(folder: Path) -> Iterator[Machine]:
+    """A machine with its data in `folder`, which loses its power when the block ends."""
+    machine = Machine(folder)
+    machine.boot()
+    try:
+        yield machine
+    finally:
+        machine.cut_power()
+
+
+def give_images(engine: Engine, project: ProjectInside) -> None:
+    """Have the machine's engine hold what `make up` could only make from Debian's packages."""
+    start = "from toolchain.machine.engine import daemon; daemon.start()"
+    subprocess.run(project.words("python3", "-c", start), check=True)
+    save = subprocess.Popen(
+        [engine.docker, "save", *images()], env={**os.environ, **engine.env}, stdout=subprocess.PIPE
+    )
+    subprocess.run(project.words("docker", "load"), stdin=save.stdout, check=True)
+    assert save.wait() == 0
+
+
+def images() -> list[str]:
+    """Those of nodes, operator and trainer, in this machine's engine."""
+    found = [os.environ[f"TRAINSTACK_{name}"] for name in MADE_HERE]
+    build = inputs.build(ImageConfig(), ROOT)
+    source = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
+    trainer = BuiltImageProvider().create(source).outs
+    assert trainer
+    return [*found, node.DEBIAN.image, control_plane.PROXY.image, trainer["image"]]
