@@ -7,6 +7,7 @@ packet filter. Images of Debian's packages, which cannot be made without a netwo
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from tests.e2e.project import ROOT, Project
 from toolchain.images import control_plane, node
 from toolchain.machine.engine import Engine
 
+# With a cluster on it, there is to be the room that `make up` asks for.
+SIZE_GIB = 12
 CGROUPS = Path("/sys/fs/cgroup")
 # Made here where no image registry is in reach; a machine without a network can have no other.
 MADE_HERE = ("NODE_IMAGE", "CPU_BASE", "INIT_IMAGE", "REGISTRY_IMAGE", "OPERATOR_IMAGE")
@@ -41,7 +44,7 @@ while :; do wait; done
 
 @dataclass
 class Machine:
-    """`folder` holds the engine's data; it and this machine's files are all that outlives `cut_power`."""
+    """`folder` is the engine's disk; it and this machine's files are all that outlives `cut_power`."""
 
     folder: Path
     _power: subprocess.Popen[str] | None = None
@@ -76,6 +79,18 @@ class Machine:
         (first,) = processes.children(self._power.pid)
         return first
 
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """A MiB is left for the engine while the block lasts: what it writes until the size is set needs it."""
+        self._resize(f"{(shutil.disk_usage(self.folder).used >> 10) + 1024}k")
+        try:
+            yield
+        finally:
+            self._resize(f"{SIZE_GIB}g")
+
+    def _resize(self, size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", str(self.folder)], check=True)
+
     def _forget_cgroups(self) -> None:
         """A kernel that starts knows none of the containers' groups."""
         for container in self.containers.glob("*"):
@@ -109,13 +124,19 @@ class ProjectInside(Project):
 
 @contextmanager
 def booted(folder: Path) -> Iterator[Machine]:
-    """A machine with its data in `folder`, which loses its power when the block ends."""
+    """A machine whose engine has a disk of its own, mounted at `folder`; it loses its power when the block ends.
+
+    The disk is memory: quick, and of a size that can be changed. An engine with a cluster takes about 5 GiB of it.
+    """
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_GIB}g", "disk", str(folder)], check=True)
     machine = Machine(folder)
-    machine.boot()
     try:
+        machine.boot()
         yield machine
     finally:
         machine.cut_power()
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 def give_images(engine: Engine, project: ProjectInside) -> None:

@@ -1,13 +1,11 @@
-"""A power cut in the middle of `make up` and of `make down`: the next one finishes the work.
-
-It is a machine inside this one. What had been written to files stays, whether or not a disk would have had it by then.
-"""
+"""A machine inside this one loses its power, or its engine's disk is full: the next `make up` or `make down` is enough."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,16 +14,20 @@ from tests.e2e.waiting import wait_until
 from tests.faults.table import background, cluster, machine, training
 from tests.faults.table.background import Background
 from tests.faults.table.machine import ProjectInside
-from tests.faults.table.rows import DOWN_PHASES, POWER_PHASES
+from tests.faults.table.rows import DOWN_PHASES, ENGINE_DISK_PHASES, POWER_PHASES
+from tests.faults.table.test_disk_full import SAID
 from tests.faults.table.trial import Trial
 from toolchain.machine.engine import Engine
 
 # How long these phases last at least, in seconds: the moment is drawn from it. The others take turns, line by line.
 LASTS_S = {"set-up": 2.0, "cluster": 10.0, "wait": 5.0}
-IN_FULL = ("cluster", "wait")
-PHASES = [
-    pytest.param(phase, marks=[] if phase in IN_FULL else [pytest.mark.again]) for phase in POWER_PHASES
-]
+IN_FULL = ("cluster", "image", "wait", "destroy")
+
+
+def params(phases: tuple[str, ...]) -> list[Any]:
+    """A try for each phase."""
+    return [pytest.param(phase, marks=[] if phase in IN_FULL else [pytest.mark.again]) for phase in phases]
+
 
 pytestmark = pytest.mark.slow(reason="an engine of its own, and a cluster made anew for each phase")
 
@@ -51,8 +53,8 @@ def undisturbed(inside: ProjectInside) -> tuple[float, float]:
         return run.result()
 
 
-def cut_power_in(phase: str, running: Background, project: ProjectInside, trial: Trial) -> None:
-    """At a random moment of `phase`; the machine is started again."""
+def comes_to(phase: str, running: Background) -> None:
+    """Return while it works on `phase`. An AssertionError where it ends without."""
 
     def works_on_it() -> bool:
         found = running.phase
@@ -60,6 +62,11 @@ def cut_power_in(phase: str, running: Background, project: ProjectInside, trial:
         return found == phase
 
     wait_until(f"make works on {phase}", works_on_it, pause=0.05)
+
+
+def cut_power_in(phase: str, running: Background, project: ProjectInside, trial: Trial) -> None:
+    """At a random moment of `phase`; the machine is started again. What had been written to files stays."""
+    comes_to(phase, running)
     time.sleep(cluster.moment("power cut", phase).uniform(0, LASTS_S.get(phase, 0)))
     hit = running.phase
     project.machine.cut_power()
@@ -70,7 +77,7 @@ def cut_power_in(phase: str, running: Background, project: ProjectInside, trial:
 
 
 @pytest.mark.row("power-cut-up")
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", params(POWER_PHASES))
 def test_make_up_finishes_what_a_power_cut_left(
     inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
 ) -> None:
@@ -83,7 +90,7 @@ def test_make_up_finishes_what_a_power_cut_left(
 
 
 @pytest.mark.row("power-cut-down")
-@pytest.mark.parametrize("phase", DOWN_PHASES)
+@pytest.mark.parametrize("phase", params(DOWN_PHASES))
 def test_make_down_finishes_what_a_power_cut_left(inside: ProjectInside, trial: Trial, phase: str) -> None:
     inside.up()
     model = inside.models / "mnist_cnn.pt"
@@ -95,3 +102,22 @@ def test_make_down_finishes_what_a_power_cut_left(inside: ProjectInside, trial: 
     trial.recovered()
     assert not any(inside.machine.containers.iterdir())
     assert hashlib.sha256(model.read_bytes()).digest() == before
+
+
+@pytest.mark.row("disk-full-engine")
+@pytest.mark.parametrize("phase", params(ENGINE_DISK_PHASES))
+def test_a_full_disk_of_the_engine_is_said_and_mended_by_room(
+    inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
+) -> None:
+    """A training that writes little more may end well without a byte left."""
+    assert inside.make("down").returncode == 0
+    with training.started(inside, training.SHORT, restarts=1) as run:
+        comes_to(phase, run.make)
+        with inside.machine.full_disk():
+            trial.strike(run.make.phase)
+            status = run.make.ended()
+        assert status != 0 or phase == "wait", run.make.output
+        assert status == 0 or run.make.says(SAID)
+    inside.up()
+    trial.recovered()
+    assert run.metrics() == undisturbed
