@@ -9,9 +9,9 @@ from pathlib import Path
 
 from toolchain import failure
 from toolchain.machine import engine
+from toolchain.machine.disks import NoRoomError
 from toolchain.machine.engine import daemon
 from toolchain.paths import ROOT, cache
-from toolchain.steps import SetupError
 
 MARGIN = 1.2
 GIB = 2**30
@@ -56,7 +56,7 @@ def needs(*, builds: bool) -> list[tuple[Path, int]]:
 
 
 def check_space(grows: Iterable[tuple[Path, int]]) -> None:
-    """Raise SetupError where a disk has less room than all that grows on it, plus a margin of 20%."""
+    """Raise NoRoomError where a disk has less room than all that grows on it, plus a margin of 20%."""
     need: dict[int, int] = {}
     place: dict[int, Path] = {}
     for folder, size in grows:
@@ -67,7 +67,7 @@ def check_space(grows: Iterable[tuple[Path, int]]) -> None:
     for disk, size in need.items():
         free = shutil.disk_usage(place[disk]).free
         if free < size * MARGIN:
-            raise SetupError(
+            raise NoRoomError(
                 f"{free / GIB:.1f} GiB are free on the disk of {place[disk]}, "
                 f"and {size * MARGIN / GIB:.1f} GiB are needed",
                 "free some space there, or set XDG_CACHE_HOME to a folder on a larger disk",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolchain.machine import engine
+from toolchain.machine import disks, engine
 from toolchain.operating import (
     adoption,
     api_server,
@@ -58,7 +58,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     user_backend.check(stack)
     began = time.monotonic()
     expect(foresight.usual())
-    with live_view.shown() as view, setup.project_lock():
+    with live_view.shown() as view, setup.project_lock(), disks.watched():
         ensure_reviewed = ensure_committed(stack)
         if expected := foresight.foretell(stack):
             say(expected)

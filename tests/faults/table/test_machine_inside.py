@@ -1,4 +1,4 @@
-"""A machine inside this one loses its power, or its engine's disk is full: the next `make up` or `make down` is enough."""
+"""A machine inside this one loses its power, or its engine's disk is full: the next command is enough."""
 
 from __future__ import annotations
 
