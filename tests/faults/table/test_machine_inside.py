@@ -64,6 +64,25 @@ def comes_to(phase: str, running: Background) -> None:
     wait_until(f"make works on {phase}", works_on_it, pause=0.05)
 
 
+@pytest.mark.row("disk-full-engine")
+@pytest.mark.parametrize("phase", params(ENGINE_DISK_PHASES))
+def test_a_full_disk_of_the_engine_is_said_and_mended_by_room(
+    inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
+) -> None:
+    """A training that writes little more may end well without a byte left."""
+    assert inside.make("down").returncode == 0
+    with training.started(inside, training.SHORT, restarts=1) as run:
+        comes_to(phase, run.make)
+        with inside.machine.full_disk():
+            trial.strike(run.make.phase)
+            status = run.make.ended()
+        assert status != 0 or phase == "wait", run.make.output
+        assert status == 0 or run.make.says(SAID)
+    inside.up()
+    trial.recovered()
+    assert run.metrics() == undisturbed
+
+
 def cut_power_in(phase: str, running: Background, project: ProjectInside, trial: Trial) -> None:
     """At a random moment of `phase`; the machine is started again. What had been written to files stays."""
     comes_to(phase, running)
@@ -102,22 +121,3 @@ def test_make_down_finishes_what_a_power_cut_left(inside: ProjectInside, trial: 
     trial.recovered()
     assert not any(inside.machine.containers.iterdir())
     assert hashlib.sha256(model.read_bytes()).digest() == before
-
-
-@pytest.mark.row("disk-full-engine")
-@pytest.mark.parametrize("phase", params(ENGINE_DISK_PHASES))
-def test_a_full_disk_of_the_engine_is_said_and_mended_by_room(
-    inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
-) -> None:
-    """A training that writes little more may end well without a byte left."""
-    assert inside.make("down").returncode == 0
-    with training.started(inside, training.SHORT, restarts=1) as run:
-        comes_to(phase, run.make)
-        with inside.machine.full_disk():
-            trial.strike(run.make.phase)
-            status = run.make.ended()
-        assert status != 0 or phase == "wait", run.make.output
-        assert status == 0 or run.make.says(SAID)
-    inside.up()
-    trial.recovered()
-    assert run.metrics() == undisturbed
