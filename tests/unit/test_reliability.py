@@ -93,6 +93,8 @@ Updating (dev):
     pulumi:pulumi:Stack trainstack-dev running warning: using pulumi-resource-kubernetes from $PATH
  +  trainstack:operator:Operator dev-operator creating (0s)
  +  pulumi-python:dynamic/trainstack:KindCluster faults-dev creating (0s)
+ +  pulumi-python:dynamic/trainstack:BuiltImage dev creating (0s)
+ +  pulumi-python:dynamic/trainstack:KindCluster faults-dev created (20s)
  +  pulumi-python:dynamic/trainstack:RegistryImage dev-operator creating (0s)
     pulumi:pulumi:Stack trainstack-dev running warning: the API server answers again after 9 s
  +  kubernetes:apps/v1:Deployment Deployment/kubeflow/training-operator creating (0s)
@@ -119,3 +121,8 @@ def test_phases_are_told_by_the_latest_line() -> None:
         "destroy",
     ]
     assert background.phases(SAID) == asked
+
+
+def test_the_cluster_is_worked_on_until_it_is_made() -> None:
+    half = SAID.partition(" +  pulumi-python:dynamic/trainstack:KindCluster faults-dev created")[0]
+    assert background.phases(half)[-1] == "cluster"

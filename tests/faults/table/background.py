@@ -27,14 +27,20 @@ _BEGINS = (
     ("last look", r"✓ pulumi (up|destroy)"),
     ("destroy", r"^Destroying \("),
 )
+# Images are built while kind works; the cluster takes longer.
+_KIND_WORKS = re.compile(
+    r"dynamic/trainstack:KindCluster (\S+) creating.*?(?:KindCluster \1 created|\Z)", re.DOTALL
+)
 
 
 def phases(output: str) -> list[str]:
     """What the command has worked on, in the order of what it says; `set-up` first."""
+    kind_works = [match.span() for match in _KIND_WORKS.finditer(output)]
     found = [
         (match.start(), name)
         for name, pattern in _BEGINS
         for match in re.finditer(pattern, output, re.MULTILINE)
+        if name != "image" or not any(begin < match.start() < end for begin, end in kind_works)
     ]
     return ["set-up", *(name for _, name in sorted(found))]
 
