@@ -86,7 +86,7 @@ def started(
     Parameters:
         restarts: after how many of them the job is given up.
     """
-    env = {"TRY": uuid.uuid4().hex[:8], **(environment or {})}
+    env = {"TRY": f"try-{uuid.uuid4().hex[:8]}", **(environment or {})}
     project.configure(
         {"trainstack:job": {"training": training, "env": env, "runPolicy": {"backoffLimit": restarts}}}
     )
