@@ -13,6 +13,7 @@ from typing import Any
 
 import pulumi_standins.emulated as emulated
 import pytest
+import yaml
 
 from infra import paths
 from infra.clusters.kind import old_objects
@@ -40,6 +41,7 @@ from toolchain.operating import (
     state,
     status,
     update,
+    volume_space,
 )
 from toolchain.paths import DATA, LOCAL, MODELS
 from toolchain.runs import report_timeline
@@ -188,6 +190,12 @@ def test_types_in_the_state() -> None:
     }
     for token, resource in types.items():
         assert token == f"pulumi-python:{resource._resource_type_name}"
+
+
+def test_when_a_volume_is_nearly_full() -> None:
+    rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yaml").read_text())["groups"]
+    found = [each for group in rules for each in group["rules"] if each["alert"] == volume_space.ALERT]
+    assert [float(each["expr"].rpartition("<")[2]) for each in found] == [volume_space.NEARLY_FULL]
 
 
 def test_the_variable_for_failed_jobs() -> None:

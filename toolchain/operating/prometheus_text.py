@@ -6,7 +6,6 @@ https://prometheus.io/docs/practices/naming/; what cannot be told has no sample.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import environment, status
+from toolchain.operating import environment, status, volume_space
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.runs import records
 from toolchain.runs.records import Run
@@ -121,21 +120,10 @@ def volume(stack: str) -> list[Family]:
     """Size and free space of the volume, where it is a folder of this machine."""
     size = Family("trainstack_volume_size_bytes", "Size of the file system that holds the volume.")
     free = Family("trainstack_volume_free_bytes", "Space on it that users other than root may still take.")
-    folder = _models(stack)
-    if folder:
-        usage = shutil.disk_usage(folder)
-        size.add(float(usage.total), stack=stack)
-        free.add(float(usage.free), stack=stack)
+    if space := volume_space.of(stack):
+        size.add(float(space.size), stack=stack)
+        free.add(float(space.free), stack=stack)
     return [size, free]
-
-
-def _models(stack: str) -> Path | None:
-    """The folder of this machine that is the volume of `stack`: it is when the stack makes its cluster here."""
-    folder = records.models_folder() / stack
-    try:
-        return folder if environment.cluster(stack) and folder.is_dir() else None
-    except SetupError:
-        return None
 
 
 def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:

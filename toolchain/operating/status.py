@@ -10,7 +10,17 @@ from typing import Any, Protocol
 
 from toolchain import failure
 from toolchain.machine import engine
-from toolchain.operating import adoption, api_server, backend, environment, leftovers, live_objects, state
+from toolchain.operating import (
+    adoption,
+    api_server,
+    backend,
+    environment,
+    leftovers,
+    live_objects,
+    state,
+    volume_space,
+    warning_events,
+)
 from toolchain.paths import KUBECONFIGS
 from toolchain.steps import SetupError
 
@@ -53,8 +63,10 @@ class Part(StrEnum):
     OBJECTS = "objects"
     OPERATOR = "operator"
     VOLUME = "volume"
+    SPACE = "space"
     CLAIM = "claim"
     JOB = "job"
+    EVENT = "event"
     OWNER = "owner"
 
 
@@ -66,8 +78,10 @@ RUNBOOKS = {
     Part.OBJECTS: "docs/runbooks/cluster-gone.md",
     Part.OPERATOR: "docs/runbooks/stuck-job.md",
     Part.VOLUME: "docs/runbooks/released-volume.md",
+    Part.SPACE: "docs/runbooks/disk-full.md",
     Part.CLAIM: "docs/runbooks/released-volume.md",
     Part.JOB: "docs/runbooks/stuck-job.md",
+    Part.EVENT: "docs/runbooks/stuck-job.md",
     Part.OWNER: "docs/runbooks/lost-state.md",
 }
 """What to open where a part is not healthy, or cannot be told to be."""
@@ -139,7 +153,7 @@ def overall(findings: Iterable[Judged]) -> Health:
 
 
 def inspect_stack(stack: str) -> list[Finding]:
-    """Engine, cluster, operator, volume, job, owner: each where those before it can be asked."""
+    """Engine, cluster, operator, volume, its space, jobs, events, owner: each where those before it can be asked."""
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster = environment.cluster(stack)
@@ -167,7 +181,16 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])
     waiting = claim[0] if claim and claim[1] else None
-    return [*findings, *inspect_objects(objects, waiting)]
+    findings += [*inspect_objects(objects, waiting), *_space(stack)]
+    names = {each["metadata"]["name"] for each in objects}
+    warnings = warning_events.said(variables, access, namespace, names)
+    return [*findings, *(Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings)]
+
+
+def _space(stack: str) -> list[Finding]:
+    found = volume_space.of(stack)
+    health = Health.NOT if found and found.is_nearly_full else Health.HEALTHY
+    return [Finding(Part.SPACE, health, str(found))] if found else []
 
 
 def _engine() -> Finding:

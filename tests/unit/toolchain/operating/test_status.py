@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import adoption, api_server, environment, leftovers, live_objects, status
+from toolchain.operating import (
+    adoption,
+    api_server,
+    environment,
+    leftovers,
+    live_objects,
+    status,
+    volume_space,
+    warning_events,
+)
 from toolchain.operating.status import Finding, Health, Part
+from toolchain.operating.volume_space import GIB, Space
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
@@ -116,6 +127,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "problem": None,
         "objects": healthy(),
         "claim": ("models", False),
+        "space": None,
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
@@ -126,6 +138,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
     monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
     monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
+    monkeypatch.setattr(warning_events, "said", lambda *_: [])
+    monkeypatch.setattr(volume_space, "of", lambda stack: answers["space"])
     nothing = subprocess.CompletedProcess[str]([], 0, "", "")
     monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
@@ -216,6 +230,8 @@ def _or_raise(answer: Any) -> Any:
         ("problem", "connection refused", 2, "connection refused"),
         ("objects", SetupError("a time-out"), 2, "a time-out"),
         ("objects", [], 1, "no job"),
+        ("space", Space(Path("models"), 100 * GIB, 10 * GIB), 0, "10.0 of 100.0 GiB are free on the disk of"),
+        ("space", Space(Path("models"), 100 * GIB, 10 * GIB - 1), 1, "disk-full.md"),
     ],
 )
 def test_the_exit_status_says_how_the_stack_is(
@@ -261,6 +277,21 @@ def test_json_says_the_same_and_names_the_page_of_every_problem(
         assert (each["runbook"] is None) == (each["health"] == "ok")
         assert (each["runbook"] or "") in line
         assert each["what"] in line
+
+
+def test_warnings_of_the_stacks_objects_are_shown_and_are_no_fault(
+    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[Any] = []
+
+    def said(_variables: Any, _access: Any, namespace: str, names: set[str]) -> list[str]:
+        seen.append((namespace, names))
+        return ["1 min ago: Pod/job-worker-0 FailedScheduling: 0/1 nodes are available"]
+
+    monkeypatch.setattr(warning_events, "said", said)
+    assert status.status("dev") == 0
+    assert "event      ok       1 min ago: Pod/job-worker-0" in capsys.readouterr().out
+    assert seen == [("kubeflow", {"kubeflow", "training-operator", "models", "job"})]
 
 
 def test_a_stack_that_there_is_not_cannot_be_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,49 @@
+"""How much room the models' volume has, where it is a folder of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.operating import environment
+from toolchain.runs import records
+from toolchain.steps import SetupError
+
+GIB = 1 << 30
+ALERT = "TrainstackVolumeNearlyFull"
+NEARLY_FULL = 0.1
+"""Less than this part of the file system free is too little, here and in the alert rule of that name."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The file system that holds the volume.
+
+    Parameters:
+        size, free: in bytes; free is what users other than root may still take.
+    """
+
+    folder: Path
+    size: int
+    free: int
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether the next models may not fit."""
+        return self.free < NEARLY_FULL * self.size
+
+    def __str__(self) -> str:
+        return f"{self.free / GIB:.1f} of {self.size / GIB:.1f} GiB are free on the disk of {self.folder}"
+
+
+def of(stack: str) -> Space | None:
+    """That of `stack`; None where the volume is elsewhere, or not made yet: it is here with a cluster made here."""
+    folder = records.models_folder() / stack
+    try:
+        if not environment.cluster(stack) or not folder.is_dir():
+            return None
+    except SetupError:
+        return None
+    usage = shutil.disk_usage(folder)
+    return Space(folder, usage.total, usage.free)
