@@ -4,6 +4,9 @@ A killed run leaves pending creations. Pulumi can only forget those (in 3.246 `-
 too), and then creating the object again fails where the killed run had already created it. Other objects left a state
 that was damaged or lost; what the program would register for them is asked with a preview. Everything else that our
 program creates takes over what it finds by itself.
+
+A replacement that was killed leaves the old object's resource, marked: it is deleted, and its successor, of the same
+URN and name, may be there or not.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ MASKED = "[secret]"
 SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
 """What marks a secret in a deployment (sdk/v3/go/common/resource/sig); `plaintext` is encrypted by the import."""
 
+HALF_REPLACED = "pendingReplacement"
+"""Pulumi's mark of a resource that is deleted to be replaced (sdk/v3/go/common/apitype/core.go)."""
+
 Manifest = Mapping[str, Any]
 
 
@@ -33,17 +39,30 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
     `live` looks an object up by its manifest. The killed run did not create an object that is missing
     or that carries another mark.
     """
-    adopted = []
-    for operation in deployment.get("pending_operations") or []:
-        resource = operation["resource"]
-        interrupted = operation["type"] == "creating" and resource["type"].startswith(KUBERNETES)
-        if not interrupted or not object_id(inputs := resource.get("inputs") or {}):
+    adopted: list[str] = []
+    creating = (
+        each["resource"]
+        for each in deployment.get("pending_operations") or []
+        if each["type"] == "creating" and each["resource"]["type"].startswith(KUBERNETES)
+    )
+    for resource in (*creating, *half_replaced(deployment)):
+        inputs = resource.get("inputs") or {}
+        if resource["urn"] in adopted or not object_id(inputs):
             continue
         found = live(inputs)
         if found and owner_of(found) == owner_of(inputs) and _add(deployment, resource, inputs, found):
             adopted.append(resource["urn"])
     deployment["pending_operations"] = []
     return adopted
+
+
+def half_replaced(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Resources of Kubernetes objects that a replacement has deleted, and not put another in their place."""
+    return [
+        each
+        for each in deployment.get("resources") or []
+        if each.get(HALF_REPLACED) and each["type"].startswith(KUBERNETES)
+    ]
 
 
 def adopt_lost(
@@ -78,7 +97,10 @@ def _add(
     live: Manifest | None = None,
 ) -> bool:
     resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
-    urns = {each["urn"] for each in resources}
+    replaced = [each for each in half_replaced(deployment) if each["urn"] == resource["urn"]]
+    place = resources.index(replaced[0]) if replaced else len(resources)
+    # What stands behind it in the state is what may depend on it.
+    urns = {each["urn"] for each in resources[:place]}
     # A parent that is not there yet was itself pending: nothing of it exists.
     if resource["urn"] in urns or resource.get("parent") not in urns:
         return False
@@ -94,9 +116,9 @@ def _add(
         key: [urn for urn in named or [] if urn in urns]
         for key, named in (resource.get("propertyDependencies") or {}).items()
     }
-    resources.append(
-        {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
-    )
+    added = {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
+    added.pop(HALF_REPLACED, None)
+    resources[place : place + len(replaced)] = [added]
     return True
 
 

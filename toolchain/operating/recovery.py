@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.machine import processes
-from toolchain.operating import pulumi_cli, state_copies, user_backend
+from toolchain.operating import adoption, pulumi_cli, state_copies, user_backend
 from toolchain.operating.pulumi_cli import PARENT
 from toolchain.paths import STATE
 from toolchain.steps import SetupError, step
@@ -118,7 +118,7 @@ def _ends_within(lock: Lock, seconds: float) -> bool:
 
 def has_pending(deployment: Mapping[str, Any]) -> bool:
     """Whether a killed run left operations whose outcome nobody knows."""
-    return bool(deployment.get("pending_operations"))
+    return bool(deployment.get("pending_operations") or adoption.half_replaced(deployment))
 
 
 def has_resources(deployment: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import adoption
+from toolchain.operating import adoption, recovery
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
 
@@ -125,6 +125,58 @@ def test_a_resource_that_the_state_has_already_is_not_doubled() -> None:
     state["resources"].append(operation["resource"])
     assert adoption.adopt_pending(state, there) == []
     assert len(state["resources"]) == 2
+
+
+def half_replaced(kind: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    """The resource of an object that a replacement has deleted."""
+    resource = pending(kind, metadata)["resource"]
+    old = {"inputs": {"metadata": metadata, "spec": "old"}, "outputs": {"spec": "old"}, "id": "old"}
+    return {**resource, **old, adoption.HALF_REPLACED: True}
+
+
+@pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
+@pytest.mark.parametrize("recorded", [True, False], ids=["its creation pending", "recorded nowhere"])
+def test_the_successor_of_a_deleted_object_takes_its_place(
+    kind: str, metadata: dict[str, Any], identity: str, recorded: bool
+) -> None:
+    """What depends on it stays behind it."""
+    successor = pending(kind, metadata)
+    state = deployment(*([successor] if recorded else []))
+    old, behind = (
+        half_replaced(kind, metadata),
+        {"urn": "urn:behind", "dependencies": [successor["resource"]["urn"]]},
+    )
+    state["resources"] += [old, behind]
+    assert recovery.has_pending(state)
+    assert adoption.adopt_pending(state, there) == [old["urn"]]
+    first, taken, last = state["resources"]
+    assert (first["urn"], last) == (PARENT, behind)
+    assert (taken["id"], adoption.HALF_REPLACED in taken) == (identity, False)
+    assert taken["inputs"] == (successor["resource"] if recorded else old)["inputs"]
+    assert not recovery.has_pending(state)
+
+
+@pytest.mark.parametrize("live", [nothing, another_owners])
+def test_what_is_deleted_and_has_no_successor_is_left_to_pulumi(
+    live: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
+) -> None:
+    kind, metadata, _ = OBJECTS[1]
+    state = deployment(pending(kind, metadata))
+    state["resources"].append(half_replaced(kind, metadata))
+    assert adoption.adopt_pending(state, live) == []
+    assert state["resources"][1:] == [half_replaced(kind, metadata)]
+
+
+def test_a_successor_depends_on_nothing_that_stands_behind_it() -> None:
+    kind, metadata, _ = OBJECTS[1]
+    successor = pending(kind, metadata)
+    successor["resource"] |= {"dependencies": [PARENT, "urn:behind"]}
+    successor["resource"]["propertyDependencies"] = {"spec": ["urn:behind", PARENT]}
+    state = deployment(successor)
+    state["resources"] += [half_replaced(kind, metadata), {"urn": "urn:behind"}]
+    adoption.adopt_pending(state, there)
+    taken = state["resources"][1]
+    assert (taken["dependencies"], taken["propertyDependencies"]) == ([PARENT], {"spec": [PARENT]})
 
 
 STACK = "urn:pulumi:dev::trainstack"
