@@ -46,6 +46,20 @@ def test_any_problem_is_waited_out_and_told(
     assert said in capsys.readouterr().err
 
 
+def test_the_same_problem_of_another_connection_is_told_once(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = tmp_path / "seen"
+    reset = "read tcp 127.0.0.1:4000$n->127.0.0.1:6443: read: connection reset by peer"
+    fake(
+        "kubectl",
+        f'n=$(cat {seen}); echo "1$n" > {seen}; [ "$n" = 111 ] || {{ echo "{reset}" >&2; exit 1; }}',
+    )
+    seen.touch()
+    api_server.wait(variables(), ACCESS, patience=60)
+    assert capsys.readouterr().err.count("   waiting for the API server: read tcp") == 1
+
+
 @pytest.mark.parametrize("said", PROBLEMS)
 def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake, said: str) -> None:
     fake("kubectl", f'echo "{said}" >&2; exit 1')
