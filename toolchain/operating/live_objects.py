@@ -13,6 +13,7 @@ from toolchain.operating.environment import for_child
 from toolchain.steps import SetupError
 
 Manifest = Mapping[str, Any]
+NO_SUCH_KIND = "the server doesn't have a resource type"
 
 
 def kubectl(
@@ -42,7 +43,7 @@ def lookup(
         done = kubectl(variables, access, "get", kind, metadata["name"], *namespace, *options)
         if done.returncode:
             # A kind whose definition was not created, either.
-            if "the server doesn't have a resource type" in done.stderr:
+            if NO_SUCH_KIND in done.stderr:
                 return None
             raise SetupError(f"the cluster does not tell of {kind} {metadata['name']}: {done.stderr.strip()}")
         found: Manifest | None = json.loads(done.stdout) if done.stdout.strip() else None

@@ -16,6 +16,7 @@ from toolchain.operating import (
     cluster_gone,
     cluster_repair,
     data_folder,
+    definitions,
     environment,
     failed_jobs,
     foresight,
@@ -111,7 +112,10 @@ def _update(variables: dict[str, str], stack: str, before: state.Deployment) -> 
 
         def mended() -> bool:
             return (
-                _forget_left_behind(variables, stack) or _came_back(variables, stack) or remove_failed_jobs()
+                _forget_left_behind(variables, stack)
+                or _came_back(variables, stack)
+                or definitions.wait(variables, _deployment(variables, stack))
+                or remove_failed_jobs()
             )
 
         update.update({**variables, **variable}, stack, pulumi_up, mended)
