@@ -63,7 +63,8 @@ def main() -> None:
         reference = held_by(image.reference, storage.claims)
         given = context(stack, reference, datasets[job.name], planned.scheduler)
         depends_on = [*operator.ready, *guarded, *pulled, *shared]
-        submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on)
+        held = owned.held.queued
+        submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held)
         model = program.model_path(stack, job, submitted.run)
         folder = paths.models(stack.name) if stack.models_are_here else None
         runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)

@@ -54,7 +54,13 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
     run = (live["metadata"].get("labels") or {}).get(RUN, "")
     folder = paths.models(stack.name) / "runs" / run if run else None
     rank0 = rank0_pod(job, stack.operator.api)
-    wait = Waiting(api, rank0, suspended=job.run_policy.suspend, epochs=lambda: epochs_of(folder))
+    wait = Waiting(
+        api,
+        rank0,
+        suspended=job.run_policy.suspend,
+        queue=job.queue or "",
+        epochs=lambda: epochs_of(folder),
+    )
     try:
         wait.until_end()
         told = metrics(wait.follower.finish())

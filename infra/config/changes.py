@@ -47,7 +47,9 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("storage", "mountPath dataPath"),
         *_keys("storage.keepRuns", "number days"),
         *_keys("image", "target preset context dockerfile repository reference"),
-        *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass"),
+        *_keys(
+            "job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass queue"
+        ),
         *_keys("job.envFrom", "secret configMap prefix"),
         *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread rerun runId datasetsPath"),
         *_keys("job", "user readOnlyRoot"),
@@ -103,6 +105,7 @@ NOTES = {
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",
     "jobs": "A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
+    "job.queue": "The new one waits for Kueue. The run goes on under its id.",
     "storage.keepRuns.number": "Its run goes on under its id.",
     "storage.keepRuns.days": "Its run goes on under its id.",
     "storage.reclaimPolicy": "Only Retain passes the policies: with Delete the files would go with the claim.",

@@ -131,6 +131,11 @@ COUNTERPARTS: dict[str, Counterpart] = {
         "runPolicy.cleanPodPolicy", "", f"{_NO_RUN_POLICY} Finished pods stay; another value is refused."
     ),
     "runPolicy.suspend": Counterpart("runPolicy.suspend", "suspend"),
+    "queue": Counterpart(
+        "metadata.labels, runPolicy.suspend",
+        "metadata.labels, suspend",
+        "Kueue takes `suspend` over: see [Queues](kueue.md).",
+    ),
     **{
         f"runPolicy.schedulingPolicy.{name}": Counterpart(
             f"runPolicy.schedulingPolicy.{name}", "", _WHOLE_GANG

@@ -18,6 +18,8 @@ TEXTS = "a mapping of text to text; quote numbers and true/false"
 VALUES = (
     f"{TEXTS}. A value may be {{secret: NAME, key: KEY}}, or encrypted by `pulumi config set --secret --path`"
 )
+# Names a job's LocalQueue to Kueue.
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class JobConfig(Section):
@@ -80,6 +82,13 @@ class JobConfig(Section):
     )
     run_policy: RunPolicy = setting(
         about="When the job is given up, and what stays of it.", default=RunPolicy(), allowed="a mapping"
+    )
+    queue: DnsName | None = setting(
+        about="Queue of Kueue's, a LocalQueue of the namespace, in which the job waits suspended until it is admitted.",
+        default=None,
+        max_length=63,
+        allowed="a LocalQueue's name, at most 63 characters",
+        examples=["team-a"],
     )
     elastic_policy: ElasticPolicy | None = setting(
         about="Let torchrun train with as many workers as there are.", default=None, allowed="a mapping"
@@ -198,6 +207,7 @@ class JobConfig(Section):
             if _option(f"--{name}", self.command_line) is not None:
                 fix = f"keep it in training, and take --{name} out of command and args"
                 raise refusal(f"--{name} in one place", fix, f"training.{name}", value)
+        self._ensure_kueue_alone_suspends()
         if self.elastic_policy and self.replicas.worker is None:
             raise refusal("at least 1 with elasticPolicy", "set `worker: 1`", "replicas.worker", None)
         if not self.replicas.total:
@@ -205,6 +215,20 @@ class JobConfig(Section):
         if self.replicas.master is None and self.elastic_policy is None:
             raise refusal("1 unless elasticPolicy is set", "set `master: 1`", "replicas.master", None)
         return self
+
+    def _ensure_kueue_alone_suspends(self) -> None:
+        """Raises a refusal for what says beside `queue` when the job may run, or where it waits."""
+        if self.queue and self.run_policy.suspend:
+            allowed = "false beside queue: the job is made suspended, and Kueue alone says when it runs"
+            raise refusal(allowed, "remove suspend, or queue", "runPolicy.suspend", True)
+        if self.queue and QUEUE_LABEL in self.labels:
+            fix = f"remove {QUEUE_LABEL} from labels"
+            raise refusal("labels without Kueue's beside queue", fix, "labels", self.labels)
+
+    @property
+    def starts_suspended(self) -> bool:
+        """Whether the job is made without pods, and somebody else says when it gets them."""
+        return self.run_policy.suspend or self.queue is not None
 
     @property
     def encrypted(self) -> dict[str, Encrypted]:

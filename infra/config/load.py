@@ -105,7 +105,7 @@ class Stack:
     @property
     def claim_may_wait(self) -> bool:
         """Whether the claim may be Pending: many classes wait for the first pod, and a suspended job has none."""
-        has_pods = self.storage.prepares or not all(job.run_policy.suspend for job in self.jobs)
+        has_pods = self.storage.prepares or not all(job.starts_suspended for job in self.jobs)
         return self.storage.kind is StorageKind.CLASS and not has_pods
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
-from infra.job import secret
+from infra.job import queue, secret
 from infra.job.apis import objects
 from infra.job.context import JobContext, held_by
 from infra.job.manifest import run_of
@@ -23,6 +24,7 @@ class Job(pulumi.ComponentResource):
         context: what the stack decides for every job.
         cluster: where it runs.
         depends_on: what has to be there before it.
+        queued: what jobs in queues were made from, as the state has it.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Job(pulumi.ComponentResource):
         context: JobContext,
         cluster: Cluster,
         depends_on: list[pulumi.Resource],
+        queued: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__("trainstack:job:Job", job.name)
         if job.encrypted:
@@ -40,10 +43,11 @@ class Job(pulumi.ComponentResource):
         self.config, self.context = job, context
         *runtimes, wanted = objects(job, context)
         opts = _replaced(cluster.options(self, depends_on), "spec")
+        of_job = pulumi.ResourceOptions.merge(opts, queue.options(wanted, queued or {}))
         for each in runtimes:
             wanted = _on(wanted, register(each, opts))
         api_version, kind = wanted["apiVersion"], wanted["kind"]
-        self.object = Object(f"{kind}/{job.name}", wanted, api_version=api_version, kind=kind, opts=opts)
+        self.object = Object(f"{kind}/{job.name}", wanted, api_version=api_version, kind=kind, opts=of_job)
         self.run = run_of(wanted)
         self.register_outputs({"run": self.run})
 

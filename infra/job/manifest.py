@@ -6,6 +6,7 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.training import Dataset
+from infra.job import queue
 from infra.job.context import JobContext
 from infra.job.pod import template
 from infra.job.run_id import run_id
@@ -17,9 +18,9 @@ DATASET = "trainstack/dataset"
 
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
-    """The job's `runPolicy`. `suspend` stands there only where it is asked for."""
-    policy = job.run_policy.manifest()
-    return policy if job.run_policy.suspend else {key: policy[key] for key in policy if key != "suspend"}
+    """The job's `runPolicy`. `suspend` stands there only where the job is made suspended."""
+    policy = {key: value for key, value in job.run_policy.manifest().items() if key != "suspend"}
+    return {**policy, **({"suspend": True} if job.starts_suspended else {})}
 
 
 def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def manifest(job: JobConfig, context: JobContext) -> Manifest:
         "metadata": {
             "name": job.name,
             "namespace": context.namespace,
-            "labels": {**MANAGED_BY, **job.labels, RUN: run},
+            "labels": {**MANAGED_BY, **job.labels, **queue.labels(job), RUN: run},
             "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
         },
         "spec": identified(plain, run),

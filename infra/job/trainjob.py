@@ -11,6 +11,7 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.run_policies import RestartPolicy
+from infra.job import queue
 from infra.job.context import JobContext
 from infra.job.manifest import dataset_note
 from infra.job.pod import gang, template
@@ -93,10 +94,11 @@ def trainjob(job: JobConfig, context: JobContext) -> Manifest:
     """The TrainJob. Its deadline is the trainer's to keep, its restarts are JobSet's."""
     found = _container(job, context)
     words = {key: found[key] for key in ("command", "args") if key in found}
+    metadata = _metadata(job, context)
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.kind,
-        "metadata": _metadata(job, context),
+        "metadata": {**metadata, "labels": {**metadata["labels"], **queue.labels(job)}},
         "spec": {
             "runtimeRef": {"apiGroup": TRAINJOB.group, "kind": RUNTIME, "name": job.name},
             "trainer": {
@@ -106,7 +108,7 @@ def trainjob(job: JobConfig, context: JobContext) -> Manifest:
                 "env": [{"name": "TRAINER_RUN", "value": run_id(job, context)}],
             },
             "activeDeadlineSeconds": job.run_policy.active_deadline_seconds,
-            **({"suspend": True} if job.run_policy.suspend else {}),
+            **({"suspend": True} if job.starts_suspended else {}),
         },
     }
 

@@ -65,6 +65,10 @@ class ClusterApi:
         """The kinds that the server has of a version of a group; `name` is a kind's plural."""
         return list(self._data("GET", f"/apis/{group}/{version}").get("resources") or [])
 
+    def preferred_version(self, group: str) -> str:
+        """The version of a group that the server prefers; empty where it says none."""
+        return str((self._data("GET", f"/apis/{group}").get("preferredVersion") or {}).get("version", ""))
+
     def create(self, kind: Kind, manifest: Manifest, *, dry_run: bool = False) -> None:
         """Make an object; with `dry_run` the server only judges it."""
         place = path(kind, manifest["metadata"].get("namespace", ""))

@@ -14,6 +14,8 @@ OWNER = "trainstack/owner"
 OF_JOB = "pytorch_job_name"
 # Of a TrainJob's pods; others may use the runtime of one of our jobs, and get its labels with it.
 OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+# An annotation of a job in a queue of Kueue's: what it was made from.
+QUEUED = "trainstack/queued"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
 

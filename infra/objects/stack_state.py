@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 
+from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
@@ -28,6 +29,7 @@ class StackState:
         objects: `Kind/namespace/name` of each.
         namespaces: name -> uid of those that it made.
         folders: those of its volumes on the nodes.
+        queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
         microk8s: properties of the MicroK8s installation that the stack uses.
@@ -37,6 +39,7 @@ class StackState:
     objects: frozenset[str] = frozenset()
     namespaces: Mapping[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
+    queued: Mapping[str, str] = field(default_factory=dict)
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
@@ -63,6 +66,7 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
         namespaces=dict(_namespaces(objects)),
         folders=frozenset(_folders(objects)),
+        queued=dict(_queued(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
         kind_cluster=single(KIND_CLUSTER),
         microk8s=single(MICROK8S),
@@ -73,6 +77,13 @@ def _namespaces(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str
     for each in objects:
         if each.get("kind") == "Namespace":
             yield each["metadata"]["name"], each["metadata"].get("uid", "")
+
+
+def _queued(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for each in objects:
+        made_from = ((each.get("metadata") or {}).get("annotations") or {}).get(QUEUED)
+        if made_from:
+            yield title(dict(each)), made_from
 
 
 def _folders(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:

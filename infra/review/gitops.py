@@ -14,6 +14,7 @@ from typing import Any
 from infra.config import Stack
 from infra.config.names import BATCH_NAME_LENGTH, JOB_NAME_LENGTH
 from infra.config.operator import OperatorApi
+from infra.job import queue
 from infra.job.manifest import run_of
 from infra.job.run_id import DIGITS
 from infra.objects import pytorchjob
@@ -52,7 +53,7 @@ def obstacle(stack: Stack) -> str | None:
 def reconciled(manifest: Manifest) -> Manifest:
     """`manifest` as an engine applies it: another name for a job, and the engines' own annotations."""
     if manifest["kind"] == pytorchjob.KIND:
-        return _with(manifest, AFTER_PREPARATION, name=run_of(manifest))
+        return _with(queue.left_to_kueue(manifest), AFTER_PREPARATION, name=run_of(manifest))
     if manifest["kind"] == "Job":
         return _with(manifest, {}, name=_named_by_spec(manifest))
     return _with(manifest, NEVER_PRUNED) if manifest["kind"] in KEPT_KINDS else manifest

@@ -26,7 +26,7 @@ def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
 
 
 class JobRun(pulumi.ComponentResource):
-    """Ends when the job has succeeded, or is suspended as asked, and its model is on this machine.
+    """Ends when the job has succeeded, or is suspended as its stack file asks, and its model is on this machine.
 
     Parameters:
         models: the folder of this machine that is the volume; None where the volume is elsewhere.
@@ -57,11 +57,14 @@ class JobRun(pulumi.ComponentResource):
         files = {"models": paths.portable(models)} if models else volume if copies else {}
         api = job.context.api
         how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
+        waits = {"queue": config.queue} if config.queue else {}
         kind = {"kind": TRAINJOB.kind} if api is OperatorApi.V2 else {}
         if api is OperatorApi.V2:
             props = {**identity, "job": config.name}
             Ending(f"{config.name}-ending", props, cluster.bound(self, [job.object]))
-        run = Run(config.name, {**identity, **how, **kind, **files}, cluster.bound(self, [job.object]))
+        run = Run(
+            config.name, {**identity, **how, **waits, **kind, **files}, cluster.bound(self, [job.object])
+        )
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         target = paths.portable(model)
         self.model_path = run.jobStatus.apply(lambda _: target)

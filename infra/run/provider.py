@@ -28,16 +28,21 @@ FAILED = "TRAINSTACK_FAILED_JOBS"
 
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
-    that is no PyTorchJob; and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and
-    `mountPath`.
+    that is no PyTorchJob; `queue` of one that waits for Kueue; and where the run's files are: `models` (a folder of
+    this machine), or `image`, `claim` and `mountPath`.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
 
     def create(self, props: Props) -> CreateResult:
-        suspended = bool(props.get("suspend"))
         folder = run_folder(props)
-        wait = Waiting(_job(props), props["rank0"], suspended=suspended, epochs=lambda: epochs_of(folder))
+        wait = Waiting(
+            _job(props),
+            props["rank0"],
+            suspended=bool(props.get("suspend")),
+            queue=props.get("queue") or "",
+            epochs=lambda: epochs_of(folder),
+        )
         try:
             ended = wait.until_end()
         except FailedBeforeError:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from infra.run import job_status, mounting
+from infra.run import job_status, mounting, queueing
 from infra.run.job_api import JobApi
 from infra.run.log_follower import LogFollower
 from infra.run.timeline import Timeline
@@ -41,6 +41,7 @@ class Waiting:
         rank0: the pod whose log shows the progress; ends in - where Kubernetes adds to the name.
         epochs: of the whole run; None while nobody knows.
         suspended: whether the stack file asks for a suspended job.
+        queue: that of Kueue's in which the job waits suspended, for as long as it takes; empty where it has none.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class Waiting:
         rank0: str,
         *,
         suspended: bool = False,
+        queue: str = "",
         epochs: Callable[[], int | None] = lambda: None,
     ) -> None:
-        self.api, self.suspended = api, suspended
+        self.api, self.suspended, self.queue = api, suspended, queue
         self.follower = LogFollower(api, rank0, epochs)
         self.timeline = Timeline()
         self.shown = self.shown_pods = ""
@@ -90,7 +92,10 @@ class Waiting:
             found += mounting.trouble(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
             found += job_status.refusals(self.api.name, self.api.warnings())
-        return found
+        return found + (queueing.troubles(self.api, self.queue) if self._is_queued(job) else [])
+
+    def _is_queued(self, job: dict[str, Any]) -> bool:
+        return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         """From the log of the container that ended badly; each of its ends is read until there is a log."""
@@ -106,7 +111,10 @@ class Waiting:
 
     def _show(self, now: str, found: list[job_status.Trouble]) -> None:
         by_others = now == job_status.SUSPENDED and not self.suspended
-        text = f"{now}, though the stack file does not ask for it" if by_others else now
+        why = "though the stack file does not ask for it"
+        if self.queue:
+            why = f"queued in {self.queue} until Kueue admits it"
+        text = f"{now}, {why}" if by_others else now
         line = "; ".join([f"{self.api.name}: {text}", *(str(each) for each in found)])
         if line != self.shown:
             self.api.show(line)
@@ -130,13 +138,13 @@ class Waiting:
     def _ensure_progress(
         self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[job_status.Trouble]
     ) -> None:
-        """Raises NoProgressError."""
+        """Raises NoProgressError. A queue may be long: a job that it can admit makes none before that."""
         known = job.get("status", {})
         states = [each.get("status") for each in pods]
         counts = known.get("replicaStatuses") or known.get("jobsStatus")
         seen = (known.get("conditions"), counts, states, self.follower.seen)
         now = time.monotonic()
-        if seen != self.last_seen:
+        if seen != self.last_seen or (self._is_queued(job) and not found):
             self.last_seen, self.last_change = seen, now
         elif now - self.last_change >= NO_PROGRESS_S:
             reason = "; ".join(str(each) for each in found) or f"condition {job_status.condition(job)[0]}"

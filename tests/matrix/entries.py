@@ -124,6 +124,7 @@ OBJECTS: dict[str, Entry] = {
     "job.runPolicy.ttlSecondsAfterFinished": Entry(60),
     "job.runPolicy.cleanPodPolicy": Entry("All"),
     "job.runPolicy.suspend": Entry(True),
+    "job.queue": Entry("team-a"),
     "job.runPolicy.schedulingPolicy.minAvailable": Entry(2, GANG),
     "job.runPolicy.schedulingPolicy.queue": Entry("second", GANG),
     "job.runPolicy.schedulingPolicy.minResources": Entry({"cpu": "2"}, GANG),

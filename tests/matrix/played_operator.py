@@ -1,4 +1,7 @@
-"""Plays the training-operator for an API server that has none: pods as the operator makes them, then success."""
+"""Plays the training-operator for an API server that has none: pods as the operator makes them, then success.
+
+It plays Kueue, too: a job that it finds suspended in a queue is admitted.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,14 @@ import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from infra.config.job import QUEUE_LABEL
+
 GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 LABEL = "training.kubeflow.org/job-name"
 PAUSE_S = 0.2
 REFUSED = (403, 422)
+# A job with this label is the test's own to play.
+BY_HAND = "test/by-hand"
 
 CRD = yaml.safe_load(f"""
 apiVersion: apiextensions.k8s.io/v1
@@ -43,6 +50,26 @@ spec:
     metadata: {labels: {name: operator}}
     spec: {containers: [{name: operator, image: operator, args: [--gang-scheduler-name=volcano]}]}
 """)
+
+
+def waits(job: dict[str, Any]) -> bool:
+    """Whether the operator has something to do: the job is new, or was suspended and no longer is."""
+    metadata = job["metadata"]
+    if "deletionTimestamp" in metadata or BY_HAND in (metadata.get("labels") or {}):
+        return False
+    is_resumed = _condition(job) == "Suspended" and not job["spec"]["runPolicy"].get("suspend")
+    return "status" not in job or is_resumed
+
+
+def is_queued(job: dict[str, Any]) -> bool:
+    """Whether the job is in a queue of Kueue's and suspended."""
+    labels = job["metadata"].get("labels") or {}
+    return QUEUE_LABEL in labels and BY_HAND not in labels and _condition(job) == "Suspended"
+
+
+def _condition(job: dict[str, Any]) -> str:
+    held = job.get("status", {}).get("conditions") or [{"type": ""}]
+    return str(held[-1]["type"])
 
 
 class PlayedOperator:
@@ -84,8 +111,10 @@ class PlayedOperator:
             try:
                 listed: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
                 for job in listed["items"]:
-                    if "status" not in job and "deletionTimestamp" not in job["metadata"]:
+                    if waits(job):
                         self._run(job)
+                    elif is_queued(job):
+                        self._patch(job, {"spec": {"runPolicy": {"suspend": False}}})
             except (ApiException, urllib3.exceptions.HTTPError):
                 continue
 
@@ -110,6 +139,10 @@ class PlayedOperator:
             name,
             {"status": {"conditions": [condition]}},
         )
+
+    def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
+        place = (GROUP, VERSION, job["metadata"]["namespace"], PLURAL, job["metadata"]["name"])
+        self.jobs.patch_namespaced_custom_object(*place, patch, field_manager="kueue")
 
     def _create_pod(self, job: dict[str, Any], name: str, template: dict[str, Any]) -> None:
         owner = {

@@ -135,13 +135,17 @@ class AppliedProject(Project):
         return found
 
     def job_specs(self, **changes: Any) -> dict[str, Any]:
-        """Job's name -> the spec that BASE with `changes` gives it, made without Pulumi."""
+        """Job's name -> the spec that BASE with `changes` gives it, made without Pulumi; in a queue, once admitted."""
         stack = from_raw(self.stack, with_changes(changes), str(self.stack_file))
         image = str(stack.image.reference)
         chosen = dataset.of_jobs(stack)
-        return {
+        specs = {
             job.name: manifest(job, context(stack, image, chosen[job.name]))["spec"] for job in stack.jobs
         }
+        for job in stack.jobs:
+            if job.queue:
+                specs[job.name]["runPolicy"]["suspend"] = False
+        return specs
 
     def _listed(self, answer: Any) -> list[dict[str, Any]]:
         return [self.connection.sanitize_for_serialization(each) for each in answer.items]

@@ -121,7 +121,7 @@ def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:
     assert (found["cluster"], found["claim"], found["claimMayWait"]) == ("mine", None, False)
 
 
-@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("held", ["queue: team-a", "runPolicy: {suspend: true}", ""])
 @pytest.mark.parametrize("prepare", [True, False])
 @pytest.mark.parametrize(
     ("storage", "name"),
@@ -132,14 +132,14 @@ def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:
     ],
 )
 def test_tells_the_claim_and_whether_it_waits_for_a_pod(
-    tmp_path: Path, storage: str, name: str, prepare: bool, suspend: bool
+    tmp_path: Path, storage: str, name: str, prepare: bool, held: str
 ) -> None:
-    job = f"{{name: x, runPolicy: {{suspend: {str(suspend).lower()}}}}}"
+    job = f"{{name: x, {held}}}"
     section = f"{{{storage}, prepare: {str(prepare).lower()}}}"
     text = f"config:\n  trainstack:storage: {section}\n  trainstack:job: {job}\n"
     found = access(stack_file(tmp_path, text))
     assert found["claim"] == name
-    assert found["claimMayWait"] is ("class" in storage and suspend and not prepare)
+    assert found["claimMayWait"] is ("class" in storage and bool(held) and not prepare)
 
 
 @pytest.mark.parametrize(

@@ -400,6 +400,24 @@ CASES: dict[str, Case] = {
         "at least 1",
         "3600",
     ),
+    "suspended in a queue": Case(
+        job(queue="team-a", runPolicy={"suspend": True}),
+        "job.runPolicy.suspend",
+        "True",
+        "false beside queue",
+        "remove suspend, or queue",
+    ),
+    "two queues": Case(
+        job(queue="team-a", labels={"kueue.x-k8s.io/queue-name": "team-b"}),
+        "job.labels",
+        "team-b",
+        "without Kueue's",
+        "remove kueue.x-k8s.io/queue-name",
+    ),
+    "a queue that is no name": Case(job(queue="Team A"), "job.queue", "'Team A'", "a DNS name", "team-a"),
+    "a queue that no label can name": Case(
+        job(queue="q" * 64), "job.queue", "qqq", "at most 63 characters", "team-a"
+    ),
     "ttl under Pulumi": Case(
         job(runPolicy={"ttlSecondsAfterFinished": 60}),
         "job.runPolicy.ttlSecondsAfterFinished",

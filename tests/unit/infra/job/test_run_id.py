@@ -43,6 +43,7 @@ THE_SAME: dict[str, Any] = {
     "restartPolicy": "Never",
     "resources": {"cpu": 2, "memory": "4Gi"},
     "runPolicy": {"backoffLimit": 1, "activeDeadlineSeconds": 60},
+    "queue": "team-a",
     "elasticPolicy": {"minReplicas": 1},
     "annotations": {"team": "vision"},
     "labels": {"team": "vision"},

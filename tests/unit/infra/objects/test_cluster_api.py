@@ -44,6 +44,10 @@ CALLS: dict[str, tuple[Callable[[ClusterApi], object], Request]] = {
         Request("GET", "/api/v1/nodes", {"fieldSelector": "metadata.name=a"}),
     ),
     "resources": (lambda api: api.resources("kubeflow.org", "v1"), Request("GET", "/apis/kubeflow.org/v1")),
+    "preferred_version": (
+        lambda api: api.preferred_version("kueue.x-k8s.io"),
+        Request("GET", "/apis/kueue.x-k8s.io"),
+    ),
     "create": (lambda api: api.create(CLAIM, MADE), Request("POST", CLAIMS, {}, MADE, JSON)),
     "create, only asked": (
         lambda api: api.create(PYTORCHJOB, MADE, dry_run=True),

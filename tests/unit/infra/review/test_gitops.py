@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from infra.config import Stack, from_file
+from infra.config.job import QUEUE_LABEL
 from infra.config.names import BATCH_NAME_LENGTH
 from infra.job.manifest import run_of
 from infra.objects.manifest import Manifest
@@ -116,6 +117,23 @@ def test_another_preparation_is_another_job(recorder: Recorder) -> None:
 def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with(recorder: Recorder) -> None:
     known = stack(**OTHERS, storage={"claim": "c" * 55}, job=JOB)
     assert len(named(known, "Job")) == BATCH_NAME_LENGTH
+
+
+def test_engines_leave_it_to_kueue_when_a_job_runs(recorder: Recorder) -> None:
+    """They would set a field of theirs again each time that Kueue has changed it."""
+    files = folder.files(on_others(queue="team-a"))
+    reviewed, applied = (job_in(files, below) for below in (folder.RENDERED, folder.GITOPS))
+    assert {each["metadata"]["labels"][QUEUE_LABEL] for each in (reviewed, applied)} == {"team-a"}
+    policy = reviewed["spec"]["runPolicy"]
+    assert policy["suspend"] is True
+    assert applied["spec"]["runPolicy"] == {key: policy[key] for key in policy if key != "suspend"}
+    by_user = job_in(folder.files(on_others(runPolicy={"suspend": True})), folder.GITOPS)
+    assert by_user["spec"]["runPolicy"]["suspend"] is True, "the user's own stays"
+
+
+def job_in(files: dict[str, str], below: str) -> Manifest:
+    (found,) = [each for each in objects(files, below).values() if each["kind"] == "PyTorchJob"]
+    return found
 
 
 @pytest.mark.parametrize(

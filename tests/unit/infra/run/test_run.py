@@ -79,8 +79,8 @@ class FakeApi(JobApi):
         return self._log
 
 
-def end(api: FakeApi, *, suspended: bool = False) -> str:
-    return Waiting(api, "j-master-0", suspended=suspended).until_end()
+def end(api: FakeApi, **held: Any) -> str:
+    return Waiting(api, "j-master-0", **held).until_end()
 
 
 @pytest.mark.parametrize(
@@ -250,6 +250,70 @@ def test_a_job_suspended_by_others_is_no_success() -> None:
     api = FakeApi([job("Suspended"), job("Running"), job("Succeeded")])
     assert end(api) == "Succeeded"
     assert api.shown[0] == "j: Suspended, though the stack file does not ask for it"
+
+
+QUEUED = "j: Suspended, queued in team-a until Kueue admits it"
+NO_QUEUE = (
+    "queue team-a: NoSuchQueue: namespace kubeflow has no LocalQueue of this name, so nobody admits the job"
+)
+GROUP = "/apis/kueue.x-k8s.io"
+LOCAL_QUEUE = f"{GROUP}/v1beta2/namespaces/kubeflow/localqueues/team-a"
+
+
+@pytest.fixture
+def queues(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Path -> what the server answers: Kueue with this queue, and no other."""
+    found = {GROUP: {"preferredVersion": {"version": "v1beta2"}}, LOCAL_QUEUE: {}}
+    play(monkeypatch, lambda request: found.get(request.path, 404))
+    return found
+
+
+def test_a_queued_job_is_waited_for_and_so_is_one_that_is_preempted(queues: dict[str, Any]) -> None:
+    states = ["Created", "Suspended", "Running", "Suspended", "Running", "Succeeded"]
+    api = FakeApi([job(each) for each in states])
+    assert end(api, queue="team-a") == "Succeeded"
+    assert api.shown == ["j: Created", QUEUED, "j: Running", QUEUED, "j: Running", "j: Succeeded"]
+
+
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1_000_000, waiting.NO_PROGRESS_S // 2))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+
+
+def test_a_queue_may_be_long(queues: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_clock(monkeypatch)
+    assert end(FakeApi([*[job("Suspended")] * 50, job("Succeeded")]), queue="team-a") == "Succeeded"
+
+
+def test_an_admitted_job_has_to_make_progress(
+    queues: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_clock(monkeypatch)
+    with pytest.raises(NoProgressError, match="condition Running"):
+        end(FakeApi([*[job("Suspended")] * 9, *[job("Running")] * 9]), queue="team-a")
+
+
+@pytest.mark.parametrize("missing", [GROUP, LOCAL_QUEUE], ids=["no Kueue", "no such queue"])
+def test_a_queue_that_is_not_there_is_told_and_not_waited_for_for_ever(
+    queues: dict[str, Any], missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del queues[missing]
+    slow_clock(monkeypatch)
+    api = FakeApi([job("Suspended")] * 50)
+    with pytest.raises(NoProgressError, match="NoSuchQueue"):
+        end(api, queue="team-a")
+    assert api.shown == [f"{QUEUED}; {NO_QUEUE}"]
+
+
+@pytest.mark.parametrize("answer", [403, 500])
+@pytest.mark.parametrize("asked", [GROUP, LOCAL_QUEUE])
+def test_a_queue_that_cannot_be_asked_for_is_taken_to_be_there(
+    queues: dict[str, Any], asked: str, answer: int
+) -> None:
+    queues[asked] = answer
+    api = FakeApi([job("Suspended"), job("Succeeded")])
+    assert end(api, queue="team-a") == "Succeeded"
+    assert api.shown[0] == QUEUED
 
 
 def test_a_quota_is_reported_at_once() -> None:
