@@ -152,6 +152,8 @@ def give_images(engine: Engine, project: ProjectInside) -> None:
 
 def images() -> list[str]:
     """Those of nodes, operator and trainer, in this machine's engine."""
+    missing = {f"TRAINSTACK_{name}" for name in MADE_HERE} - os.environ.keys()
+    assert not missing, f"published images are used here, and a machine without a network has none: {missing}"
     found = [os.environ[f"TRAINSTACK_{name}"] for name in MADE_HERE]
     build = inputs.build(ImageConfig(), ROOT)
     source = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
