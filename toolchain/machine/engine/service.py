@@ -19,6 +19,7 @@ from toolchain.steps import SetupError, say, step
 NEEDED_PACKAGES = ("docker.io", "iptables")
 # From Debian 13 on the client is in a package of its own, which docker.io only recommends.
 CLIENT = "docker-cli"
+IN_USE = "in-use.lock"
 # Held, shared, by each process that works with our engine, until it ends.
 _in_use: list[IO[str]] = []
 
@@ -30,7 +31,9 @@ def ensure() -> Engine:
     """
     if os.geteuid() == 0 and packages.available():
         packages.finish_interrupted()
-        _hold()
+        daemon.HOME.mkdir(parents=True, exist_ok=True)
+        (daemon.HOME / IN_USE).touch()
+    _hold()
     if found := find():
         return found
     may_install()
@@ -88,12 +91,15 @@ def stop() -> bool:
     """Stop our engine when it runs and nothing needs it; True when it is stopped now.
 
     A container that runs needs it, and so does another process of ours. Images and volumes stay on disk. An engine
-    that we did not start is left alone.
+    that we did not start is left alone, and so is root's by anybody else who may use it.
     """
-    engine = find()
+    engine, is_root = find(), os.geteuid() == 0
     if engine is None or not engine.ours:
-        daemon.sweep()
+        if is_root:
+            daemon.sweep()
         return True
+    if not is_root:
+        return False
     with machine_wide("engine"):
         if engine.output("ps", "--quiet") or _others_use_it():
             return False
@@ -103,9 +109,13 @@ def stop() -> bool:
 
 
 def _hold() -> None:
-    if not _in_use:
-        daemon.HOME.mkdir(parents=True, exist_ok=True)
-        handle = (daemon.HOME / "in-use.lock").open("a")
+    """Say that this process works with our engine. Where root has made no file for that, there is none."""
+    if _in_use:
+        return
+    with suppress(OSError):
+        handle = (
+            daemon.HOME / IN_USE
+        ).open()  # to read: it is root's, and a user of root's engine holds it, too
         fcntl.flock(handle, fcntl.LOCK_SH)
         _in_use.append(handle)
 
@@ -113,7 +123,7 @@ def _hold() -> None:
 def _others_use_it() -> bool:
     while _in_use:
         _in_use.pop().close()
-    with (daemon.HOME / "in-use.lock").open("a") as handle:
+    with (daemon.HOME / IN_USE).open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
