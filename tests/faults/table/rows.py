@@ -84,6 +84,11 @@ ROWS = {
     "up-interrupted": Row("`make up` and `make down` themselves", "`make up` from nothing, Ctrl-C", 4),
     "two-of-one-stack": Row("Several at once", "two `make up` of one stack", 1),
     "two-stacks": Row("Several at once", "`make up` of two stacks of one clone, from nothing", 1),
+    "two-users": Row(
+        "Several at once",
+        "`make up` of root and of a user of root's engine, from nothing; root ends first",
+        1,
+    ),
     "two-clones": Row("Several at once", "`make up` of two clones, from nothing", 1),
     "volume-full": Row("The volume, while a job trains", "full until the trainer has said so", 1),
     "volume-read-only": Row("The volume, while a job trains", "read-only until the trainer has said so", 1),
@@ -126,5 +131,5 @@ ROWS = {
     ),
     "machine-restarted": Row("The machine", "power cut; reboot that empties /run", 2),
 }
-NO_TEST_YET = ("`make up` of two clones at once from cold caches; two users of one machine",)
+NO_TEST_YET = ("`make up` of two clones at once from cold caches",)
 """What the table is to hold, and has no row for."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e import clones
 from tests.e2e.project import Project, closing_lines
-from tests.faults.table import background, training
+from tests.faults.table import background, other_user, training
 from tests.faults.table.trial import Trial
 from toolchain.machine.engine import Engine
 
@@ -50,6 +50,21 @@ def test_two_stacks_of_a_clone_take_turns(engine: Engine, trial: Trial) -> None:
 def test_two_clones_come_up_side_by_side(engine: Engine, trial: Trial) -> None:
     with clones.temporary("first") as first, clones.temporary("second") as second:
         both_come_up(trial, first, second)
+
+
+@pytest.mark.slow(reason="two clusters")
+@pytest.mark.row("two-users")
+def test_two_users_of_one_machine_are_not_in_each_others_way(engine: Engine, trial: Trial) -> None:
+    with clones.temporary("root") as first, other_user.standing("user") as second:
+        both_come_up(trial, first, second)
+        assert (second.models / "mnist_cnn.pt").owner() == other_user.USER
+        down = first.make("down")
+        assert down.returncode == 0, down.stdout
+        assert " unchanged" in second.up()["output"], (
+            "root's make down leaves a user's cluster and the engine"
+        )
+        down = second.make("down")
+        assert down.returncode == 0, down.stdout
 
 
 def both_come_up(trial: Trial, first: Project, second: Project) -> None:
