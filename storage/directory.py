@@ -23,12 +23,23 @@ def script(path: str, owner: int, group: int, mode: str) -> list[str]:
 
 
 def prepare(props: Props) -> Props:
-    """Run `script` in the node's container. Raises DirectoryError."""
-    wanted = script(props["path"], int(props["owner"]), int(props["group"]), props["mode"])
-    done = subprocess.run(["docker", "exec", props["node"], *wanted], capture_output=True, text=True)
-    if done.returncode:
+    """Run `script` in the node's container.
+
+    A file system without owners (exFAT, NTFS, a share) refuses that, and will do where the owner can write anyway.
+    Raises DirectoryError.
+    """
+    owner, group = int(props["owner"]), int(props["group"])
+    done = _on_node(props["node"], *script(props["path"], owner, group, props["mode"]))
+    if (
+        done.returncode
+        and _on_node(props["node"], "test", "-w", props["path"], user=f"{owner}:{group}").returncode
+    ):
         raise DirectoryError(f"cannot prepare {props['path']} on node {props['node']}: {done.stderr.strip()}")
     return {key: props[key] for key in COMPARED}
+
+
+def _on_node(node: str, *command: str, user: str = "0:0") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", "exec", "--user", user, node, *command], capture_output=True, text=True)
 
 
 class DirectoryProvider(ResourceProvider):

@@ -120,6 +120,27 @@ def test_a_node_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         directory.prepare(PROPS)
 
 
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_file_system_without_owners_will_do_where_the_trainer_can_write(
+    monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    asked: list[list[str]] = []
+
+    def refuse(words: list[str], **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(words[2:])
+        is_fine = writable and "test" in words
+        return subprocess.CompletedProcess(words, int(not is_fine), "", "Operation not permitted")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    if writable:
+        assert directory.prepare(PROPS) == PROPS
+    else:
+        with pytest.raises(directory.DirectoryError, match="Operation not permitted"):
+            directory.prepare(PROPS)
+    trainer = f"{PROPS['owner']}:{PROPS['group']}"
+    assert asked[-1] == ["--user", trainer, "n", "test", "-w", PROPS["path"]]
+
+
 @pytest.mark.parametrize(("key", "value"), [("mode", "2770"), ("owner", 7), ("instance", "two")])
 def test_a_changed_property_is_a_difference(key: str, value: Any) -> None:
     assert directory.DirectoryProvider().diff("x", PROPS, PROPS | {key: value}).changes
