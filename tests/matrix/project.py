@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kubernetes import client, config
 
 from infra import dataset
@@ -21,6 +22,8 @@ from tests.matrix.entries import JOB
 from tests.matrix.judging import Objects, by_key, files_at_risk, half_gone
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
+from toolchain.checks import drift
+from toolchain.operating import pulumi_cli
 
 STACK = "matrix"
 # The test server has no operator, no registry and no file that a job could leave.
@@ -100,6 +103,18 @@ class AppliedProject(Project):
         except UpError as error:
             return str(error)
         raise AssertionError(f"it was not refused: {shown}")
+
+    def drifted(self) -> list[str]:
+        """What `make drift` would print."""
+
+        def output(_: Mapping[str, str], *arguments: str) -> str:
+            done = self.pulumi(*arguments)
+            assert done.returncode == 0, done.stdout
+            return done.stdout[done.stdout.index("{") :]
+
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(pulumi_cli, "_output", output)
+            return drift.told(pulumi_cli.preview({}, self.stack, "--refresh"))
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""

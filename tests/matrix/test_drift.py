@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +11,6 @@ from kubernetes import client
 
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.matrix.project import AppliedProject
-from toolchain.checks import drift
-from toolchain.operating import pulumi_cli
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
@@ -21,17 +19,10 @@ Edit = Callable[[AppliedProject, bool], None]
 
 
 @pytest.fixture
-def found(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+def found(project: AppliedProject) -> Callable[[], list[str]]:
     """What `make drift` would print of the standing stack."""
-
-    def output(_: Mapping[str, str], *arguments: str) -> str:
-        done = project.pulumi(*arguments)
-        assert done.returncode == 0, done.stdout
-        return done.stdout[done.stdout.index("{") :]
-
-    monkeypatch.setattr(pulumi_cli, "_output", output)
     project.stand()
-    return lambda: drift.told(pulumi_cli.preview({}, project.stack, "--refresh"))
+    return project.drifted
 
 
 def exported(project: AppliedProject) -> Any:

@@ -26,8 +26,6 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import BY_HAND, PlayedOperator
 from tests.matrix.project import AppliedProject
 from tests.matrix.test_trainer_v2 import Server, controllers, is_served, server, v2  # noqa: F401 - fixtures
-from toolchain.checks import drift
-from toolchain.operating import pulumi_cli
 
 NAMESPACE, JOB = "queued", "mnist"
 QUEUES = ("team-a", "team-b")
@@ -194,18 +192,6 @@ def play(hand: Hand, told: Told, queue: str, *, preempted: bool = False) -> None
     hand.say("Succeeded")
 
 
-def drifted(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What `make drift` would print."""
-
-    def output(_: Any, *arguments: str) -> str:
-        done = project.pulumi(*arguments)
-        assert done.returncode == 0, done.stdout
-        return done.stdout[done.stdout.index("{") :]
-
-    monkeypatch.setattr(pulumi_cli, "_output", output)
-    return drift.told(pulumi_cli.preview({}, project.stack, "--refresh"))
-
-
 @pytest.mark.slow(reason="seven updates; the change matrix takes one job through a queue and back")
 @pytest.mark.parametrize("kind", [PYTORCHJOB, TRAINJOB], ids=["v1", "v2"])
 def test_kueue_alone_says_when_a_job_runs(
@@ -213,7 +199,6 @@ def test_kueue_alone_says_when_a_job_runs(
     server: Server,  # noqa: F811 - the fixture
     kueue: None,
     kind: JobKind,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hand = Hand(project, kind)
     given = {
@@ -228,7 +213,7 @@ def test_kueue_alone_says_when_a_job_runs(
     first = hand.uid
     project.up("--expect-no-changes", **queued)
     assert (hand.uid, hand.is_held()) == (first, False), "an update leaves it to Kueue"
-    assert drifted(project, monkeypatch) == []
+    assert project.drifted() == []
 
     for queue in QUEUES:
         before = hand.uid
