@@ -35,7 +35,8 @@ def standing(name: str) -> Iterator[OthersProject]:
         home = folder / "home"
         shutil.copytree(paths.cache(), home / ".cache" / paths.cache().name, symlinks=True)
         subprocess.run(["chown", "--recursive", f"{USER}:{GROUP}", str(home), str(made.root)], check=True)
-        project = OthersProject(made.root, made.cluster, home=home)
+        # The log is this user's, and would make its folder so.
+        project = OthersProject(made.root, made.cluster, logs=folder, home=home)
         clones.STANDING.append(project)
         try:
             yield project
