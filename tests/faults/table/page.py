@@ -8,7 +8,7 @@ from statistics import median
 
 from tests.faults.table import records
 from tests.faults.table.records import Record
-from tests.faults.table.rows import NO_TEST_YET, ROWS, Row
+from tests.faults.table.rows import ROWS, Row
 
 HEAD = """# Reliability
 
@@ -44,7 +44,6 @@ def render(made: list[Record]) -> str:
         parts.append(
             "\n".join([f"## {section}\n", COLUMNS, "| --- | --- | --- | --- | --- | --- |", *lines, ""])
         )
-    parts.append("\n".join(["## Without a row yet\n", *(f"- {text}" for text in NO_TEST_YET), ""]))
     machines = Counter((each.processor, each.date) for each in made)
     told = [
         f"- {count} tries on {date}: {processor}" for (processor, date), count in sorted(machines.items())

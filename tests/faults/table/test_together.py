@@ -8,11 +8,14 @@ import pytest
 
 from tests.e2e import clones
 from tests.e2e.project import Project, closing_lines
+from tests.e2e.waiting import HANG_S
 from tests.faults.table import background, other_user, training
 from tests.faults.table.trial import Trial
 from toolchain.machine.engine import Engine
 
 FLOOR = 0.9
+COLD_S = 3 * HANG_S
+CACHES = {"XDG_CACHE_HOME": "cache", "GOCACHE": "go-build", "GOMODCACHE": "go-modules"}
 
 
 @pytest.mark.slow(reason="two runs of make up")
@@ -52,6 +55,18 @@ def test_two_clones_come_up_side_by_side(engine: Engine, trial: Trial) -> None:
         both_come_up(trial, first, second)
 
 
+@pytest.mark.slow(reason="two clusters, and every tool is built anew")
+@pytest.mark.row("two-clones-cold")
+def test_two_clones_with_cold_caches_build_each_tool_once(
+    engine: Engine, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with clones.owned("cold") as folder:
+        for name, place in CACHES.items():
+            monkeypatch.setenv(name, str(folder / place))
+        with clones.temporary("first") as first, clones.temporary("second") as second:
+            both_come_up(trial, first, second, seconds=COLD_S)
+
+
 @pytest.mark.slow(reason="two clusters")
 @pytest.mark.row("two-users")
 def test_two_users_of_one_machine_are_not_in_each_others_way(engine: Engine, trial: Trial) -> None:
@@ -67,7 +82,7 @@ def test_two_users_of_one_machine_are_not_in_each_others_way(engine: Engine, tri
         assert down.returncode == 0, down.stdout
 
 
-def both_come_up(trial: Trial, first: Project, second: Project) -> None:
+def both_come_up(trial: Trial, first: Project, second: Project, seconds: float = HANG_S) -> None:
     with ExitStack() as running:
         trial.strike("")
         made = [
@@ -75,7 +90,7 @@ def both_come_up(trial: Trial, first: Project, second: Project) -> None:
             for each in (first, second)
         ]
         for each in made:
-            assert each.ended() == 0, each.output
+            assert each.ended(seconds) == 0, each.output
             assert float(closing_lines(each.output)["accuracy"]) > FLOOR
         trial.recovered()
     assert first.models / "mnist_cnn.pt" != second.models / "mnist_cnn.pt"
