@@ -61,7 +61,7 @@ def test_the_status_tells_prometheus_of_the_stack(machine: Host) -> None:
     told = machine.check_output("trainstack status --metrics")
     found = {family.name: family.samples for family in text_string_to_metric_families(told)}
     assert {each.labels["part"]: each.value for each in found["trainstack_part_up"]} == dict.fromkeys(
-        ("engine", "cluster", "api_server", "operator", "volume", "claim", "job", "owner"), 1
+        ("engine", "cluster", "api_server", "operator", "volume", "space", "claim", "job", "owner"), 1
     )
     (state,) = [each.labels for each in found["trainstack_job_state"] if each.value]
     assert (state["job"], state["state"]) == ("pytorch-simple", "succeeded")

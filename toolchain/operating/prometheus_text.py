@@ -82,12 +82,12 @@ def write(stack: str, file: str) -> int:
 
 
 def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
-    """Each part once, by the worst that was found of it."""
+    """Each part once, by the worst that was found of it. Events come and go, and are none."""
     up = Family(
         "trainstack_part_up", "Whether a part of the stack is healthy; no sample where that cannot be told."
     )
     unknown = Family("trainstack_part_unknown", "Whether it cannot be told how a part of the stack is.")
-    for part in dict.fromkeys(each.what for each in findings):
+    for part in dict.fromkeys(each.what for each in findings if each.what is not Part.EVENT):
         health = status.overall(each for each in findings if each.what is part)
         label = part.lower().replace(" ", "_")
         unknown.add(float(health is Health.UNKNOWN), stack=stack, part=label)

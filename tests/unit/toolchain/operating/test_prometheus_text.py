@@ -74,7 +74,12 @@ def test_a_healthy_stack(seen: list[Finding], models: Models, capsys: pytest.Cap
     assert 0 <= free <= usage.total
 
 
-@pytest.mark.parametrize("part", Part)
+def test_an_event_is_no_part_of_a_stack() -> None:
+    found = parsed(prometheus_text.text("dev", [Finding(Part.EVENT, Health.HEALTHY, "")]))
+    assert "trainstack_part_up" not in found
+
+
+@pytest.mark.parametrize("part", [each for each in Part if each is not Part.EVENT])
 @pytest.mark.parametrize(
     ("healths", "up", "unknown"),
     [
