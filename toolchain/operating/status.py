@@ -181,10 +181,11 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])
     waiting = claim[0] if claim and claim[1] else None
-    findings += [*inspect_objects(objects, waiting), *_space(stack)]
+    *parts, owner = inspect_objects(objects, waiting)
     names = {each["metadata"]["name"] for each in objects}
     warnings = warning_events.said(variables, access, namespace, names)
-    return [*findings, *(Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings)]
+    events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
+    return [*findings, *parts, *_space(stack), *events, owner]
 
 
 def _space(stack: str) -> list[Finding]:
@@ -250,7 +251,7 @@ def _claim_by_name(
 
 
 def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -> list[Finding]:
-    """Operator, volumes and claims, jobs and the mark, from the stack's live objects.
+    """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
 
     Parameters:
         waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.

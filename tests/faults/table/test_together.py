@@ -72,7 +72,7 @@ def test_two_clones_with_cold_caches_build_each_tool_once(
 def test_two_users_of_one_machine_are_not_in_each_others_way(engine: Engine, trial: Trial) -> None:
     with clones.temporary("root") as first, other_user.standing("user") as second:
         both_come_up(trial, first, second)
-        assert (second.models / "mnist_cnn.pt").owner() == other_user.USER
+        assert (second.root / ".trainstack").owner() == other_user.USER
         down = first.make("down")
         assert down.returncode == 0, down.stdout
         assert " unchanged" in second.up()["output"], (
