@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import runpy
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
-from infra import dataset, paths
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
 from infra.gang_scheduler import component, release, scheduler_manifests
@@ -25,9 +20,11 @@ from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.test_program import configured, recorder, run_program
+
+__all__ = ["recorder"]
 
 GANG: dict[str, Any] = {"operator": {"gang": "scheduler-plugins"}, "job": JOB}
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
 VALUES = {
     "scheduler": {"name": SCHEDULER, "image": "example/scheduler:1"},
     "controller": {"name": scheduler_manifests.CONTROLLER, "image": "example/controller:1"},
@@ -224,22 +221,14 @@ def test_a_review_has_the_scheduler_in_the_stacks_own_folder(manifests: Path, as
 
 
 def test_the_whole_program_registers_the_scheduler_before_operator_and_job(
-    manifests: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    manifests: Path,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recorder = Recorder()
-    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     for variable in component.IMAGES.values():
         monkeypatch.setenv(variable, "trainstack/scheduler:abc")
-    pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=False)
-    given = {f"trainstack:{key}": json.dumps(value) for key, value in GANG.items()}
-    monkeypatch.setitem(os.environ, "PULUMI_CONFIG", json.dumps(given))
-
-    @pulumi.runtime.test
-    def program() -> None:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-
-    program()
+    configured(**GANG)
+    run_program()
     made = recorder.manifests()
     assert {each["image"] for each in programs(list(made.values())).values()} == {REFERENCE}
     operator = made["Deployment/training-operator"]["spec"]["template"]["spec"]["containers"][0]

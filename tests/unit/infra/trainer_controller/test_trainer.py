@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import runpy
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 
-from infra import dataset, operators, paths
+from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
@@ -27,9 +24,11 @@ from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, job_context, stack
+from tests.unit.infra.test_program import configured, recorder, run_program
+
+__all__ = ["recorder"]
 
 V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
 
 
 def deployment(name: str, image: str) -> dict[str, Any]:
@@ -166,9 +165,9 @@ def test_each_program_with_webhooks_is_asked() -> None:
 
 
 def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recorder = Recorder()
     provided: list[Operator] = []
     provide = operators.provide
 
@@ -177,19 +176,11 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
         return provided[-1]
 
     monkeypatch.setattr(operators, "provide", noted)
-    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    monkeypatch.setattr(overlay, "rendered", read)  # where `recorder` has the training-operator's
     for variable in component.IMAGES.values():
         monkeypatch.setenv(variable, "trainstack/controller:abc")
-    pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=False)
-    given = {f"trainstack:{key}": json.dumps(value) for key, value in V2.items()}
-    monkeypatch.setitem(os.environ, "PULUMI_CONFIG", json.dumps(given))
-
-    @pulumi.runtime.test
-    def program() -> None:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-
-    program()
+    configured(**V2)
+    run_program()
     made = recorder.manifests()
     assert "PyTorchJob/pytorch-simple" not in made
     job, runtime = made[f"{TRAINJOB.kind}/pytorch-simple"], made[f"{RUNTIME}/pytorch-simple"]
