@@ -6,11 +6,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolchain.machine.preflight import GIB
 from toolchain.operating import environment
 from toolchain.runs import records
 from toolchain.steps import SetupError
 
-GIB = 1 << 30
 ALERT = "TrainstackVolumeNearlyFull"
 NEARLY_FULL = 0.1
 """Less than this part of the file system free is too little, here and in the alert rule of that name."""

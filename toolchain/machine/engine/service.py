@@ -113,9 +113,8 @@ def _hold() -> None:
     if _in_use:
         return
     with suppress(OSError):
-        handle = (
-            daemon.HOME / IN_USE
-        ).open()  # to read: it is root's, and a user of root's engine holds it, too
+        # To read: the file is root's, and another user of root's engine holds it, too.
+        handle = (daemon.HOME / IN_USE).open()
         fcntl.flock(handle, fcntl.LOCK_SH)
         _in_use.append(handle)
 

@@ -11,6 +11,7 @@ import pytest
 
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
+from toolchain.machine.preflight import GIB
 from toolchain.operating import (
     adoption,
     api_server,
@@ -22,7 +23,7 @@ from toolchain.operating import (
     warning_events,
 )
 from toolchain.operating.status import Finding, Health, Part
-from toolchain.operating.volume_space import GIB, Space
+from toolchain.operating.volume_space import Space
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
