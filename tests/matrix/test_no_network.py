@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.paths import TOOL_MODULES
-from toolchain.tools import build, go_modules
+from toolchain.tools import build, go_modules, venv
 
 ROOT = Path(__file__).resolve().parents[2]
 SET_UP = "from toolchain.operating import setup; setup.prepare_pulumi()"
@@ -42,6 +43,25 @@ def test_a_second_clone_needs_no_network(tmp_path: Path) -> None:
         "import pulumi, pydantic, infra, storage",
     ]
     subprocess.run(bare, cwd=tmp_path, check=True)
+
+
+def test_an_empty_cache_is_filled_from_the_index(tmp_path: Path) -> None:
+    """The first set-up of a machine: uv's try with its cache alone fails, and what it leaves is in nobody's way."""
+    lock = tmp_path / "requirements.lock"
+    entry = re.search(r"^idna==.*(\n    --hash.*)+", venv.LOCK.read_text(), re.MULTILINE)
+    assert entry
+    lock.write_text(entry[0])
+    code = "import sys; from pathlib import Path; from toolchain.tools import venv; "
+    code += "venv.ensure_beside(*map(Path, sys.argv[1:]))"
+    variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "caches")}
+    folder = tmp_path / "environment"
+    for _ in range(2):  # from nothing, and over what another Python left
+        command: list[str | Path] = [sys.executable, "-c", code, folder, lock]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=variables)
+        assert done.returncode == 0, done.stderr
+        subprocess.run([folder / "bin" / "python", "-c", "import idna"], check=True)
+        (folder / "bin" / "python").unlink()
+        (folder / venv.STAMP_NAME).unlink()
 
 
 def test_the_modules_of_a_tool_that_was_built_need_no_network() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from toolchain.images.made_once import made_once
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError, pipe
@@ -55,8 +56,10 @@ def may_make(image: str) -> None:
 
 def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
     """Name of the image of `system`, made when the engine does not have it. Raises SetupError."""
-    if engine.has_image(system.image):
-        return system.image
+    return made_once(engine, system.image, lambda: _make(engine, system, log))
+
+
+def _make(engine: Engine, system: RootFileSystem, log: Path) -> None:
     may_make(system.image)
     if not packages.installed("mmdebstrap"):
         packages.install(["mmdebstrap"])
@@ -64,7 +67,6 @@ def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
     pipe(system.command(), load, log=log, env=engine.env)
     engine.output("tag", f"{system.image}-partial", system.image)
     engine.output("rmi", f"{system.image}-partial")
-    return system.image
 
 
 TRAINER_CPU = RootFileSystem("base", "trixie")

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from toolchain.images import base, cluster_images, scratch
+from toolchain.images.made_once import made_once
 from toolchain.machine import preflight
 from toolchain.machine.engine import Engine
-from toolchain.machine.locks import machine_wide
 from toolchain.paths import LOGS, ROOT, cache
 from toolchain.progress import Step
 from toolchain.steps import SetupError, run, step
@@ -63,10 +63,7 @@ def ensure(engine: Engine) -> dict[str, str]:
         if cluster_images.succeeds(engine, "manifest", "inspect", published()):
             return {}
         progress.conclude(f"cannot be pulled; made from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
-    with machine_wide("base-gpu"):  # another clone may make it
-        if not engine.has_image(IMAGE):
-            make(engine)
-    return {VARIABLE: IMAGE}
+    return {VARIABLE: made_once(engine, IMAGE, lambda: make(engine))}
 
 
 def _has_published(engine: Engine) -> bool:

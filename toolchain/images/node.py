@@ -12,10 +12,11 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from toolchain.images import base, control_plane, scratch
+from toolchain.images.made_once import made_once
 from toolchain.machine.engine import Engine
 from toolchain.progress import Step
 from toolchain.steps import pipe, run
@@ -88,31 +89,32 @@ def ensure(
     """
     version = _output([programs["kubeadm"], "version", "-o", "short"])
     image = image_name(version, programs, kind_files, restricted)
-    if engine.has_image(image):
-        return image
-    progress.note("Debian base")
-    debian = base.ensure(engine, DEBIAN, log)
-    progress.note("control-plane images")
-    names = control_plane.ensure(engine, _kubeadm_images(programs["kubeadm"], version), programs, log)
-    progress.note("assembling the node")
+
+    def lay_out(root: Path) -> None:
+        _lay_out(root, programs, kind_files, version, restricted)
+
+    def make() -> None:
+        progress.note("Debian base")
+        debian = base.ensure(engine, DEBIAN, log)
+        progress.note("control-plane images")
+        names = control_plane.ensure(engine, _kubeadm_images(programs["kubeadm"], version), programs, log)
+        progress.note("assembling the node")
+        _assemble(engine, f"{image}-empty", debian, lay_out, log)
+        progress.note("importing the control-plane images")
+        _import(engine, f"{image}-empty", image, names, log)
+        engine.output("rmi", f"{image}-empty")
+
+    progress.note("waiting for another command that makes it")
+    return made_once(engine, image, make)
+
+
+def _assemble(engine: Engine, image: str, debian: str, lay_out: Callable[[Path], None], log: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="trainstack-node-") as folder:
         context = Path(folder)
-        _lay_out(context / "root", programs, kind_files, version, restricted)
+        lay_out(context / "root")
         shutil.copyfile(DOCKERFILE, context / "Dockerfile")
-        build = [
-            engine.docker,
-            "build",
-            "--quiet",
-            "--build-arg",
-            f"BASE={debian}",
-            "--tag",
-            f"{image}-empty",
-        ]
+        build = [engine.docker, "build", "--quiet", "--build-arg", f"BASE={debian}", "--tag", image]
         run([*build, context], log=log, env=dict(engine.env))
-    progress.note("importing the control-plane images")
-    _import(engine, f"{image}-empty", image, names, log)
-    engine.output("rmi", f"{image}-empty")
-    return image
 
 
 def _output(command: list[str | Path]) -> str:

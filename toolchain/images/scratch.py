@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from toolchain.images.made_once import made_once
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError, run
@@ -61,11 +62,10 @@ def registry(engine: Engine, program: Path, log: Path) -> str:
         settings = Path(folder) / "config.yml"
         settings.write_text(REGISTRY_SETTINGS)
         image = f"trainstack/registry:{digest(program, settings)}"
-        if engine.has_image(image):
-            return image
         files = {"usr/local/bin/registry": program, "etc/distribution/config.yml": settings}
         start = 'ENTRYPOINT ["/usr/local/bin/registry", "serve", "/etc/distribution/config.yml"]'
-        return build(engine, image, files, log, lines=["VOLUME /var/lib/registry", start])
+        lines = ["VOLUME /var/lib/registry", start]
+        return made_once(engine, image, lambda: build(engine, image, files, log, lines=lines))
 
 
 REGISTRY_SETTINGS = """\
@@ -79,9 +79,8 @@ http: {addr: ":5000"}
 def operator(engine: Engine, name: str, program: Path, log: Path) -> str:
     """An operator called `name`, laid out as upstream's image is: the program is /manager."""
     image = f"trainstack/{name}:{digest(program)}"
-    if engine.has_image(image):
-        return image
-    return build(engine, image, {"manager": program}, log, lines=["USER 65532", 'ENTRYPOINT ["/manager"]'])
+    files, lines = {"manager": program}, ["USER 65532", 'ENTRYPOINT ["/manager"]']
+    return made_once(engine, image, lambda: build(engine, image, files, log, lines=lines))
 
 
 # From Debian 13 on nothing lies in /bin any more.
@@ -103,7 +102,5 @@ def init(engine: Engine, cache: Path, log: Path) -> str:
     """Busybox with a shell and nc, for the init container that waits for rank 0."""
     program = debian_program("busybox-static", "busybox", cache)
     image = f"trainstack/busybox:{digest(program)}"
-    if engine.has_image(image):
-        return image
-    link = 'RUN ["/bin/busybox", "--install", "/bin"]'
-    return build(engine, image, {"bin/busybox": program}, log, lines=[link, 'CMD ["sh"]'])
+    files, lines = {"bin/busybox": program}, ['RUN ["/bin/busybox", "--install", "/bin"]', 'CMD ["sh"]']
+    return made_once(engine, image, lambda: build(engine, image, files, log, lines=lines))

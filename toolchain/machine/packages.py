@@ -102,8 +102,9 @@ def _mark(names: Sequence[str]) -> None:
 
 def _disable_services() -> None:
     """Otherwise the system's own engine would start at the next boot in place of ours."""
-    for link in (link for service in SERVICES for link in UNITS.glob(f"*.wants/{service}")):
-        link.unlink()
+    for link in UNITS.glob("*.wants/*"):  # a pattern that ends in a name passes over links that lead nowhere
+        if link.name in SERVICES:
+            link.unlink()
     if update := shutil.which("update-rc.d"):  # machines without systemd
         subprocess.run([update, "docker", "disable"], check=False, capture_output=True)
 

@@ -86,7 +86,15 @@ def source(module: Module, path: str, folder: str) -> Path:
     target = cache() / "sources" / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
     if target.is_dir():
         return target
-    (cache() / "sources").mkdir(parents=True, exist_ok=True)
+    sources = cache() / "sources"
+    sources.mkdir(parents=True, exist_ok=True)
+    with _locked(sources / f".{module.name}.lock"):
+        if not target.is_dir():
+            _copy_source(module, path, folder, target)
+    return target
+
+
+def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
     _go(module, "mod", "download", path)
     cmd = ["go", "list", "-m", "-f", "{{.Dir}}", path]
     asked = subprocess.run(
@@ -105,7 +113,6 @@ def source(module: Module, path: str, folder: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     (part / "copy").rename(target)
     part.rmdir()
-    return target
 
 
 def check_go() -> None:

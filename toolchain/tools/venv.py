@@ -83,7 +83,6 @@ def _install(uv: Path) -> None:
 
 def _sync(uv: Path, folder: Path, lock: Path, *options: str) -> None:
     if not _same_python(folder):
-        shutil.rmtree(folder, ignore_errors=True)
         _uv(uv, folder, "venv", "--seed", "--python", sys.executable, folder)
     _uv(uv, folder, "pip", "sync", *options, lock)
 
@@ -93,7 +92,8 @@ def _uv(uv: Path, folder: Path, *arguments: str | Path) -> None:
 
     The lock's hashes hold either way. Raises SetupError.
     """
-    env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", **uv_cache(uv)}
+    # The second try of `uv venv` finds what the first one left, and is to replace it.
+    env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", "UV_VENV_CLEAR": "1", **uv_cache(uv)}
     command = [uv, *arguments]
     try:
         run(command, log=_LOG, cwd=ROOT, env={**env, "UV_OFFLINE": "1"})
