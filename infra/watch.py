@@ -38,7 +38,8 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
     """Follow one job of `stack` to its end; the exit status. Says why where that is not ENDED."""
     namespace, kind = stack.cluster.namespace, OF_API[stack.operator.api]
     try:
-        found = api_of(kind).of_name(address, namespace, job.name, show, kind)
+        asked = (address, namespace, job.name, show, kind)
+        found = api_of(kind).of_name(*asked) or api_of(kind).of_engine(*asked)
         if found is None:
             show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}")
             return UNKNOWN
@@ -53,7 +54,8 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
 def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> int:
     run = (live["metadata"].get("labels") or {}).get(RUN, "")
     folder = paths.models(stack.name) / "runs" / run if run else None
-    rank0 = rank0_pod(job, stack.operator.api)
+    called = job.model_copy(update={"name": live["metadata"]["name"]})
+    rank0 = rank0_pod(called, stack.operator.api)
     wait = Waiting(
         api,
         rank0,

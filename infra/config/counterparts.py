@@ -79,7 +79,11 @@ _REPLICAS = Counterpart(
 )
 
 COUNTERPARTS: dict[str, Counterpart] = {
-    "name": Counterpart("metadata.name", "metadata.name", "The runtime has the job's name."),
+    "name": Counterpart(
+        "metadata.name",
+        "metadata.name",
+        "The runtime has the job's name. v2 has room for 48 characters, for 47 with more than ten replicas.",
+    ),
     "replicas.master": _REPLICAS,
     "replicas.worker": _REPLICAS,
     "restartPolicy": Counterpart(
@@ -122,9 +126,10 @@ COUNTERPARTS: dict[str, Counterpart] = {
         "v1 counts the restarts of each container, v2 those of all replicas together.",
     ),
     "runPolicy.activeDeadlineSeconds": Counterpart(
-        "runPolicy.activeDeadlineSeconds",
+        f"runPolicy.activeDeadlineSeconds, {POD}.spec.activeDeadlineSeconds",
         "activeDeadlineSeconds",
-        "Trainer deletes the pods of a job that has exceeded it, and starts to count anew after a suspension.",
+        "The training-operator looks at it only when something happens: v1's pods end by themselves a second later. "
+        "Both delete the pods of a job that has exceeded it, and count anew after a suspension.",
     ),
     "runPolicy.ttlSecondsAfterFinished": Counterpart("runPolicy.ttlSecondsAfterFinished", "", _NO_RUN_POLICY),
     "runPolicy.cleanPodPolicy": Counterpart(
@@ -212,13 +217,14 @@ somebody else's that has Trainer, nothing is installed; one that has JobSet alon
    and data stay. The run's id is the same: a finished run is not trained again, an interrupted one goes on.
 3. Back the same way, with `api: v1`.
 
+What GitOps engines do with a stack of v2 is in [Reviewing and rolling out a stack](review.md).
+
 As long as somebody else has a PyTorchJob in the cluster, a stack that brought its definition cannot leave it: `make up`
 names the job and refuses, before anything is touched. The way back asks the same of TrainJobs and JobSets.
 
 ## Limits of v2
 
 - Keys that have no counterpart are refused where they are set: see `none` in the table.
-- There is no rendering for GitOps engines. Such a job would need a runtime of its own for each run.
 - Without `operator.gang`, replicas start one by one, as with v1. With it a gang is all replicas: it may not be smaller.
 - The policies are about the Jobs and pods of a TrainJob. A review and `make up` judge those of the stack file; of a
   TrainJob that is applied by hand, the guard refuses Jobs and pods, and an event on its JobSet or Job tells.

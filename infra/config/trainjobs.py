@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from pydantic.alias_generators import to_camel
 
 from infra.config.job import JobConfig
+from infra.config.names import JOB_NAME_LENGTH
+from infra.config.operator import OperatorApi
 from infra.config.run_policies import CleanPodPolicy, RestartPolicy
+
+# JobSet refuses longer names of pods than these: <job>-node-0-<index>-<5 letters> (pkg/webhooks of JobSet 0.11.1).
+POD_NAME_LENGTH = 63
+AROUND_INDEX = len("-node-0-") + len("-abcde")
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,20 @@ def _unless(value: object, usual: object) -> object | None:
     return None if value == usual else value
 
 
+def name_length(api: OperatorApi, job: JobConfig) -> int:
+    """How long the name of `job` may be at most."""
+    if api is OperatorApi.V1:
+        return JOB_NAME_LENGTH
+    return POD_NAME_LENGTH - AROUND_INDEX - len(str(job.replicas.total - 1))
+
+
 REFUSED: dict[str, Refusal] = {
+    "name": Refusal(
+        lambda job: job.name if len(job.name) > name_length(OperatorApi.V2, job) else None,
+        f"{POD_NAME_LENGTH - AROUND_INDEX - 1} characters at most where operator.api is v2, fewer with more than ten "
+        "replicas: JobSet's pods have longer names than those of a PyTorchJob",
+        "choose a shorter name",
+    ),
     "restartPolicy": Refusal(
         lambda job: job.restart_policy.value if job.restart_policy is RestartPolicy.ALWAYS else None,
         "OnFailure, Never or ExitCode where operator.api is v2: a batch/v1 Job's pods are not started again for ever",

@@ -15,12 +15,24 @@ from infra.objects.manifest import Manifest
 from infra.objects.pytorchjob import API_VERSION, KIND
 
 DATASET = "trainstack/dataset"
+# The operator looks at a job's deadline only when something happens to the job or to its pods: training-operator 1.9.3
+# asks a queue to remind it that does nothing (kubeflow/trainer#3358). So the pods end by themselves, which it sees; one
+# that was made again counts from then. A second later than the job: both times are cut to seconds, and a pod that ended
+# before the job's deadline would be made again.
+LATER_S = 1
 
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
     """The job's `runPolicy`. `suspend` stands there only where the job is made suspended."""
     policy = {key: value for key, value in job.run_policy.manifest().items() if key != "suspend"}
     return {**policy, **({"suspend": True} if job.starts_suspended else {})}
+
+
+def replica(job: JobConfig, context: JobContext, name: str) -> dict[str, Any]:
+    """The pod template of the replica type `name`, whose pods end with the job's deadline."""
+    plain = template(job, context, name)
+    deadline = {"activeDeadlineSeconds": job.run_policy.active_deadline_seconds + LATER_S}
+    return {**plain, "spec": {**plain["spec"], **deadline}}
 
 
 def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
@@ -35,7 +47,7 @@ def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
             kind: {
                 "replicas": count,
                 "restartPolicy": job.restart_policy.value,
-                "template": template(job, context, kind.lower()),
+                "template": replica(job, context, kind.lower()),
             }
             for kind, count in replicas.items()
             if count

@@ -163,6 +163,7 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "restartPolicy": "Never",
     }
     for entry in spec.get("topologySpreadConstraints", []):
-        entry["labelSelector"] = {"matchLabels": {OF_JOBSET: job.name}}
+        # Those of one TrainJob, whatever its name is: the one for engines has another, and so have others' own.
+        entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
     labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context), **gang(job, context)}
     return {"metadata": {**plain["metadata"], "labels": labels}, "spec": spec}

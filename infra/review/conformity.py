@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.review import folder, schemas
 from infra.training_operator.patches import CRD_KIND
 
@@ -20,6 +22,7 @@ VARIABLE = "TRAINSTACK_OPENAPI"
 
 # The CRD has 8,000 lines: the loader in C takes a tenth of the time, where PyYAML has it.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+OF_OPERATORS = {*NAMES, RUNTIME}
 
 
 class NotCheckedError(RuntimeError):
@@ -38,10 +41,13 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
         )
     objects = {name: yaml.load(content, LOADER) for name, content in files.items()}
     wanted = {schemas.file_of(each) for each in objects.values()}
-    known = schemas.of_server(json.loads(document.read_text()), wanted.__contains__)
-    crds = [each for each in objects.values() if each["kind"] == CRD_KIND] or _committed_crds()
-    for crd in crds:
-        known |= schemas.of_crd(crd)
+    of_server = schemas.of_server(json.loads(document.read_text()), wanted.__contains__)
+    own = _defined(each for each in objects.values() if each["kind"] == CRD_KIND)
+    jobs = {schemas.file_of(each) for each in objects.values() if each["kind"] in OF_OPERATORS}
+    known = of_server | (_of_other_stacks() if jobs - own.keys() else {}) | own
+    undefined = {each["kind"] for each in objects.values() if schemas.file_of(each) not in known}
+    if told := ", ".join(sorted(undefined & OF_OPERATORS)):
+        raise NotCheckedError(f"no stack here brings the operator that defines {told}")
     with tempfile.TemporaryDirectory(prefix="trainstack-review-") as place:
         of_schemas, of_objects = Path(place) / "schemas", Path(place) / "objects"
         for each in (of_schemas, of_objects):
@@ -49,9 +55,14 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
         return _told(schemas.write(of_schemas, known), of_objects, files)
 
 
-def _committed_crds() -> list[dict[str, object]]:
-    """Those that other stacks bring: this one uses an operator that is there."""
-    return [yaml.load(path.read_text(), LOADER) for path in (folder.STACKS / folder.SHARED).glob("*.yaml")]
+def _of_other_stacks() -> dict[str, schemas.Schema]:
+    """File's name -> schema, of the kinds that other stacks' operators define: this one uses one that is there."""
+    paths = [path for place in folder.SHARED.values() for path in (folder.STACKS / place).glob("*.yaml")]
+    return _defined(yaml.load(path.read_text(), LOADER) for path in paths)
+
+
+def _defined(crds: Iterable[dict[str, Any]]) -> dict[str, schemas.Schema]:
+    return {file: schema for crd in crds for file, schema in schemas.of_crd(crd).items()}
 
 
 def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shutil
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from infra import paths
 from infra.config import Stack
@@ -27,10 +27,9 @@ GITOPS = "gitops"
 OPERATOR = "operator"
 # What guards the namespace: its policy takes rights in the whole cluster.
 GUARD = "guard"
-# Objects that are long and the same for every stack; the stack's own label is left out.
-SHARED = f"{RENDERED}/shared"
-# The same of Kubeflow Trainer and JobSet.
-SHARED_V2 = f"{RENDERED}/shared-trainer"
+# The API of a stack -> the folder of objects that are long and the same for every stack of it; the stack's own label is
+# left out. Their kustomization stands beside the folder: `kubectl apply -f <folder>` takes every file for an object.
+SHARED = {OperatorApi.V1: f"{RENDERED}/shared", OperatorApi.V2: f"{RENDERED}/shared-trainer/crds"}
 
 
 def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
@@ -52,7 +51,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
         **_below(f"{RENDERED}/{stack.name}", apart),
-        **_of_all_stacks(stack, [of_every_stack(each) for each in shared]),
+        **_of_all_stacks(SHARED[stack.operator.api], [of_every_stack(each) for each in shared]),
         **_for_engines(stack, workload, apart, bool(shared)),
     }
 
@@ -63,14 +62,21 @@ def _below(root: str, apart: Mapping[str, list[Manifest]]) -> dict[str, str]:
     return {file: content for each in folders for file, content in each.items()}
 
 
-def _of_all_stacks(stack: Stack, shared: list[Manifest]) -> dict[str, str]:
-    """The shared objects, and a kustomization for those that refer to them, which no stack of v2 does."""
-    if stack.operator.api is OperatorApi.V2:
-        return _texts(SHARED_V2, _numbered(shared))
-    found = _texts(SHARED, _numbered(shared))
-    names = [name.removeprefix(f"{RENDERED}/") for name in found]
-    base = {f"{RENDERED}/{gitops.KUSTOMIZATION}": gitops.kustomization(names)} if found else {}
-    return {**found, **base}
+def _of_all_stacks(place: str, shared: list[Manifest]) -> dict[str, str]:
+    """The shared objects in their folder, and beside it a kustomization for those that refer to them."""
+    found = _texts(place, _numbered(shared))
+    top = _above(place)
+    names = [name.removeprefix(f"{top}/") for name in found]
+    return {**found, **({f"{top}/{gitops.KUSTOMIZATION}": gitops.kustomization(names)} if found else {})}
+
+
+def _above(place: str) -> str:
+    return str(PurePosixPath(place).parent)
+
+
+def is_shared(name: str) -> bool:
+    """Whether a file of `files` is the same for every stack of an API."""
+    return name.startswith(tuple(f"{place}/" for place in SHARED.values()))
 
 
 def _for_engines(
@@ -78,7 +84,7 @@ def _for_engines(
 ) -> dict[str, str]:
     if gitops.obstacle(stack):
         return {}
-    shared = f"../../{RENDERED}" if needs_shared else None
+    shared = f"../../{_above(SHARED[stack.operator.api])}" if needs_shared else None
     found = gitops.files(_numbered(workload), {name: _numbered(each) for name, each in apart.items()}, shared)
     return {f"{GITOPS}/{stack.name}/{name}": content for name, content in found.items()}
 

@@ -1,23 +1,25 @@
 """What engines that reconcile apply: the rendering, with job names that end in what a new object is needed for.
 
-A finished PyTorchJob whose spec changes trains nothing, and a batch/v1 Job refuses another template. So each run has a
-job of its own: the engine makes the new one, and prunes the old.
+A finished PyTorchJob whose spec changes trains nothing, a TrainJob keeps most of its spec for life, and a batch/v1 Job
+refuses another template. So each run has a job of its own: the engine makes the new one, and prunes the old.
+
+A TrainJob's runtime has a name of its own for each run, too. Trainer reads runtimes through a cache: a runtime that
+changed under its name could give a new run the image of the one before. One that is new is found whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from infra.config import Stack
-from infra.config.names import BATCH_NAME_LENGTH, JOB_NAME_LENGTH
-from infra.config.operator import OperatorApi
+from infra.config.names import BATCH_NAME_LENGTH
+from infra.config.trainjobs import name_length
 from infra.job import queue
 from infra.job.manifest import run_of
 from infra.job.run_id import DIGITS
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import NAMES, PYTORCHJOB, RUNTIME, TRAINJOB, JobKind
 from infra.objects.manifest import Manifest
 from infra.review.text import text
 from infra.training_operator.patches import CRD_KIND
@@ -32,17 +34,19 @@ NEVER_PRUNED = {
 }
 # Longer than the annotation in which a client would keep it.
 LONG = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true"}
-# Argo CD applies a wave when the one before is healthy: the volume is prepared, and the operator answers.
-AFTER_PREPARATION = {"argocd.argoproj.io/sync-wave": "1"}
+# Argo CD applies a wave when the one before is healthy: the volume is prepared, the operator answers, and the runtime
+# is there, without which a webhook of Trainer's refuses the TrainJob. It prunes in the opposite order.
+WAVES = {
+    kind: {"argocd.argoproj.io/sync-wave": str(wave)}
+    for kind, wave in {PYTORCHJOB.kind: 1, RUNTIME: 1, TRAINJOB.kind: 2}.items()
+}
 KUSTOMIZATION = "kustomization.yaml"
 
 
 def obstacle(stack: Stack) -> str | None:
     """Why no engine can hold the stack's jobs; None where one can."""
-    if stack.operator.api is OperatorApi.V2:
-        return "operator.api is v2: a TrainJob and its TrainingRuntime are not renamed for each run"
-    longest = JOB_NAME_LENGTH - len("-") - DIGITS
     for job in stack.jobs:
+        longest = name_length(stack.operator.api, job) - len("-") - DIGITS
         if job.run_policy.ttl_seconds_after_finished is not None:
             return f"job {job.name} has ttlSecondsAfterFinished: an engine would make it anew each time it vanishes"
         if len(job.name) > longest:
@@ -52,11 +56,23 @@ def obstacle(stack: Stack) -> str | None:
 
 def reconciled(manifest: Manifest) -> Manifest:
     """`manifest` as an engine applies it: another name for a job, and the engines' own annotations."""
-    if manifest["kind"] == pytorchjob.KIND:
-        return _with(queue.left_to_kueue(manifest), AFTER_PREPARATION, name=run_of(manifest))
+    if manifest["kind"] in WAVES:
+        renamed = _on_its_runtime(queue.left_to_kueue(manifest))
+        return _with(renamed, WAVES[manifest["kind"]], name=run_of(manifest))
     if manifest["kind"] == "Job":
         return _with(manifest, {}, name=_named_by_spec(manifest))
     return _with(manifest, NEVER_PRUNED) if manifest["kind"] in KEPT_KINDS else manifest
+
+
+def _on_its_runtime(manifest: Manifest) -> Manifest:
+    """A TrainJob that refers to the runtime of its run; every other object as it is."""
+    if manifest["kind"] != TRAINJOB.kind:
+        return manifest
+    spec = manifest["spec"]
+    return {
+        **manifest,
+        "spec": {**spec, "runtimeRef": {**spec["runtimeRef"], "name": run_of(manifest)}},
+    }
 
 
 def _with(manifest: Manifest, annotations: dict[str, str], **metadata: Any) -> Manifest:
@@ -72,31 +88,38 @@ def _named_by_spec(job: Manifest) -> str:
 
 
 def files(
-    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crd: str | None
+    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crds: str | None
 ) -> dict[str, str]:
     """Path below the stack's folder -> contents: folders of objects, and a kustomization beside them.
 
     Parameters:
         workload: the name of a rendered file -> its object.
-        others: the same of further folders; that of the operator is without its CRD.
-        crd: the folder of the CRD's kustomization, as the stack's folder sees it; None where the stack brings none.
+        others: the same of further folders; that of the operator is without its CRDs.
+        crds: the folder of the CRDs' kustomization, as the stack's folder sees it; None where the stack brings none.
     """
     folders = {name: KEPT if each["kind"] in KEPT_KINDS else JOBS for name, each in workload.items()}
     objects = {f"{folders[name]}/{name}": text(reconciled(each)) for name, each in workload.items()}
     for folder, found in others.items():
         objects |= {f"{folder}/{name}": text(each) for name, each in found.items()}
     order = sorted(objects, key=lambda name: ORDER.index(name.partition("/")[0]))
-    return {KUSTOMIZATION: _kustomization([*([crd] if crd else []), *order], bool(crd)), **objects}
+    (kind,) = {NAMES[each["kind"]] for each in workload.values() if each["kind"] in NAMES}
+    whole = kustomization(
+        [*([crds] if crds else []), *order],
+        **({"patches": [_never_pruned(kind)]} if crds else {}),
+        # By itself it would put a TrainJob before its TrainingRuntime.
+        **({"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}),
+    )
+    return {KUSTOMIZATION: whole, **objects}
 
 
-def _kustomization(resources: list[str], brings_crd: bool) -> str:
-    metadata = {"name": pytorchjob.CRD, "annotations": NEVER_PRUNED | LONG}
+def _never_pruned(kind: JobKind) -> dict[str, Any]:
+    """A patch of every CRD; the name that it has to have counts for nothing."""
+    metadata = {"name": kind.crd, "annotations": NEVER_PRUNED | LONG}
     kept = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
-    patch = {"target": {"kind": CRD_KIND}, "patch": text(kept)}
-    return kustomization(resources, [patch] if brings_crd else [])
+    return {"target": {"kind": CRD_KIND}, "patch": text(kept)}
 
 
-def kustomization(resources: list[str], patches: Iterable[dict[str, Any]] = ()) -> str:
-    """A Kustomization of `resources`, files and folders, with `patches`."""
+def kustomization(resources: list[str], **options: Any) -> str:
+    """A Kustomization of `resources`, files and folders, with further fields."""
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    return text({**head, "resources": resources, **({"patches": list(patches)} if patches else {})})
+    return text({**head, "resources": resources, **options})

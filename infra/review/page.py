@@ -50,11 +50,17 @@ class Base:
         """The same with its keys."""
         return sections(self._file(name)) if self.stack(name) else None
 
-    def rendering(self, name: str, shared: Sequence[str]) -> dict[str, str]:
-        """Path -> contents of what was committed for the stack, and of the files `shared` with others."""
+    def rendering(self, name: str) -> dict[str, str]:
+        """Path -> contents of what was committed for the stack, and of the files that it shared with others."""
         own = sorted((self.folder / folder.RENDERED / name).rglob("*.yaml"))
-        found = [*own, *(self.folder / each for each in shared)]
-        return {str(each.relative_to(self.folder)): each.read_text() for each in found if each.exists()}
+        found = [*own, *self._shared(name)]
+        return {str(each.relative_to(self.folder)): each.read_text() for each in found}
+
+    def _shared(self, name: str) -> list[Path]:
+        stack = self.stack(name)
+        if stack is None or not stack.operator.installs(stack.cluster):
+            return []
+        return sorted((self.folder / folder.SHARED[stack.operator.api]).glob("*.yaml"))
 
     def _file(self, name: str) -> Path:
         return self.folder / f"Pulumi.{name}.yaml"
@@ -82,12 +88,11 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
         contents: what a review writes, path below stacks/ to contents.
     """
     rendered = {name: text for name, text in contents.items() if _is_object(name)}
-    shared = [name for name in rendered if name.startswith(f"{folder.SHARED}/")]
-    committed = base.rendering(stack.name, shared)
+    committed = base.rendering(stack.name)
     objects = object_changes(committed, rendered)
     before = base.sections(stack.name)
     keys = key_changes(before, sections(file)) if before else []
-    there = [yaml.safe_load(text) for name, text in committed.items() if name not in shared]
+    there = [yaml.safe_load(text) for name, text in committed.items() if not folder.is_shared(name)]
     lines = [*_head(stack.name, base)]
     if not keys and not objects:
         lines += ["Nothing that the stack applies has changed.", ""]
@@ -156,7 +161,9 @@ def _consequences(
 
 def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
     """Of the jobs that train anew: those with another run."""
-    runs = {each.after["metadata"]["name"]: each for each in objects if each.after and _trains(each)}
+    known = {run_of(each.before) for each in objects if each.before and each.before["kind"] in NAMES}
+    after = [each.after for each in objects if each.after and each.after["kind"] in NAMES]
+    runs = {each["metadata"]["name"]: run_of(each) for each in after if run_of(each) not in known}
     yield from ("### Cost", "")
     rows = []
     for job in stack.jobs:
@@ -164,7 +171,7 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
             most = consequences.cost(job)
             rows.append(
                 (
-                    f"`{run_of(runs[job.name].after or {})}`",
+                    f"`{runs[job.name]}`",
                     f"{most.pods}",
                     f"{most.gpus}",
                     f"{most.deadline_s} s",
@@ -178,12 +185,6 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
         )
     else:
         yield from ("No training starts from its beginning: no job has another run to train.", "")
-
-
-def _trains(change: ObjectChange) -> bool:
-    if change.after is None or change.after["kind"] not in NAMES:
-        return False
-    return change.before is None or run_of(change.before) != run_of(change.after)
 
 
 def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:

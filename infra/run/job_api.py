@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import urllib3
 from kubernetes import client, watch
@@ -15,13 +15,12 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import EVENT, POD
+from infra.objects.labels import RUN
 from infra.objects.patience import FORBIDDEN, Patience, T, UnreachableError, is_transient
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # The whole answer, with status 200, for the log of a container that the kubelet has removed: it keeps the last one.
 REMOVED = "unable to retrieve container logs for "
-# How long a watch stands still before the pods are looked at again, in seconds.
-LOOK_S = 2
 # How long one answer may take, in seconds: a connection that is half open answers never.
 ANSWER_S = 30
 # How long a log is tried for, in seconds: the API server may be there while the kubelet that has the log is not.
@@ -50,6 +49,9 @@ class JobApi:
     show: Callable[[str], None]
     kind: JobKind = PYTORCHJOB
 
+    look_s: ClassVar[int] = 2
+    """How long a watch stands still before the pods are looked at again, in seconds."""
+
     def __post_init__(self) -> None:
         self.patience = Patience(self.show)
 
@@ -74,6 +76,25 @@ class JobApi:
             return None
         api.uid = job["metadata"]["uid"]
         return api, job
+
+    @classmethod
+    def of_engine(
+        cls,
+        address: ApiAddress,
+        namespace: str,
+        name: str,
+        show: Callable[[str], None],
+        kind: JobKind = PYTORCHJOB,
+    ) -> tuple[Self, dict[str, Any]] | None:
+        """As `of_name`, of the newest job that a GitOps engine has made of the job `name`: it has its run's name."""
+        api = cls(address, namespace, name, "", show, kind)
+        listed = api._ask(lambda: api.cluster.listed(kind, namespace, labels=RUN))
+        known = ((each["metadata"], each["metadata"]["labels"][RUN]) for each in listed)
+        made = [each for each, run in known if each["name"] == run and run.rpartition("-")[0] == name]
+        if not made:
+            return None
+        newest = max(made, key=lambda each: str(each["creationTimestamp"]))
+        return cls.of_name(address, namespace, newest["name"], show, kind)
 
     def job(self) -> dict[str, Any] | None:
         """The job. None when the server says that there is none, or another one has taken its name."""
@@ -107,7 +128,7 @@ class JobApi:
         return self._ask(lambda: self.cluster.listed(EVENT, self.namespace, fields=selector))
 
     def observations(self) -> Iterator[dict[str, Any]]:
-        """The job now, at each of its changes, and every LOOK_S seconds. Raises JobGoneError."""
+        """The job now, at each of its changes, and every `look_s` seconds. Raises JobGoneError."""
         while True:
             job = self.job()
             if job is None:
@@ -131,7 +152,7 @@ class JobApi:
             *(self.kind.group, self.kind.version, self.namespace, self.kind.plural),
             field_selector=f"metadata.name={self.name}",
             resource_version=version,
-            timeout_seconds=LOOK_S,
+            timeout_seconds=self.look_s,
             _request_timeout=ANSWER_S,
         )
         next(iter(changes), None)

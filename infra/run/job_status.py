@@ -74,7 +74,7 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
             if entry["type"] == "PodScheduled" and entry["status"] == "False":
                 found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
         for container in containers(status):
-            found += _container_troubles(name, container)
+            found += _container_troubles(name, container, has_failed=status.get("phase") == FAILED)
     return found
 
 
@@ -93,7 +93,7 @@ def pod_state(pod: dict[str, Any]) -> str:
     return phase + waits + (f" (restarts: {again})" if again else "")
 
 
-def _container_troubles(pod: str, container: dict[str, Any]) -> list[Trouble]:
+def _container_troubles(pod: str, container: dict[str, Any], has_failed: bool) -> list[Trouble]:
     about = f"pod {pod}"
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
@@ -102,11 +102,14 @@ def _container_troubles(pod: str, container: dict[str, Any]) -> list[Trouble]:
         return [wrong_architecture(pod, container["name"])]
     if reason in HOPELESS | TROUBLED:
         return [Trouble(about, reason, message, reason in HOPELESS)]
-    if end.get("exitCode") and int(container.get("restartCount", 0)):
-        times = f"restarted {container['restartCount']} times"
-        ended = f"exit code {end['exitCode']}, {end.get('reason', 'Error')}"
-        return [Trouble(about, reason or "Restarted", f"container {container['name']} {times}: {ended}")]
-    return []
+    if not end.get("exitCode"):
+        return []
+    ended = f"exit code {end['exitCode']}, {end.get('reason', 'Error')}"
+    if times := int(container.get("restartCount", 0)):
+        text = f"container {container['name']} restarted {times} times: {ended}"
+        return [Trouble(about, reason or "Restarted", text)]
+    # Another pod takes the place of one that has failed: of a TrainJob, and with the policy ExitCode.
+    return [Trouble(about, FAILED, f"container {container['name']}: {ended}")] if has_failed else []
 
 
 def _end(container: dict[str, Any]) -> dict[str, Any]:

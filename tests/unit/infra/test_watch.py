@@ -21,6 +21,7 @@ from infra.objects.patience import UnreachableError
 from infra.run import queueing, timeline
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.trainjob_api import TrainJobApi
+from infra.run.waiting import Waiting
 from tests.unit.infra.run.test_run import FakeApi, job
 
 STACK = from_file(Path(__file__).parents[3] / "stacks" / "Pulumi.dev.yaml")
@@ -47,6 +48,7 @@ class Gone(FakeApi):
 
 def watched(monkeypatch: pytest.MonkeyPatch, api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
     monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
+    monkeypatch.setattr(JobApi, "of_engine", lambda *_: None)
     monkeypatch.setattr(addresses, "of_stack", lambda _: None)
     return watch.main("dev")
 
@@ -110,7 +112,54 @@ def test_the_job_is_of_the_kind_that_the_stack_asks_for(
 ) -> None:
     wanted = replace(STACK, operator=STACK.operator.model_copy(update={"api": OperatorApi.V2}))
     asked: list[JobKind] = []
-    monkeypatch.setattr(TrainJobApi, "of_name", lambda *words: asked.append(words[-1]))
+    for way in ("of_name", "of_engine"):
+        monkeypatch.setattr(TrainJobApi, way, lambda *words: asked.append(words[-1]))
     assert watch.watch_job(wanted, wanted.jobs[0], ApiAddress(None)) == watch.UNKNOWN
-    assert asked == [TRAINJOB]
+    assert asked == [TRAINJOB, TRAINJOB]
     assert "there is no such TrainJob in namespace kubeflow" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("api", "rank0"), [("v1", "master-0"), ("v2", "node-0-0-")])
+def test_the_newest_job_of_an_engine_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str, rank0: str
+) -> None:
+    """Its name is that of its run; others' jobs and runs look alike."""
+    wanted = replace(STACK, operator=STACK.operator.model_copy(update={"api": OperatorApi(api)}))
+    monkeypatch.setattr(paths, "models", lambda _: tmp_path)
+    there = [
+        made("pytorch-simple-1", "pytorch-simple-1", "2026-01-01T00:00:00Z"),
+        made("pytorch-simple-2", "pytorch-simple-2", "2026-01-02T00:00:00Z"),
+        made("pytorch-simple-large-3", "pytorch-simple-large-3", "2026-01-03T00:00:00Z"),
+        made("of-a-notebook", "pytorch-simple-4", "2026-01-04T00:00:00Z"),
+    ]
+
+    class Served:
+        """The cluster's API."""
+
+        def listed(self, kind: JobKind, namespace: str, labels: str) -> list[dict[str, Any]]:
+            return there
+
+        def get(self, kind: JobKind, name: str, namespace: str) -> dict[str, Any]:
+            found = [each for each in there if each["metadata"]["name"] == name]
+            if not found:
+                raise ApiException(404, "Not Found")
+            return found[0]
+
+    followed: list[tuple[str, str]] = []
+
+    class Noted(Waiting):
+        def __init__(self, api: JobApi, rank0: str, **given: Any) -> None:
+            super().__init__(api, rank0, **given)
+            followed.append((api.name, rank0))
+
+        def until_end(self) -> str:
+            raise JobGoneError("enough")
+
+    monkeypatch.setattr(JobApi, "cluster", Served())
+    monkeypatch.setattr(watch, "Waiting", Noted)
+    assert watch.watch_job(wanted, wanted.jobs[0], ApiAddress(None)) == watch.UNKNOWN
+    assert followed == [("pytorch-simple-2", f"pytorch-simple-2-{rank0}")]
+
+
+def made(name: str, run: str, at: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": name, "labels": {RUN: run}, "creationTimestamp": at}}

@@ -53,6 +53,8 @@ def running(kind: str, namespace: str, pod: Manifest) -> Manifest:
     name = {"name": f"guarded-{kind.lower()}", "namespace": namespace}
     ends = {"Job": "Never", "CronJob": "Never"}
     spec: Manifest = {**pod, "restartPolicy": ends.get(kind, "Always")}
+    if kind not in ("Pod", *ends):
+        spec.pop("activeDeadlineSeconds")  # such a controller's pods never end
     if kind != "Pod":
         spec = {"template": {"metadata": {"labels": SELECTED}, "spec": spec}}
         if kind == "CronJob":

@@ -157,6 +157,12 @@ def test_every_field_of_the_run_policy_is_handed_on() -> None:
     assert built({"name": "x", "runPolicy": policy})["spec"]["runPolicy"] == policy
 
 
+@pytest.mark.parametrize("replica", ["Master", "Worker"])
+def test_pods_end_after_the_jobs_deadline_so_that_the_operator_looks_at_it(replica: str) -> None:
+    job = built({"name": "x", "runPolicy": {"activeDeadlineSeconds": 60}})
+    assert 60 < pod(job, replica)["spec"]["activeDeadlineSeconds"] <= 62
+
+
 def test_an_elastic_job() -> None:
     job = built(
         {

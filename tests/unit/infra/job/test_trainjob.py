@@ -18,6 +18,7 @@ from infra.config.trainjobs import REFUSED
 from infra.job.apis import objects
 from infra.job.run_id import run_id
 from infra.objects.gangs import POD_GROUP, SCHEDULER
+from infra.objects.labels import OF_JOBSET
 from tests.matrix.entries import JOB, OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
 from tests.unit.infra.samples import job_context, stack
@@ -36,6 +37,8 @@ OF_THE_RUN = ("rerun", "runId")
 # A name stands in many places, and a replica type comes with its whole template.
 BROAD = ("name", "replicas.master", "runId")
 NOTE = "metadata.annotations.trainstack/"
+# Keys of which v2 refuses some values alone.
+SOME_VALUES = ("restartPolicy", "name")
 
 
 def rendered(api: OperatorApi, key: str, **changes: Any) -> list[dict[str, Any]]:
@@ -98,7 +101,7 @@ def is_refused(key: str, entry: Entry) -> bool:
     """Whether v2 has nothing for the key's second value, or for what has to stand beside it."""
     whole = [given.removeprefix("job.") for given in entry.given]
     outer = [each for each in REFUSED if each in whole or key == each or key.startswith(f"{each}.")]
-    return bool(outer) and key != "restartPolicy"
+    return bool(outer) and key not in SOME_VALUES
 
 
 def test_the_page_has_each_key_of_a_job_and_no_other() -> None:
@@ -128,6 +131,30 @@ def test_what_the_page_has_no_counterpart_for_is_refused() -> None:
     assert without == {
         key for key, entry in ENTRIES.items() if not COUNTERPARTS[key].v2 and is_refused(key, entry)
     }
+
+
+@pytest.mark.parametrize(
+    ("workers", "longest"), [(None, 48), (1, 48), (9, 48), (10, 47)], ids=["1", "2", "10", "11"]
+)
+def test_a_name_is_as_long_as_jobset_lets_the_pods_names_be(workers: int | None, longest: int) -> None:
+    job = {"name": "x" * longest, "replicas": {"worker": workers}}
+    (taken,) = stack(operator={"api": "v2"}, job=job).jobs
+    last = f"{taken.name}-node-0-{taken.replicas.total - 1}-abcde"
+    assert len(last) == 63, "a DNS label"
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:job\.name.*operator\.api is v2.*fix: "):
+        stack(operator={"api": "v2"}, job={**job, "name": "x" * (longest + 1)})
+    assert stack(job={**job, "name": "x" * 50}), "v1 takes more"
+
+
+def test_replicas_of_one_trainjob_are_spread_whatever_its_name_is() -> None:
+    """The one that an engine makes is called by its run, and others may use the runtime for theirs."""
+    (config,) = stack(operator={"api": "v2"}, job=JOB).jobs
+    found = objects(config, job_context(api=OperatorApi.V2, nodes=2))
+    (replicas,) = jobset(found)["replicatedJobs"]
+    pod = replicas["template"]["spec"]["template"]
+    (spread,) = pod["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert spread["matchLabelKeys"] == [OF_JOBSET]
 
 
 @pytest.mark.parametrize(
@@ -164,13 +191,14 @@ def test_jobset_restarts_as_the_policy_says(policy: str, restarts: int, by_code:
 
 
 def test_the_pod_is_that_of_the_pytorchjob() -> None:
-    """But for the container's name, for what the TrainJob says of it, and for who starts it anew."""
+    """But for the container's name, for what the TrainJob says of it, and for who starts it anew and ends it."""
     (config,) = stack(job=JOB).jobs
     (plain,) = objects(config, job_context())
     v1 = plain["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     (replicas,) = jobset(made())["replicatedJobs"]
     v2 = replicas["template"]["spec"]["template"]["spec"]
     assert {key for key in v1.keys() | v2.keys() if v1.get(key) != v2.get(key)} == {
+        "activeDeadlineSeconds",
         "containers",
         "restartPolicy",
     }

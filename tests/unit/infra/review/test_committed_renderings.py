@@ -19,7 +19,7 @@ def with_operator(stack: str) -> tuple[str, ...]:
     """What has or names the operator's objects."""
     of_engines = f"{folder.GITOPS}/{stack}"
     operators = [f"{each}/{folder.OPERATOR}" for each in (f"{folder.RENDERED}/{stack}", of_engines)]
-    return (*operators, folder.SHARED, f"{of_engines}/{gitops.KUSTOMIZATION}")
+    return (*operators, *folder.SHARED.values(), f"{of_engines}/{gitops.KUSTOMIZATION}")
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,34 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config import Stack, from_file
+from infra import paths
+from infra.config import Stack, from_raw
 from infra.config.job import QUEUE_LABEL
+from infra.config.load import read, stack_name
 from infra.config.names import BATCH_NAME_LENGTH
+from infra.config.operator import OperatorApi
+from infra.job.apis import objects as job_objects
 from infra.job.manifest import run_of
+from infra.job.queue import SUSPEND
+from infra.objects.job_kinds import NAMES, OF_API, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
+from infra.training_operator import overlay
+from infra.training_operator.patches import CRD_KIND
+from tests.matrix import entries
+from tests.matrix.entries import Entry
+from tests.matrix.project import set_key
+from tests.unit.infra.job.test_trainjob import is_refused
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
-from tests.unit.infra.samples import JOB, stack
+from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.trainer_controller import test_trainer
 
 recorder = test_rendering.recorder
 ENGINES = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
-NAMED_ANEW = ("PyTorchJob", "Job")
+WAVE = "argocd.argoproj.io/sync-wave"
+PAGE = paths.ROOT / "docs" / "review.md"
+NAMED_ANEW = (*NAMES, RUNTIME, "Job")
 OTHERS: dict[str, Any] = {
     "cluster": {"kind": "existing"},
     "operator": {"install": "never"},
@@ -29,15 +45,40 @@ OTHERS: dict[str, Any] = {
 }
 
 
+STACKS = [
+    pytest.param(path, api, id=f"{stack_name(path)}-{api}")
+    for path in test_rendering.STACKS
+    for api in OperatorApi
+]
+
+
+@pytest.fixture(autouse=True)
+def _upstreams(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operators of both APIs."""
+
+    def rendered(where: str, cache: Path) -> list[Manifest]:
+        return OVERLAY if "training-operator" in where else test_trainer.read(where, cache)
+
+    monkeypatch.setattr(overlay, "rendered", rendered)
+
+
 @cache
-def committed(path: Path) -> dict[str, str]:
+def committed(path: Path, api: OperatorApi) -> Stack:
+    """The stack as it is committed, with jobs for `api`."""
+    sections = read(path)
+    operator = {**sections.get("operator", {}), "api": api.value}
+    return from_raw(stack_name(path), {**sections, "operator": operator}, path.name)
+
+
+@cache
+def files_of(path: Path, api: OperatorApi) -> dict[str, str]:
     """Path below stacks/ -> contents."""
-    return folder.files(from_file(path))
+    return folder.files(committed(path, api))
 
 
 def objects(files: dict[str, str], below: str) -> dict[str, Manifest]:
     """File's name, with the folder `operator` where it lies there, -> object."""
-    (stack,) = {name.split("/")[1] for name in files} - {"shared", gitops.KUSTOMIZATION}
+    (stack,) = {name.split("/")[1] for name in files} - {"shared", "shared-trainer", gitops.KUSTOMIZATION}
     named = of_stack(files, f"{below}/{stack}/")
     named.pop(gitops.KUSTOMIZATION, None)
     kept, jobs = f"{gitops.KEPT}/", f"{gitops.JOBS}/"
@@ -50,42 +91,71 @@ def of_stack(files: dict[str, str], top: str) -> dict[str, str]:
 
 
 def without_engines(manifest: Manifest) -> Manifest:
-    """`manifest` without engines' annotations, and without the name of a job."""
+    """`manifest` without engines' annotations, and without the name of a job, wherever it stands."""
     metadata = dict(manifest["metadata"])
     noted = {
         key: value for key, value in metadata.pop("annotations", {}).items() if not key.startswith(ENGINES)
     }
     if manifest["kind"] in NAMED_ANEW:
         del metadata["name"]
+    if manifest["kind"] == TRAINJOB.kind:
+        reference = {**manifest["spec"]["runtimeRef"], "name": "the runtime"}
+        manifest = {**manifest, "spec": {**manifest["spec"], "runtimeRef": reference}}
     return {**manifest, "metadata": {**metadata, **({"annotations": noted} if noted else {})}}
 
 
-@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
-def test_what_engines_apply_is_what_is_reviewed(path: Path, recorder: Recorder) -> None:
-    files = committed(path)
+@pytest.mark.parametrize(("path", "api"), STACKS)
+def test_what_engines_apply_is_what_is_reviewed(path: Path, api: OperatorApi) -> None:
+    files = files_of(path, api)
     reviewed, applied = objects(files, folder.RENDERED), objects(files, folder.GITOPS)
     assert {name: without_engines(each) for name, each in applied.items()} == {
         name: without_engines(each) for name, each in reviewed.items()
     }
-    jobs = [each for each in applied.values() if each["kind"] == "PyTorchJob"]
+    jobs = [each for each in applied.values() if each["kind"] == OF_API[api].kind]
     assert {each["metadata"]["name"] for each in jobs} == {run_of(each) for each in jobs}
-    assert len(jobs) == len(from_file(path).jobs)
+    assert len(jobs) == len(committed(path, api).jobs)
 
 
 @pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
-def test_no_engine_prunes_what_holds_models(path: Path, recorder: Recorder) -> None:
-    for name, each in objects(committed(path), folder.GITOPS).items():
+def test_each_run_of_a_trainjob_has_a_runtime_that_comes_before_it(path: Path) -> None:
+    """A webhook refuses a TrainJob without one, and what applies the folder takes the files in order."""
+    applied = objects(files_of(path, OperatorApi.V2), folder.GITOPS).values()
+    runtimes = [each for each in applied if each["kind"] == RUNTIME]
+    jobs = [each for each in applied if each["kind"] == TRAINJOB.kind]
+    for runtime, job in zip(runtimes, jobs, strict=True):
+        assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"] == run_of(job)
+        assert list(applied).index(runtime) < list(applied).index(job)
+        before, after = (int(each["metadata"]["annotations"][WAVE]) for each in (runtime, job))
+        assert 0 < before < after, "the operator answers before"
+
+
+@pytest.mark.parametrize(("path", "api"), STACKS)
+def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> None:
+    for name, each in objects(files_of(path, api), folder.GITOPS).items():
         is_kept = gitops.NEVER_PRUNED.items() <= each["metadata"].get("annotations", {}).items()
         assert is_kept is (each["kind"] in gitops.KEPT_KINDS and not name.startswith("operator/")), name
 
 
-@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
-def test_the_kustomization_names_each_file_once(path: Path, recorder: Recorder) -> None:
-    files = of_stack(committed(path), f"gitops/{from_file(path).name}/")
-    resources = yaml.safe_load(files.pop(gitops.KUSTOMIZATION))["resources"]
-    shared = [each for each in resources if each.startswith("../")]
-    assert sorted(resources) == sorted([*shared, *files])
-    assert shared == (["../../rendered"] if any("operator/" in name for name in files) else [])
+@pytest.mark.parametrize(("path", "api"), STACKS)
+def test_the_kustomization_names_each_file_once_and_in_order(path: Path, api: OperatorApi) -> None:
+    """tests/matrix/test_gitops.py builds it."""
+    whole = files_of(path, api)
+    files = of_stack(whole, f"gitops/{stack_name(path)}/")
+    found = yaml.safe_load(files.pop(gitops.KUSTOMIZATION))
+    in_order = {"order": "fifo"} if api is OperatorApi.V2 else None
+    assert found.get("sortOptions") == in_order, "else a TrainJob would come before its runtime"
+    shared = [each for each in found["resources"] if each.startswith("../")]
+    applied = sorted(files, key=lambda name: (gitops.ORDER.index(name.partition("/")[0]), name))
+    assert found["resources"] == [*shared, *applied]
+    base = "rendered" if api is OperatorApi.V1 else "rendered/shared-trainer"
+    brings = any("operator/" in name for name in files)
+    assert shared == ([f"../../{base}"] if brings else [])
+    assert bool(found.get("patches")) is brings
+    if brings:
+        definitions = yaml.safe_load(whole[f"{base}/{gitops.KUSTOMIZATION}"])["resources"]
+        crds = [yaml.safe_load(whole[f"{base}/{each}"]) for each in definitions]
+        assert {each["kind"] for each in crds} == {CRD_KIND}
+        assert {each["metadata"]["name"] for each in crds} == set(OF_API[api].crds)
 
 
 def named(known: Stack, kind: str) -> str:
@@ -93,61 +163,129 @@ def named(known: Stack, kind: str) -> str:
     return str(found["metadata"]["name"])
 
 
-def on_others(**job: Any) -> Stack:
-    return stack(**OTHERS, job={**JOB, **job})
+def on_others(api: OperatorApi = OperatorApi.V1, **job: Any) -> Stack:
+    operator = {**OTHERS["operator"], "api": api.value}
+    return stack(**{**OTHERS, "operator": operator}, job={**JOB, **job})
 
 
-def test_another_run_is_another_job(recorder: Recorder) -> None:
-    names = [named(on_others(**given), "PyTorchJob") for given in ({}, {"rerun": 1}, {"args": ["--x"]})]
+KINDS = [
+    (OperatorApi.V1, PYTORCHJOB.kind),
+    (OperatorApi.V2, TRAINJOB.kind),
+    (OperatorApi.V2, RUNTIME),
+]
+
+
+@pytest.mark.parametrize(("api", "kind"), KINDS)
+def test_another_run_is_another_job(api: OperatorApi, kind: str) -> None:
+    names = [named(on_others(api, **given), kind) for given in ({}, {"rerun": 1}, {"args": ["--x"]})]
     assert len(set(names)) == 3
     assert all(name.startswith(f"{JOB['name']}-") for name in names)
 
 
-def test_the_same_run_keeps_its_job(recorder: Recorder) -> None:
+@pytest.mark.parametrize(("api", "kind"), KINDS)
+def test_the_same_run_keeps_its_job(api: OperatorApi, kind: str) -> None:
     """Two jobs of one run would write to one folder at a time."""
-    assert named(on_others(resources={"memory": "3Gi"}), "PyTorchJob") == named(on_others(), "PyTorchJob")
+    assert named(on_others(api, resources={"memory": "3Gi"}), kind) == named(on_others(api), kind)
 
 
-def test_another_preparation_is_another_job(recorder: Recorder) -> None:
+# What the API server holds as it is: CEL rules in the definitions of Trainer 2.2.0.
+FOR_LIFE = {
+    TRAINJOB.kind: ("runtimeRef", "trainer", "activeDeadlineSeconds", "managedBy"),
+    RUNTIME: ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies"),
+}
+
+
+def held_for_life(key: str, entry: Entry) -> bool:
+    """Whether another value of `key` leaves the run as it is, and changes what its objects keep."""
+    before, after = (
+        [each for each in applied if each["kind"] in FOR_LIFE]
+        for applied in (of_job(entry.given), of_job(entry.applied(key)))
+    )
+    is_same_run = run_of(before[-1]) == run_of(after[-1])
+    return is_same_run and lasting(before) != lasting(after)
+
+
+def of_job(changes: dict[str, Any]) -> list[Manifest]:
+    sections: dict[str, Any] = {"job": {"name": "mnist"}, "operator": {"api": "v2"}}
+    for path, value in changes.items():
+        set_key(sections, path.split("."), value)
+    (job,) = from_raw("dev", sections, "").jobs
+    context = job_context(api=OperatorApi.V2, nodes=2)
+    return [gitops.reconciled(each) for each in job_objects(job, context)]
+
+
+def lasting(found: list[Manifest]) -> list[Any]:
+    specs = {
+        each["kind"]: each["spec"] if each["kind"] != RUNTIME else each["spec"]["template"]["spec"]
+        for each in found
+    }
+    return [specs[kind].get(field) for kind, fields in FOR_LIFE.items() for field in fields]
+
+
+def test_the_page_names_each_key_that_a_run_of_v2_keeps() -> None:
+    kept = {
+        key.rpartition(".")[2]
+        for key, entry in {**entries.OBJECTS, **entries.ON_KIND}.items()
+        if key.startswith("job.")
+        and not is_refused(key.removeprefix("job."), entry)
+        and held_for_life(key, entry)
+    }
+    (told,) = re.findall(r"After a merge that changes(.*?)and leaves the run", PAGE.read_text(), re.DOTALL)
+    assert kept == set(re.findall(r"`(\w+)`", told))
+
+
+def test_another_preparation_is_another_job() -> None:
     tolerations = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
-    assert named(on_others(**tolerations), "Job") != named(on_others(), "Job")
+    assert named(on_others(OperatorApi.V1, **tolerations), "Job") != named(on_others(), "Job")
     assert named(on_others(rerun=1), "Job") == named(on_others(), "Job"), "it has been done"
 
 
-def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with(recorder: Recorder) -> None:
+def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with() -> None:
     known = stack(**OTHERS, storage={"claim": "c" * 55}, job=JOB)
     assert len(named(known, "Job")) == BATCH_NAME_LENGTH
 
 
-def test_engines_leave_it_to_kueue_when_a_job_runs(recorder: Recorder) -> None:
+@pytest.mark.parametrize("api", OperatorApi)
+def test_engines_leave_it_to_kueue_when_a_job_runs(api: OperatorApi) -> None:
     """They would set a field of theirs again each time that Kueue has changed it."""
-    files = folder.files(on_others(queue="team-a"))
+    files = folder.files(on_others(api, queue="team-a"))
     reviewed, applied = (job_in(files, below) for below in (folder.RENDERED, folder.GITOPS))
     assert {each["metadata"]["labels"][QUEUE_LABEL] for each in (reviewed, applied)} == {"team-a"}
-    policy = reviewed["spec"]["runPolicy"]
-    assert policy["suspend"] is True
-    assert applied["spec"]["runPolicy"] == {key: policy[key] for key in policy if key != "suspend"}
-    by_user = job_in(folder.files(on_others(runPolicy={"suspend": True})), folder.GITOPS)
-    assert by_user["spec"]["runPolicy"]["suspend"] is True, "the user's own stays"
+    policy, last = holding(reviewed)
+    assert policy[last] is True
+    assert holding(applied)[0].keys() == policy.keys() - {last}
+    by_user = job_in(folder.files(on_others(api, runPolicy={"suspend": True})), folder.GITOPS)
+    assert holding(by_user)[0][last] is True, "the user's own stays"
+
+
+def holding(job: Manifest) -> tuple[dict[str, Any], str]:
+    """Where a job has the field by which Kueue holds it, and the field's name."""
+    *outer, last = SUSPEND[job["kind"]].split(".")
+    for name in outer:
+        job = job[name]
+    return job, last
 
 
 def job_in(files: dict[str, str], below: str) -> Manifest:
-    (found,) = [each for each in objects(files, below).values() if each["kind"] == "PyTorchJob"]
+    (found,) = [each for each in objects(files, below).values() if each["kind"] in NAMES]
     return found
 
 
 @pytest.mark.parametrize(
-    ("job", "reason"),
+    ("api", "job", "reason"),
     [
-        ({"name": "x", "runPolicy": {"ttlSecondsAfterFinished": 60}}, "ttlSecondsAfterFinished"),
-        ({"name": "x" * 42}, "longer than 41"),
-        ({"name": "x" * 41}, None),
+        ("v1", {"name": "x", "runPolicy": {"ttlSecondsAfterFinished": 60}}, "ttlSecondsAfterFinished"),
+        ("v1", {"name": "x" * 42}, "longer than 41"),
+        ("v1", {"name": "x" * 41}, None),
+        ("v2", {"name": "x" * 40}, "longer than 39"),
+        ("v2", {"name": "x" * 39}, None),
+        ("v2", {"name": "x" * 39, "replicas": {"worker": 10}}, "longer than 38"),
     ],
 )
 def test_a_job_that_no_engine_can_hold_is_not_rendered_for_any(
-    recorder: Recorder, job: dict[str, Any], reason: str | None
+    api: str, job: dict[str, Any], reason: str | None
 ) -> None:
-    known = on_others(**job)
+    known = on_others(OperatorApi(api), **job)
     told = gitops.obstacle(known)
     assert (told is None) if reason is None else (told is not None and reason in told)
     files = folder.files(known)

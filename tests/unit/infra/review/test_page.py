@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from infra import operators
 from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, Outcome, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.load import Sections, from_raw
+from infra.config.operator import OperatorApi
 from infra.guard.policy_rules import RULES
+from infra.objects.job_kinds import OF_API, RUNTIME
+from infra.objects.manifest import title
 from infra.review import __main__ as command
 from infra.review import conformity, consequences, folder, page, rendering
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from infra.review.object_changes import object_changes
+from infra.training_operator import overlay
 from tests.matrix import entries
 from tests.matrix.project import with_changes
+from tests.unit.infra.samples import OVERLAY
+from tests.unit.infra.trainer_controller import test_trainer
 
 NAME = "shown"
 NOT_CHECKED = "Schemas were not checked"
@@ -254,6 +261,52 @@ def test_a_base_with_a_stack_file_of_another_release_still_shows_the_objects(rep
     assert part(text, "Keys") == []
 
 
+def operators_of_both(where: str, cache: Path) -> list[dict[str, Any]]:
+    """Upstream's objects, as overlay.rendered reads them."""
+    return OVERLAY if "training-operator" in where else test_trainer.read(where, cache)
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, api: OperatorApi
+) -> None:
+    """As docs/trainer-v2.md promises, there and back."""
+    monkeypatch.setattr(overlay, "rendered", operators_of_both)
+    monkeypatch.setattr(rendering, "operator", operators.manifests)
+    (other,) = set(OperatorApi) - {api}
+    repository.before(**ON_KIND, **{"operator.api": other.value})
+    text = repository.shown(**ON_KIND, **{"operator.api": api.value})
+    told = rows(text, "Keys")["operator.api"]
+    assert told[:2] == [other.value, api.value]
+    assert "The run goes on under its id." in told[2]
+    comes, goes = (
+        {line.split("`")[1] for line in part(text, "Objects") if line.endswith(word)}
+        for word in (" is new.", " goes.")
+    )
+    assert comes == shown_of(api)
+    assert goes == shown_of(other)
+    assert replaced(text) == {OF_API[other].kind, *([RUNTIME] if other is OperatorApi.V2 else [])}
+    (told_lost,) = [line for line in part(text, "Lost") if line.startswith("- The objects that go: ")]
+    assert all(each in told_lost for each in goes)
+    assert part(text, "Cost") == [NO_TRAINING]
+
+    repository.before(**ON_KIND, **{"operator.api": api.value})
+    assert "Nothing that the stack applies has changed." in repository.shown(
+        **ON_KIND, **{"operator.api": api.value}
+    )
+
+
+def shown_of(api: OperatorApi) -> set[str]:
+    """Titles of what a stack has with this API alone: job, operator, definitions."""
+    given = with_changes({**ON_KIND, "operator.api": api.value})
+    stack = from_raw(NAME, given, "")
+    planned = rendering.rendered_plan(stack)
+    jobs = rendering.workload(stack, planned, "", rendering.rendered_datasets(stack))
+    kinds = {OF_API[api].kind, RUNTIME}
+    found = [each for each in jobs if each["kind"] in kinds] + rendering.operator(stack, planned)
+    return {title(each) for each in found}
+
+
 def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:
     text = repository.shown()
     assert f"- {len(RULES)} policies are kept by" in text
@@ -261,22 +314,57 @@ def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -
     assert repository.passed
 
 
-@pytest.mark.parametrize(("status", "passes"), [("statusValid", True), ("statusInvalid", False)])
-def test_what_has_another_shape_is_named(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, passes: bool
-) -> None:
-    """kubeconform itself is run by tests/matrix/test_schemas.py."""
-    told = f'{{"resources": [{{"filename": "$7/job.yaml", "msg": "no such key", "status": "{status}"}}]}}'
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kubeconform").write_text(f"#!/bin/sh\ncat <<END\n{told}\nEND\n")
-    (tmp_path / "bin" / "kubeconform").chmod(0o755)
-    monkeypatch.setattr(folder, "STACKS", tmp_path)  # without the long CRD
+CRD = {
+    "kind": "CustomResourceDefinition",
+    "spec": {
+        "group": "kubeflow.org",
+        "names": {"kind": "PyTorchJob"},
+        "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {}}}],
+    },
+}
+
+
+@pytest.fixture
+def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Plays kubeconform, which says this of an object; a stack brings PyTorchJobs. A test runs the real one:
+    tests/matrix/test_schemas.py."""
+    shared = tmp_path / folder.SHARED[OperatorApi.V1]
+    for each in (tmp_path / "bin", shared):
+        each.mkdir(parents=True)
+    (shared / "00-crd.yaml").write_text(yaml.safe_dump(CRD))
     (tmp_path / "swagger.json").write_text('{"definitions": {}}')
+    monkeypatch.setattr(folder, "STACKS", tmp_path)  # without the long CRD
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "swagger.json"))
+
+    def play(status: str) -> None:
+        told = f'{{"resources": [{{"filename": "$7/job.yaml", "msg": "no such key", "status": "{status}"}}]}}'
+        program = tmp_path / "bin" / "kubeconform"
+        program.write_text(f"#!/bin/sh\ncat <<END\n{told}\nEND\n")
+        program.chmod(0o755)
+
+    return play
+
+
+@pytest.mark.parametrize(("status", "passes"), [("statusValid", True), ("statusInvalid", False)])
+def test_what_has_another_shape_is_named(
+    repository: Repository, kubeconform: Callable[[str], None], status: str, passes: bool
+) -> None:
+    kubeconform(status)
     text = repository.shown()
     assert repository.passed is passes
     assert ("job.yaml: no such key" in text) is not passes
+
+
+def test_a_kind_that_no_stack_brings_is_not_called_wrong(
+    repository: Repository, kubeconform: Callable[[str], None]
+) -> None:
+    kubeconform("statusInvalid")
+    text = repository.shown(**{"operator.api": "v2"})
+    assert (
+        f"- {NOT_CHECKED}: no stack here brings the operator that defines TrainJob, TrainingRuntime." in text
+    )
+    assert repository.passed
 
 
 def test_a_stack_that_is_refused_says_so_on_its_page(

@@ -107,6 +107,18 @@ def test_warnings_are_about_all_that_makes_its_pods(monkeypatch: pytest.MonkeyPa
     assert [each["reason"] for each in found] == ["about u", "about s", "about b"]
 
 
+def test_its_pods_are_looked_at_before_jobset_can_have_deleted_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that has failed is there for more than a second."""
+
+    def answer(request: Request) -> object:
+        assert request.query["watch"] == "true"
+        raise LookupError(request.query["timeoutSeconds"])
+
+    play(monkeypatch, answer)
+    with pytest.raises(LookupError, match=r"^1$"):
+        TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)._wait_for_change("7")
+
+
 class Told(TrainJobApi):
     """A TrainJob whose observations, pods and log are given."""
 
@@ -149,6 +161,40 @@ def test_a_failed_job_shows_the_container_that_failed_and_how_to_go_on() -> None
     told = r"(?s)TrainJob kubeflow/j failed: jobset failed.*pod j-node-0-1-abcde.*boom.*delete trainjob j,"
     with pytest.raises(RunFailedError, match=told):
         Waiting(api, RANK0).until_end()
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [("Failed", ["pod j-node-0-1-abcde: Failed: container node: exit code 137, OOMKilled"]), ("Running", [])],
+)
+def test_a_replica_that_is_replaced_says_how_it_has_ended(phase: str, said: list[str]) -> None:
+    """Its pod is soon gone, and no other one counts its restarts. A pod that runs starts its container again itself."""
+    found = pod("j-node-0-1-abcde", phase=phase, code=137)
+    found["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "OOMKilled"
+    assert [str(each) for each in job_status.troubles([found])] == said
+
+
+def test_a_quota_is_said_that_its_job_meets_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the three that make its pods has events of its own; Trainer's are of the newer kind."""
+    events = {
+        "u": {"reason": "TrainJobResourcesCreationFailed", "eventTime": "2026-01-01T00:00:01.000000Z"},
+        "s": {"reason": "RestartJobSet", "lastTimestamp": "2026-01-01T00:00:02Z"},
+        "b": {"reason": "FailedCreate", "message": "exceeded quota", "lastTimestamp": "2026-01-01T00:00:03Z"},
+    }
+
+    class Refusing(Server):
+        def __call__(self, request: Request) -> object:
+            if request.name == "pods":
+                return listed()
+            answer = super().__call__(request)
+            if request.name != "events":
+                return answer
+            uid = request.query["fieldSelector"].partition("=")[2].partition(",")[0]
+            return listed(events[uid])
+
+    api = asking(monkeypatch, Refusing())
+    found = Waiting(api, RANK0)._troubles(trainjob(active=0), api.pods())
+    assert [str(each) for each in found] == ["job j: FailedCreate: exceeded quota"]
 
 
 def test_a_suspended_job_that_is_to_be_is_the_end() -> None:

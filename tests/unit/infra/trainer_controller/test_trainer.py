@@ -206,15 +206,15 @@ def deployments(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in made.values() if each["kind"] == "Deployment"]
 
 
-def test_a_review_shows_both_and_no_engine_takes_them() -> None:
+def test_a_review_shows_both_and_leaves_what_stacks_of_v1_share() -> None:
     v2 = stack(**V2)
     found = folder.files(v2)
     (job,) = v2.jobs
-    assert gitops.obstacle(v2)
-    assert not [name for name in found if name.startswith(folder.GITOPS)]
-    assert [name for name in found if name.endswith(f"{RUNTIME.lower()}-{job.name}.yaml")]
-    shared = [name for name in found if name.startswith(f"{folder.SHARED}/")]
-    assert shared == [], "what stacks of v1 share stays as it is"
+    for kind in (RUNTIME, TRAINJOB.kind):
+        assert [name for name in found if name.endswith(f"{kind.lower()}-{job.name}.yaml")]
+    definitions = [name for name in found if name.startswith(f"{folder.SHARED[OperatorApi.V2]}/")]
+    assert len(definitions) == len(TRAINJOB.crds)
+    assert not [name for name in found if name.startswith(f"{folder.SHARED[OperatorApi.V1]}/")]
     assert f"{folder.RENDERED}/{gitops.KUSTOMIZATION}" not in found
 
 
