@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 
 import yaml
 
-from infra.objects.job_kinds import SHARED
+from infra.config.operator import OperatorApi
+from infra.objects.job_kinds import OF_API, SHARED
+from infra.run import job_status
 from infra.run.trainjob_api import JOBSET_UID
 from infra.trainer_controller.adjustments import JOBSET, TRAINER
 from tests.e2e import processes
@@ -46,6 +48,12 @@ class Project:
     @property
     def stack_file(self) -> Path:
         return self.root / "stacks" / f"Pulumi.{self.stack}.yaml"
+
+    @property
+    def api(self) -> OperatorApi:
+        """What the jobs of the stack file are written for."""
+        operator = (self._config() or {}).get("trainstack:operator") or {}
+        return OperatorApi(operator.get("api", OperatorApi.V1))
 
     @property
     def models(self) -> Path:
@@ -133,9 +141,11 @@ class Project:
         return (yaml.safe_load(self.stack_file.read_text()) or {}).get("config")
 
     def _has_succeeded(self) -> bool:
-        asked = ["kubectl", "get", "pytorchjobs", "--namespace", "kubeflow", "--no-headers"]
+        asked = ("kubectl", "get", OF_API[self.api].resource, "--namespace", "kubeflow", "--output", "json")
         done = self.run(*asked, check=False)
-        return [line.split()[:2] for line in done.stdout.splitlines()] == [["pytorch-simple", "Succeeded"]]
+        jobs = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+        found = [(each["metadata"]["name"], job_status.condition(each)[0]) for each in jobs]
+        return found == [("pytorch-simple", job_status.SUCCEEDED)]
 
     def environment(self) -> dict[str, str]:
         """The variables of a shell after `eval "$(make -s env)"`."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from infra.review import gitops
 from tests.e2e.project import Project
 
 Manifest = dict[str, Any]
@@ -25,8 +26,8 @@ def title(manifest: Manifest) -> Title:
 def rendered(project: Project, into: Path) -> dict[Title, Manifest]:
     """What a review of this machine renders of the project's stack, into the folder `into`."""
     project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
-    folders = (into / "rendered").rglob("*/*.yaml")  # beside them stands a kustomization
-    return {title(each): each for each in (yaml.safe_load(path.read_text()) for path in folders)}
+    files = (path for path in (into / "rendered").rglob("*.yaml") if path.name != gitops.KUSTOMIZATION)
+    return {title(each): each for each in (yaml.safe_load(path.read_text()) for path in files)}
 
 
 def registered(project: Project) -> set[Title]:

@@ -1,4 +1,4 @@
-"""The folder that is applied after each merge, on a kind cluster: the operator runs its jobs, and they train."""
+"""The folder that is applied after each merge, on kind clusters: an operator runs its jobs, and they train."""
 
 from __future__ import annotations
 
@@ -8,22 +8,47 @@ from typing import Any
 
 import pytest
 
+from infra.config.operator import OperatorApi
+from tests.e2e import clones
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S
 from tests.faults.table.cluster import node
 from tests.matrix.gitops_agent import AgentFolder
-from tests.matrix.gitops_cases import Cases, job_of
+from tests.matrix.gitops_cases import RANK0, Cases, job_of
 from tests.matrix.gitops_cluster import Cluster
 from tests.matrix.merged_folder import NAMESPACE, MergedFolder
+from toolchain.machine.engine import Engine
 
-pytestmark = pytest.mark.slow(reason="some twenty jobs for each of two engines")
+pytestmark = pytest.mark.slow(
+    reason="some twenty jobs for each of two engines and APIs, and a cluster for v2"
+)
 FOLDER = f"/var/lib/trainstack/{NAMESPACE}"
 
 
+@pytest.fixture(scope="module", params=OperatorApi)
+def api(request: pytest.FixtureRequest) -> OperatorApi:
+    """That of the merged stack's job."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @pytest.fixture(scope="module")
-def image(project: Project, up: dict[str, str]) -> str:
-    return pulled(project)
+def standing(request: pytest.FixtureRequest, api: OperatorApi, engine: Engine) -> Iterator[Project]:
+    """A clone whose cluster has the operator: the one that others use, too, or with Trainer one of its own."""
+    if api is OperatorApi.V1:
+        request.getfixturevalue("up")
+        yield request.getfixturevalue("project")
+        return
+    with clones.temporary("gitops-v2") as made:
+        short = {"dataset": "digits", "epochs": 1}
+        made.configure({"trainstack:operator": {"api": api.value}, "trainstack:job": {"training": short}})
+        made.up()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def image(standing: Project, api: OperatorApi) -> str:
+    return pulled(standing, api=api)
 
 
 @pytest.fixture
@@ -40,24 +65,32 @@ def applied_by(request: pytest.FixtureRequest) -> type[MergedFolder]:
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(project: Project, up: dict[str, str]) -> Path:
-    return Path(project.environment()["KUBECONFIG"])
+def kubeconfig(standing: Project) -> Path:
+    return Path(standing.environment()["KUBECONFIG"])
 
 
 @pytest.fixture(scope="module")
-def cluster(project: Project, kubeconfig: Path, applied_by: type[MergedFolder]) -> Iterator[Cluster]:
-    made = Cluster(kubeconfig, HANG_S)
+def cluster(
+    standing: Project, kubeconfig: Path, api: OperatorApi, applied_by: type[MergedFolder]
+) -> Iterator[Cluster]:
+    made = Cluster(kubeconfig, api, patience_s=HANG_S)
     yield made
     made.clear()
-    project.run("docker", "exec", node(project), "rm", "-r", FOLDER)
+    standing.run("docker", "exec", node(standing), "rm", "-r", FOLDER)
 
 
 @pytest.fixture
 def merged(
-    applied_by: type[MergedFolder], cluster: Cluster, kubeconfig: Path, image: str, tmp_path: Path
+    applied_by: type[MergedFolder],
+    cluster: Cluster,
+    kubeconfig: Path,
+    api: OperatorApi,
+    image: str,
+    tmp_path: Path,
 ) -> MergedFolder:
     """A repository whose first commit has been applied, and its job has ended."""
     given: dict[str, Any] = {
+        "operator.api": api.value,
         "storage.hostPath": FOLDER,
         "image": {"reference": image},
         "job": {"name": "mnist", "training": {"dataset": "digits", "epochs": 2}},
@@ -80,22 +113,26 @@ def latest(project: Project) -> str:
     ]
 
 
-def epochs_trained(project: Project, job: str) -> int:
-    """How many epochs the pods of this job have trained themselves."""
-    log = project.run("kubectl", "logs", f"{job}-master-0", "--namespace", NAMESPACE).stdout
-    return log.count("Train Epoch")
+def epochs_trained(project: Project, merged: MergedFolder) -> int:
+    """How many epochs the pods of the merged job have trained themselves."""
+    listed = project.run(
+        "kubectl", "get", "pods", "--namespace", NAMESPACE, "--output", "name"
+    ).stdout.split()
+    (rank0,) = [pod for pod in listed if f"/{job_of(merged)}-{RANK0[merged.kind.kind]}" in pod]
+    return project.run("kubectl", "logs", rank0, "--namespace", NAMESPACE).stdout.count("Train Epoch")
 
 
 def test_the_model_is_that_of_the_merged_commit(
-    merged: MergedFolder, cluster: Cluster, project: Project
+    merged: MergedFolder, cluster: Cluster, standing: Project
 ) -> None:
-    first = latest(project)
+    first = latest(standing)
     merged.merge(**{"job.training.epochs": 3})
     merged.apply()
     cluster.settled()
-    assert latest(project) != first
+    assert latest(standing) != first
+    assert epochs_trained(standing, merged) > 0
     merged.git("revert", "--no-edit", "HEAD")
     merged.apply()
     cluster.settled()
-    assert latest(project) == first
-    assert epochs_trained(project, job_of(merged)) == 0, "it has found its finished run"
+    assert latest(standing) == first
+    assert epochs_trained(standing, merged) == 0, "it has found its finished run"

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from testinfra.host import Host
 
 from tests.e2e.project import Project
+from tests.pictures import finished_run
 
 ACCURACY_FLOOR = 0.95
 LENET_PARAMETERS = 431_080
@@ -61,7 +62,8 @@ def test_the_status_tells_prometheus_of_the_stack(machine: Host) -> None:
     told = machine.check_output("trainstack status --metrics")
     found = {family.name: family.samples for family in text_string_to_metric_families(told)}
     assert {each.labels["part"]: each.value for each in found["trainstack_part_up"]} == dict.fromkeys(
-        ("engine", "cluster", "api_server", "operator", "volume", "space", "claim", "job", "owner"), 1
+        ("engine", "cluster", "api_server", "operator", "volume", "space", "claim", "job", "drift", "owner"),
+        1,
     )
     (state,) = [each.labels for each in found["trainstack_job_state"] if each.value]
     assert (state["job"], state["state"]) == ("pytorch-simple", "succeeded")
@@ -162,9 +164,11 @@ def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[st
     assert f"<dd>{accuracy}</dd>" in page
     assert 1 <= page.count("<img ") <= 25
     assert page.count('<h2 id="timeline">') == 1
+    assert f">{accuracy}</text>" in finished_run.drawn(finished_run.read(page)), "README shows such a picture"
     for pod in ("pytorch-simple-master-0", "pytorch-simple-worker-0"):
         told = re.findall(rf"<td>pod {pod}(?:, container pytorch)?</td><td>([^<]*)</td>", page)
-        assert [each for each in told if each != "deleted"] == [
+        # The jobs that found the run finished, after tests that interrupt `make up`, are on it, too.
+        assert [each for each in told if each != "deleted"][-4:] == [
             *("created", "scheduled", "started"),
             "ended: Completed, exit code 0",
         ]
@@ -174,6 +178,18 @@ def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[st
     assert f"value: {accuracy}" in (folder / "README.md").read_text()
     listed = project.make("models").stdout
     assert re.search(rf"models/{project.stack}/mnist_cnn.pt +{folder.name} .*{origin['commit'][:8]}", listed)
+
+
+def test_the_notebook_computes_the_accuracy_of_the_run(project: Project, up: dict[str, str]) -> None:
+    (report,) = re.findall(r"^report: (.*)$", up["output"], re.MULTILINE)
+    done = project.make("notebook", f"RUN={project.stack}/{Path(report).parent.name}")
+    assert done.returncode == 0, done.stdout
+    (result,) = re.findall(r"^notebook: (.*)$", done.stdout, re.MULTILINE)
+    cells = json.loads(Path(result).read_text())["cells"]
+    printed = "".join(
+        text for cell in cells for out in cell.get("outputs", []) for text in out.get("text", [])
+    )
+    assert f"accuracy={float(up['accuracy']):.4f}, and the run says" in printed
 
 
 def test_stack_outputs_name_everything(project: Project, up: dict[str, str]) -> None:

@@ -158,7 +158,6 @@ OBJECTS: dict[str, Entry] = {
     "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
     "job.runtimeClass": Entry("nvidia"),
     "job.rerun": Entry(1),
-    "job.runId": Entry("matrix-0a1b2c3d"),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
     "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }
@@ -178,6 +177,7 @@ ON_KIND: dict[str, Entry] = {
 ELSEWHERE: dict[str, str] = {
     "operator.api": "takes the controllers of both: tests/e2e/test_trainer_v2.py",
     "operator.gang": "takes another scheduler, and a cluster that is full: tests/matrix/test_gang_scheduler.py",
+    "job.runId": "takes a finished run, with its model: tests/e2e/test_use.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",

@@ -40,11 +40,20 @@ class AgentFolder(MergedFolder):
 
     def apply(self) -> str:
         """Sync, and wait for its end; what the agent has printed."""
+        printed = self._synced()
+        assert not FAILED.search(printed), printed
+        return printed
+
+    def refused(self) -> str:
+        """The engine tells of an object that the API server refuses as of each other result."""
+        return self._synced()
+
+    def _synced(self) -> str:
+        program()  # the first use compiles it, which is none of the agent's time
         end, printed = time.monotonic() + self.patience_s, ""
-        while not DONE.search(printed):
+        while not (DONE.search(printed) or FAILED.search(printed)):
             assert time.monotonic() < end, printed
             printed = self._reconciled(end)
-            assert not FAILED.search(printed), printed
         return printed
 
     def delete(self) -> str:

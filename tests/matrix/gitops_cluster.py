@@ -10,10 +10,18 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
+from infra.config.operator import OperatorApi
 from infra.inspection import SETTLE_S
+from infra.objects.job_kinds import JOBSET, PYTORCHJOB, RUNTIME, TRAINJOB
+from infra.objects.kinds import Kind
 from tests.matrix.judging import Objects, by_key
 from tests.matrix.merged_folder import NAMESPACE, STACK
-from tests.matrix.played_operator import GROUP, PLURAL, VERSION
+
+RUNTIMES = Kind.of(RUNTIME, TRAINJOB.api_version)
+OF_JOBS = {OperatorApi.V1: (PYTORCHJOB,), OperatorApi.V2: (RUNTIMES, TRAINJOB, JOBSET)}
+"""API -> the kinds of a job, of what it refers to, and of what owns its Jobs."""
+ENDED = ("Succeeded", "Complete", "Completed")
+"""Conditions of a PyTorchJob, of a TrainJob or Job, of a JobSet."""
 
 KEPT = (
     f"PersistentVolume//trainstack-{STACK}-models",
@@ -26,18 +34,19 @@ class Cluster:
     """What the API server holds of the tests' stack.
 
     Parameters:
+        apis: those of which it has the definitions.
         patience_s: how long jobs, claims and deletions may take.
     """
 
-    def __init__(self, kubeconfig: Path, patience_s: float = SETTLE_S) -> None:
+    def __init__(self, kubeconfig: Path, *apis: OperatorApi, patience_s: float = SETTLE_S) -> None:
+        self.kinds = [kind for api in apis for kind in OF_JOBS[api]]
         self.patience_s = patience_s
         self.connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         self.core, self.batch = client.CoreV1Api(self.connection), client.BatchV1Api(self.connection)
         self.custom = client.CustomObjectsApi(self.connection)
 
     def objects(self) -> Objects:
-        """Kind/namespace/name -> each volume, claim, job, Job and pod."""
-        jobs: Any = self.custom.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+        """Kind/namespace/name -> each volume, claim, job with its runtime, Job and pod."""
         listed: dict[str, Any] = {
             "PersistentVolume": self.core.list_persistent_volume(),
             "PersistentVolumeClaim": self.core.list_namespaced_persistent_volume_claim(NAMESPACE),
@@ -49,7 +58,12 @@ class Cluster:
             for kind, answer in listed.items()
             for each in answer.items
         ]
-        return by_key([*found, *jobs["items"]])
+        for kind in self.kinds:
+            answer: Any = self.custom.list_namespaced_custom_object(
+                kind.group, kind.version, NAMESPACE, kind.plural
+            )
+            found += answer["items"]
+        return by_key(found)
 
     def settled(self) -> Objects:
         """The objects when every job has ended, every claim is bound, and nothing is about to go."""
@@ -61,9 +75,10 @@ class Cluster:
             found = self.objects()
         return found
 
-    def change(self, job: str, spec: dict[str, Any]) -> None:
-        """Somebody changes a job by hand."""
-        self.custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, job, {"spec": spec})
+    def change(self, kind: Kind, name: str, spec: dict[str, Any]) -> None:
+        """Somebody changes a job, or its runtime, by hand."""
+        place = (kind.group, kind.version, NAMESPACE, kind.plural, name)
+        self.custom.patch_namespaced_custom_object(*place, {"spec": spec})
 
     def clear(self) -> None:
         """Take away all that the tests have made, and wait until it is gone."""
@@ -97,14 +112,21 @@ def unsettled(found: Objects) -> list[str]:
 
 
 def has_ended(each: dict[str, Any]) -> bool:
+    if each["kind"] == RUNTIME:
+        return True
     status = each.get("status", {})
     if "phase" in status:
         return status["phase"] in ("Bound", "Succeeded")
-    return any(condition["type"] in ("Succeeded", "Complete") for condition in status.get("conditions", []))
+    return any(condition["type"] in ENDED for condition in status.get("conditions", []))
 
 
 def names(found: Objects, kind: str) -> list[str]:
-    return [each["metadata"]["name"] for each in found.values() if each["kind"] == kind]
+    """Of the objects of this kind that somebody has applied, and of all pods."""
+    return [
+        each["metadata"]["name"]
+        for each in found.values()
+        if each["kind"] == kind and (kind == "Pod" or not each["metadata"].get("ownerReferences"))
+    ]
 
 
 def uids(found: Objects, *keys: str) -> list[str]:

@@ -12,7 +12,9 @@ from typing import Any
 
 from infra import paths
 from infra.config.load import from_raw
+from infra.config.operator import OperatorApi
 from infra.inspection import SETTLE_S
+from infra.objects.job_kinds import OF_API, JobKind
 from infra.review import folder
 from tests.matrix.project import with_changes
 
@@ -66,6 +68,11 @@ class MergedFolder:
         self.environment = os.environ | {"KUBECONFIG": str(kubeconfig), "HOME": str(folder)}
         self.git("init", "--quiet")
 
+    @property
+    def kind(self) -> JobKind:
+        """What the stack makes of a job, unless a merge changes that."""
+        return OF_API[OperatorApi(self.given.get("operator.api", OperatorApi.V1))]
+
     def merge(self, **changes: Any) -> None:
         """Commit what a review renders for the tests' stack with `changes`, path of a key, to value."""
         sections = with_changes(
@@ -86,6 +93,10 @@ class MergedFolder:
     def apply(self) -> str:
         """Do what the page says after a merge; what kubectl printed."""
         return self.run(block("export KUBECTL_APPLYSET"))
+
+    def refused(self) -> str:
+        """As `apply`, where that fails."""
+        return self.run(block("export KUBECTL_APPLYSET"), status=1)
 
     def delete(self) -> str:
         """Do what the page says to delete a stack."""

@@ -145,20 +145,24 @@ class PlayedOperator:
         self.jobs.patch_namespaced_custom_object(*place, patch, field_manager="kueue")
 
     def _create_pod(self, job: dict[str, Any], name: str, template: dict[str, Any]) -> None:
-        owner = {
-            "apiVersion": job["apiVersion"],
-            "kind": job["kind"],
-            "name": job["metadata"]["name"],
-            "uid": job["metadata"]["uid"],
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         metadata = {
             "name": name,
             "labels": {**template["metadata"]["labels"], LABEL: job["metadata"]["name"]},
             "annotations": {"test/outcome": "succeed"},
-            "ownerReferences": [owner],
+            "ownerReferences": [owned_by(job)],
         }
         spec = {**template["spec"], "restartPolicy": "Never"}
         pod: Any = {"metadata": metadata, "spec": spec}  # the client sends mappings as they are
         self.core.create_namespaced_pod(job["metadata"]["namespace"], pod)
+
+
+def owned_by(job: dict[str, Any]) -> dict[str, Any]:
+    """The owner reference of what is made for `job`."""
+    return {
+        "apiVersion": job["apiVersion"],
+        "kind": job["kind"],
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

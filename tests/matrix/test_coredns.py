@@ -22,6 +22,7 @@ from standins.tests.apiserver import ApiServer, free_ports
 from toolchain.tools import build, go_modules
 
 PATIENCE_S = 300.0
+RESEND_S = 5.0  # as resolv.conf(5) has it
 UPSTREAM_ADDRESS = "192.0.2.7"
 POD_ADDRESS = "198.51.100.9"
 _PLUGIN = re.compile(r"^ {4}([a-z]+)", re.MULTILINE)
@@ -123,10 +124,7 @@ def address_of(name: str, port: int) -> str | None:
     """The first address that the server on `port` knows for `name`; None where it says that there is no such name."""
     labels = b"".join(bytes([len(word)]) + word.encode() for word in name.split("."))
     query = struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", 1, 1)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.settimeout(PATIENCE_S)
-        asking.sendto(query, ("127.0.0.1", port))
-        answer = asking.recv(4096)
+    answer = answered(query, port)
     _, flags, _, answers, _, _ = struct.unpack("!HHHHHH", answer[:12])
     assert flags & 0x000F in (0, 3), f"the server failed: {answer!r}"
     # One question as long as ours, then the record: a name of two bytes, type, class, life time, length, address.
@@ -136,6 +134,19 @@ def address_of(name: str, port: int) -> str | None:
     name_length = 2 if answer[record] & 0xC0 else answer.index(b"\0", record) - record + 1
     start = record + name_length + 10
     return socket.inet_ntoa(answer[start : start + 4])
+
+
+def answered(query: bytes, port: int) -> bytes:
+    """What the server says, asked again as resolvers do: CoreDNS calls itself ready before it listens for names."""
+    end = time.monotonic() + PATIENCE_S
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(RESEND_S)
+        while True:
+            asking.sendto(query, ("127.0.0.1", port))
+            try:
+                return asking.recv(4096)
+            except TimeoutError:
+                assert time.monotonic() < end, f"no answer within {PATIENCE_S} s"
 
 
 def wait_for(name: str, port: int) -> str | None:

@@ -11,6 +11,7 @@ from kubernetes import client
 
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.matrix.project import AppliedProject
+from toolchain.operating import deviations, live_objects, recovery, state, status, user_backend
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
@@ -23,6 +24,20 @@ def found(project: AppliedProject) -> Callable[[], list[str]]:
     """What `make drift` would print of the standing stack."""
     project.stand()
     return project.drifted
+
+
+@pytest.fixture
+def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What `make status` would say of the objects."""
+    monkeypatch.setattr(user_backend, "backend", lambda: None)
+    monkeypatch.setattr(recovery, "deployment", lambda stack: exported(project))
+    monkeypatch.setattr(live_objects, "lookup_in", lambda *_: lambda manifest: None)
+
+    def lines() -> list[str]:
+        objects = list(project.objects().values())
+        return deviations.of_objects({}, state.Access(""), project.stack, status.LISTED, objects)
+
+    return lines
 
 
 def exported(project: AppliedProject) -> Any:
@@ -50,26 +65,42 @@ def delete_job(project: AppliedProject, changed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "named"),
+    ("edit", "named", "glance"),
     [
-        (shorten_job, "PyTorchJob PyTorchJob/mnist (spec.runPolicy.activeDeadlineSeconds: 60 -> 3600)"),
+        (
+            shorten_job,
+            "PyTorchJob PyTorchJob/mnist (spec.runPolicy.activeDeadlineSeconds: 60 -> 3600)",
+            "PyTorchJob/kubeflow/mnist spec.runPolicy.activeDeadlineSeconds is 60, 3600 was applied",
+        ),
         pytest.param(
             resize_volume,
             f'PersistentVolume PersistentVolume/{VOLUME} (spec.capacity.storage: "11Gi" -> "10Gi")',
+            f'PersistentVolume/{VOLUME} spec.capacity.storage is "11Gi", "10Gi" was applied',
             marks=SLOW,
         ),
-        pytest.param(delete_job, "PyTorchJob PyTorchJob/mnist", marks=SLOW),
+        pytest.param(
+            delete_job, "PyTorchJob PyTorchJob/mnist", "PyTorchJob/kubeflow/mnist is missing", marks=SLOW
+        ),
     ],
 )
 def test_what_somebody_has_changed_is_named(
-    project: AppliedProject, found: Callable[[], list[str]], edit: Edit, named: str
+    project: AppliedProject,
+    found: Callable[[], list[str]],
+    glanced: Callable[[], list[str]],
+    edit: Edit,
+    named: str,
+    glance: str,
 ) -> None:
     """The edits are taken back as they were made: Pulumi applies no field that another client has set."""
     assert found() == []
+    assert glanced() == []
     state = exported(project)
     edit(project, True)
     told = found()
     assert any(line.endswith(named) for line in told), told
+    (seen,) = glanced()
+    assert seen.startswith(glance)
     assert exported(project) == state, "a look changes nothing"
     edit(project, False)
     assert found() == []
+    assert glanced() == []

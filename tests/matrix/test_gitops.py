@@ -5,19 +5,27 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from infra.objects.pytorchjob import CRD
+from infra.config.load import from_raw, read
+from infra.config.operator import OperatorApi
+from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.review import folder, gitops
+from infra.training_operator.patches import CRD_KIND
 from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import HANG_S
 from tests.matrix.gitops_agent import AgentFolder
-from tests.matrix.gitops_cases import Cases
-from tests.matrix.gitops_cluster import Cluster
+from tests.matrix.gitops_cases import Cases, job_of
+from tests.matrix.gitops_cluster import Cluster, names
 from tests.matrix.judging import by_key
-from tests.matrix.merged_folder import MergedFolder
+from tests.matrix.merged_folder import STACK, MergedFolder
 from tests.matrix.played_operator import PlayedOperator
+from tests.matrix.played_trainer import REFUSAL, PlayedTrainer
+from tests.matrix.test_trainer_v2 import Server, controllers, server, v2  # noqa: F401 - fixtures
+from toolchain.images import cluster_images
 
 ENGINES = [
     pytest.param(MergedFolder, id="kubectl"),
@@ -35,19 +43,43 @@ def engine(request: pytest.FixtureRequest) -> type[MergedFolder]:
     return request.param  # type: ignore[no-any-return]
 
 
+@pytest.fixture(scope="module", params=OperatorApi)
+def api(request: pytest.FixtureRequest) -> OperatorApi:
+    """That of the stack's job."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @pytest.fixture(scope="module")
-def cluster(api_server: ApiServer, operator: PlayedOperator, engine: type[MergedFolder]) -> Iterator[Cluster]:
-    made = Cluster(api_server.kubeconfig)
+def trainer(
+    api_server: ApiServer,
+    server: Server,  # noqa: F811 - the fixture: with the definitions of v2
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[PlayedTrainer]:
+    played = PlayedTrainer(api_server.kubeconfig, tmp_path_factory.mktemp("trainer"))
+    played.start()
+    yield played
+    played.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    api_server: ApiServer,
+    operator: PlayedOperator,
+    trainer: PlayedTrainer,
+    engine: type[MergedFolder],
+    api: OperatorApi,
+) -> Iterator[Cluster]:
+    made = Cluster(api_server.kubeconfig, *OperatorApi, patience_s=HANG_S)
     yield made
     made.clear()
 
 
 @pytest.fixture
 def merged(
-    engine: type[MergedFolder], cluster: Cluster, api_server: ApiServer, tmp_path: Path
+    engine: type[MergedFolder], cluster: Cluster, api_server: ApiServer, api: OperatorApi, tmp_path: Path
 ) -> MergedFolder:
     """A repository whose first commit has been applied."""
-    made = engine(tmp_path, api_server.kubeconfig)
+    made = engine(tmp_path, api_server.kubeconfig, HANG_S, {"operator.api": api.value})
     made.merge()
     made.apply()
     cluster.settled()
@@ -60,19 +92,70 @@ def another_image() -> str:
 
 
 class TestOnAnApiServer(Cases):
-    """Pods and the operator are played."""
+    """Pods, the operator and Kubeflow Trainer are played."""
+
+    def test_a_merge_takes_the_job_to_the_other_api_and_back(
+        self, merged: MergedFolder, cluster: Cluster
+    ) -> None:
+        (other,) = set(OF_API.values()) - {merged.kind}
+        (api,) = (api for api, kind in OF_API.items() if kind is other)
+        before = cluster.settled()
+        merged.merge(**{"operator.api": api.value})
+        merged.apply()
+        between = cluster.settled()
+        assert names(between, merged.kind.kind) == []
+        assert names(between, other.kind) == names(before, merged.kind.kind), "it is the same run"
+        merged.git("revert", "--no-edit", "HEAD")
+        merged.apply()
+        after = cluster.settled()
+        assert names(after, other.kind) == []
+        assert names(after, merged.kind.kind) == names(before, merged.kind.kind)
+        assert names(after, RUNTIME) == names(before, RUNTIME)
+
+    def test_what_another_run_would_change_is_shown_where_nothing_has_to_be_there_for_it(
+        self, merged: MergedFolder
+    ) -> None:
+        """The webhook asks for the runtime of a TrainJob that is only tried out."""
+        merged.merge(**{"job.training.epochs": 3})
+        command = f"kubectl diff --server-side --force-conflicts -f stacks/gitops/{STACK}/jobs"
+        is_shown = merged.kind is OF_API[OperatorApi.V1]
+        told = merged.run(command, status=1 if is_shown else 2)
+        assert (f"+  name: {job_of(merged)}" in told, REFUSAL in told) == (is_shown, not is_shown)
+
+
+def built(top: Path) -> list[dict[str, Any]]:
+    """What `kubectl kustomize` makes of a stack's folder."""
+    done = subprocess.run(["kubectl", "kustomize", top], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def ensure_builds(top: Path, api: OperatorApi) -> None:
+    """The objects of the folder, with the CRDs where the stack brings the operator; no engine prunes those."""
+    found = by_key(built(top))
+    crds = [found.pop(f"{CRD_KIND}//{crd}", None) for crd in OF_API[api].crds]
+    assert found == by_key(yaml.safe_load(each.read_text()) for each in top.glob("*/*.yaml"))
+    assert {crd is not None for crd in crds} == {(top / gitops.OPERATOR).exists()}
+    for crd in filter(None, crds):
+        assert gitops.NEVER_PRUNED.keys() <= crd["metadata"]["annotations"].keys()
+        assert "Prune=false,Delete=false" in crd["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
 
 
 @pytest.mark.parametrize("stack", sorted(each.name for each in (folder.STACKS / folder.GITOPS).iterdir()))
 def test_a_committed_kustomization_builds_the_folders_objects(stack: str) -> None:
-    """With the CRD where the stack brings the operator; no engine prunes it, since all jobs would go with it."""
-    top = folder.STACKS / folder.GITOPS / stack
-    done = subprocess.run(["kubectl", "kustomize", top], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    built = by_key(yaml.safe_load_all(done.stdout))
-    crd = built.pop(f"CustomResourceDefinition//{CRD}", None)
-    assert built == by_key(yaml.safe_load(each.read_text()) for each in top.glob("*/*.yaml"))
-    assert (crd is not None) is (top / gitops.OPERATOR).exists()
-    if crd is not None:
-        assert gitops.NEVER_PRUNED.keys() <= crd["metadata"]["annotations"].keys()
-        assert "Prune=false,Delete=false" in crd["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
+    """All jobs would go with a CRD that an engine prunes."""
+    ensure_builds(folder.STACKS / folder.GITOPS / stack, OperatorApi.V1)
+
+
+@pytest.mark.parametrize("stack", ["dev", "existing"])
+def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(
+    stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cluster_images.trainer_manifests().items():
+        monkeypatch.setenv(name, value)
+    sections = read(folder.STACKS / f"Pulumi.{stack}.yaml")
+    operator = {**sections.get("operator", {}), "api": "v2"}
+    folder.write(tmp_path, stack, folder.files(from_raw(stack, {**sections, "operator": operator}, stack)))
+    top = tmp_path / folder.GITOPS / stack
+    ensure_builds(top, OperatorApi.V2)
+    assert [each["kind"] for each in built(top)][-2:] == [RUNTIME, OF_API[OperatorApi.V2].kind]

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.config.operator import OperatorApi
 from infra.review import conformity, folder, schemas
 from standins.tests.apiserver import ApiServer
 
-SHARED = folder.STACKS / folder.SHARED
+SHARED = folder.STACKS / folder.SHARED[OperatorApi.V1]
 JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
 CLAIM = "rendered/dev/02-persistentvolumeclaim-trainstack-dev-models.yaml"
 OBJECTS = ("rendered", "gitops")

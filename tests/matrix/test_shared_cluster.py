@@ -12,6 +12,7 @@ import pytest
 from infra.objects.api import ApiAddress
 from infra.other_users import users
 from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
@@ -32,11 +33,15 @@ def up(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
     made = AppliedProject(tmp_path_factory.mktemp("shared"), api_server.kubeconfig)
-    made.up(**SECTIONS)
     try:
+        made.up(**SECTIONS)
         yield made
     finally:
         made.destroy()
+
+
+def names(listed: Any) -> set[str]:
+    return {each.metadata.name for each in listed.items}
 
 
 def deployment(project: AppliedProject) -> dict[str, Any]:
@@ -73,6 +78,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     assert not shared_objects.are_in(deployment(up)), "what was there is not the stack's any more"
     up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
     core.delete_namespace(NAMESPACE)
+    wait_until("the namespace is gone", lambda: NAMESPACE not in names(core.list_namespace()))
 
 
 def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: AppliedProject) -> None:

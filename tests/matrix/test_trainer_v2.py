@@ -23,6 +23,7 @@ from infra.trainer_controller import component, upstream
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
+from tests.e2e.test_trainer_v2 import PUBLISHED, shipped_runtime
 from tests.e2e.waiting import wait_until
 from tests.unit.infra.job.test_trainjob import ENTRIES, is_refused, rendered
 from tests.unit.infra.samples import stack
@@ -166,6 +167,14 @@ def placed(manifest: Manifest) -> Manifest:
     text = yaml.safe_dump(manifest).replace("the run", "mnist-0a1b2c3d")
     loaded: Manifest = yaml.safe_load(text)
     return {**loaded, "metadata": {**loaded["metadata"], "namespace": NAMESPACE}}
+
+
+def test_the_published_job_and_the_runtime_that_trainer_ships_are_taken(server: Server) -> None:
+    """What tests/e2e/test_trainer_v2.py runs."""
+    runtime, job = (yaml.safe_load(file.read_text()) for file in (shipped_runtime(), PUBLISHED))
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    assert_kept(runtime, server.try_out(runtime))
+    assert_kept(job, server.try_out({**job, "metadata": {**job["metadata"], "namespace": NAMESPACE}}))
 
 
 def misspell(manifest: Manifest) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from infra.config.operator import OperatorApi
 from tests.faults.table import background, page, records
 from tests.faults.table.records import Record
-from tests.faults.table.rows import ROWS, Row
+from tests.faults.table.rows import OF_BOTH, ROWS, Row
+from tests.faults.table.trial import each_api, of_each_api
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "reliability.jsonl"
@@ -42,6 +44,17 @@ def test_every_row_has_a_test_and_every_test_a_row() -> None:
     assert found == ROWS.keys()
 
 
+def test_a_fault_of_a_job_is_tried_with_both_apis_under_ids_that_no_record_loses() -> None:
+    assert "etcd-killed" not in OF_BOTH
+    found = {each.id: each.values for each in of_each_api(["clock-jumps", "etcd-killed"])}
+    assert found == {
+        "clock-jumps": (OperatorApi.V1, "clock-jumps"),
+        "etcd-killed": (OperatorApi.V1, "etcd-killed"),
+        "clock-jumps-v2": (OperatorApi.V2, "clock-jumps"),
+    }
+    assert [each.id for each in each_api("clock-jumps")] == [pytest.HIDDEN_PARAM, "v2"]
+
+
 def test_every_record_belongs_to_a_row() -> None:
     assert {each.row for each in records.read(FILE)} <= ROWS.keys()
 
@@ -68,7 +81,7 @@ def test_a_row_measured_anew_loses_its_tries_alone(tmp_path: Path) -> None:
 def test_a_try_that_was_not_survived_stays_in_sight() -> None:
     line = page.render([record("etcd-killed", survived=False, seconds=None), record("etcd-killed")])
     assert "| etcd killed with -9 | 2 | **1** |" in line
-    assert "2 tries, 1 survived; 1 of" in line
+    assert "2 tries, 1 survived. Complete are 1 of" in line
 
 
 @pytest.mark.parametrize(

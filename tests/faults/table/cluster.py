@@ -6,13 +6,26 @@ import json
 import os
 import random
 import signal
-from contextlib import suppress
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from infra.config.operator import OperatorApi
+from infra.objects.labels import OF_JOBSET
+from infra.run.job_api import JOB_LABEL
+from infra.trainer_controller.adjustments import JOBSET, TRAINER
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table.training import JOB
+
+NAMESPACE = ("--namespace", "kubeflow")
+# The Deployments of what makes pods of a job. Each has one pod, in the job's namespace.
+OPERATORS = {OperatorApi.V1: ("training-operator",), OperatorApi.V2: (TRAINER, JOBSET)}
+# In the order of their ranks.
+REPLICAS = ("master", "worker")
 
 
 def node(project: Project) -> str:
@@ -45,11 +58,42 @@ def api_answers(project: Project) -> bool:
     return project.run(*asked, check=False).returncode == 0
 
 
+def pods_of(project: Project, replica: str) -> tuple[str, ...]:
+    """Words that let kubectl find the pods of one of the job's two replicas, those that are replaced included."""
+    if project.api is OperatorApi.V1:
+        labels = f"{JOB_LABEL}={JOB},training.kubeflow.org/replica-type={replica}"
+    else:
+        labels = f"{OF_JOBSET}={JOB},batch.kubernetes.io/job-completion-index={REPLICAS.index(replica)}"
+    return ("pods", "--selector", labels, *NAMESPACE)
+
+
 def pod(project: Project, replica: str) -> dict[str, Any]:
-    """The job's pod of this replica; empty where there is none now."""
-    words = ("kubectl", "get", "pod", f"{JOB}-{replica}-0", "--namespace", "kubeflow", "--output=json")
-    done = project.run(*words, check=False)
-    return dict(json.loads(done.stdout)) if done.returncode == 0 else {}
+    """The latest of this replica's pods; empty where there is none now."""
+    done = project.run("kubectl", "get", *pods_of(project, replica), "--output=json", check=False)
+    found = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+    return dict(max(found, key=lambda each: str(each["metadata"]["creationTimestamp"]), default={}))
+
+
+def pod_name(project: Project, replica: str) -> str:
+    return str(pod(project, replica)["metadata"]["name"])
+
+
+@contextmanager
+def watched(project: Project, replica: str) -> Iterator[Callable[[], str]]:
+    """Gives what the API server has told of the replica's pods since the block began, as JSON.
+
+    A pod that has failed may be gone a second later: JobSet replaces it.
+    """
+    words = ["kubectl", "get", *pods_of(project, replica), "--watch", "--output=json"]
+    with (
+        tempfile.NamedTemporaryFile() as told,
+        subprocess.Popen(words, env=project.environment(), stdout=told) as watching,
+    ):
+        try:
+            wait_until("the watch has begun", lambda: Path(told.name).stat().st_size > 0)
+            yield lambda: Path(told.name).read_text()
+        finally:
+            watching.kill()
 
 
 def trainer(project: Project, replica: str) -> int:
@@ -82,8 +126,7 @@ def starts_again(project: Project, replica: str, before: tuple[str, int]) -> Non
 
 
 def delete_pod(project: Project, replica: str) -> None:
-    words = ("delete", "pod", f"{JOB}-{replica}-0", "--wait=false")
-    project.run("kubectl", "--namespace", "kubeflow", *words)
+    project.run("kubectl", *NAMESPACE, "delete", "pod", pod_name(project, replica), "--wait=false")
 
 
 def kill_trainer(project: Project, replica: str) -> None:
@@ -109,9 +152,10 @@ def exhaust_memory(project: Project, replica: str) -> None:
     It kills the largest process, and what a pod asks for counts little beside that: so many small ones fill the memory.
     """
     Path(f"/proc/{trainer(project, replica)}/oom_score_adj").write_text("1000")
-    words = ("exec", f"{JOB}-{replica}-0", "--", "python3", "-c", FILLER)
-    project.run("kubectl", "--namespace", "kubeflow", *words, check=False)
-    wait_until("the container ended", lambda: "OOMKilled" in str(pod(project, replica).get("status")))
+    words = ("exec", pod_name(project, replica), "--", "python3", "-c", FILLER)
+    with watched(project, replica) as told:
+        project.run("kubectl", *NAMESPACE, *words, check=False)
+        wait_until("the container ended", lambda: "OOMKilled" in told())
 
 
 def moment(row: str, number: int | str) -> random.Random:

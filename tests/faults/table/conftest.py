@@ -1,4 +1,4 @@
-"""What the table's tests on one cluster share."""
+"""What the table's tests share: a cluster for each API of jobs, and what the trainings come to there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,50 @@ from collections.abc import Iterator
 
 import pytest
 
+from infra.config.operator import OperatorApi
 from tests.e2e.project import Project
+from tests.faults.table import ground as grounds
 from tests.faults.table import training
+from tests.faults.table.ground import Ground
+from toolchain.machine.engine import Engine
 
 
 @pytest.fixture(scope="package")
-def undisturbed(project: Project) -> Iterator[tuple[float, float]]:
+def with_pytorchjobs(project: Project) -> Ground:
+    return Ground(project)
+
+
+@pytest.fixture(scope="package")
+def with_trainjobs(engine: Engine) -> Iterator[Ground]:
+    with grounds.with_trainjobs() as clone:
+        yield Ground(clone)
+
+
+@pytest.fixture
+def api() -> OperatorApi:
+    """That of the job, where the test has no parameter of this name."""
+    return OperatorApi.V1
+
+
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, api: OperatorApi) -> Ground:
+    """Where the test's faults are done; made when a test first asks for it."""
+    found: Ground = request.getfixturevalue("with_pytorchjobs" if api is OperatorApi.V1 else "with_trainjobs")
+    return found
+
+
+@pytest.fixture
+def clone(ground: Ground) -> Project:
+    return ground.project
+
+
+@pytest.fixture
+def undisturbed(ground: Ground) -> tuple[float, float]:
     """Accuracy and loss that the training comes to when nothing happens."""
-    with training.started(project) as run:
-        yield run.result()
+    return ground.undisturbed(training.TRAINING)
 
 
-@pytest.fixture(scope="package")
-def undisturbed_short(project: Project) -> Iterator[tuple[float, float]]:
+@pytest.fixture
+def undisturbed_short(ground: Ground) -> tuple[float, float]:
     """The same of the short training."""
-    with training.started(project, training.SHORT) as run:
-        yield run.result()
+    return ground.undisturbed(training.SHORT)

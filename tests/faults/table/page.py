@@ -8,7 +8,7 @@ from statistics import median
 
 from tests.faults.table import records
 from tests.faults.table.records import Record
-from tests.faults.table.rows import ROWS, Row
+from tests.faults.table.rows import OF_TRAINJOBS, ROWS, Row
 
 HEAD = """# Reliability
 
@@ -19,6 +19,10 @@ an undisturbed one, digit by digit. Seconds count from the fault until everythin
 `make reliability` writes this page: it makes the tries that are missing, one after the other, and writes each down in
 [reliability.jsonl](reliability.jsonl) as soon as it is made. Interrupted, the same command goes on behind them. One row
 anew, after its cause was mended: `make reliability ARGS="--anew ROW"`; the rows' names are in the last column.
+
+A job is a PyTorchJob. Rows that end in `-v2` do the same to a TrainJob, in a stack with `operator: {api: v2}`. There
+the master is the replica with index 0, the operator is two controllers, Trainer's and JobSet's, and JobSet starts all
+replicas in new pods when one has failed.
 """
 COLUMNS = "| fault | tried | survived | seconds to recover | hit | row |"
 
@@ -53,11 +57,15 @@ def render(made: list[Record]) -> str:
 
 
 def summary(made: list[Record]) -> str:
-    """One sentence of all rows together."""
+    """All rows together: the tries, and how many rows of each API are complete."""
     known = [each for each in made if each.row in ROWS]
-    complete = sum(1 for key, row in ROWS.items() if not missing(key, row, made))
     survived = sum(each.survived for each in known)
-    return f"{len(known)} tries, {survived} survived; {complete} of {len(ROWS)} rows are complete."
+    lacking = {key for key, row in ROWS.items() if missing(key, row, made)}
+    first, second = ROWS.keys() - OF_TRAINJOBS, OF_TRAINJOBS
+    return (
+        f"{len(known)} tries, {survived} survived. Complete are {len(first - lacking)} of {len(first)} rows, "
+        f"and {len(second - lacking)} of {len(second)} of those for TrainJobs."
+    )
 
 
 def missing(key: str, row: Row, made: list[Record]) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from infra.config.operator import OperatorApi
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ _REPLICAS = {
         ("oom-killed", "its process killed by the kernel for want of memory, in each epoch"),
     )
 }
-ROWS = {
+_OF_PYTORCHJOBS = {
     **_REPLICAS,
     "operator-away": Row(
         "Kubernetes, while a job trains", "operator away for a minute, a worker's pod deleted", 1
@@ -134,3 +137,27 @@ ROWS = {
     ),
     "machine-restarted": Row("The machine", "power cut; reboot that empties /run", 2),
 }
+# Faults of a job, not of the machine below it: they are done to a TrainJob, too.
+OF_BOTH = (
+    *_REPLICAS,
+    "operator-away",
+    *("volume-full", "volume-read-only", "volume-folder-deleted", "volume-of-somebody-else"),
+    *("dns-away", "replica-late", "clock-jumps"),
+    *("image-missing", "wrong-architecture", "quota-exceeded", "unschedulable"),
+)
+
+
+def key_of(row: str, api: OperatorApi) -> str:
+    """The key of `row` where the job is written for `api`."""
+    return row if api is OperatorApi.V1 else f"{row}-{api.value}"
+
+
+def _of_each_api() -> Iterator[tuple[str, Row]]:
+    for key, row in _OF_PYTORCHJOBS.items():
+        yield key, row
+        if key in OF_BOTH:
+            yield key_of(key, OperatorApi.V2), replace(row, fault=f"TrainJob: {row.fault}")
+
+
+ROWS = dict(_of_each_api())
+OF_TRAINJOBS = ROWS.keys() - _OF_PYTORCHJOBS

@@ -10,19 +10,28 @@ import pytest
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
-from tests.faults.table.trial import Trial
+from tests.faults.table.trial import Trial, of_each_api
 
 AWAY_S = 60
-NAMESPACE = ("--namespace", "kubeflow")
 
 
 def operator_away(project: Project) -> None:
-    scale = ("kubectl", *NAMESPACE, "scale", "deployment/training-operator")
-    project.run(*scale, "--replicas=0")
+    names = cluster.OPERATORS[project.api]
+    deployments = [f"deployment/{name}" for name in names]
+    kubectl = ("kubectl", *cluster.NAMESPACE)
+
+    def is_away() -> bool:
+        pods = project.run(*kubectl, "get", "pods", "--output=name").stdout.split()
+        return not [pod for pod in pods if pod.removeprefix("pod/").startswith(names)]
+
+    project.run(*kubectl, "scale", *deployments, "--replicas=0")
+    wait_until("the operator is away", is_away)
     cluster.delete_pod(project, "worker")
     time.sleep(AWAY_S)
-    project.run(*scale, "--replicas=1")
-    project.run("kubectl", *NAMESPACE, "rollout", "status", "deployment/training-operator", "--timeout=300s")
+    assert not cluster.pod(project, "worker"), "nobody makes it anew"
+    project.run(*kubectl, "scale", *deployments, "--replicas=1")
+    for each in deployments:
+        project.run(*kubectl, "rollout", "status", each, "--timeout=300s")
 
 
 def node_restarted(project: Project) -> None:
@@ -60,21 +69,20 @@ FAULTS: dict[str, Callable[[Project], None]] = {
     "containerd-restarted": containerd_restarted,
     "registry-away": registry_away,
 }
-ROWS = [pytest.param(row, marks=pytest.mark.row(row), id=row) for row in FAULTS]
 
 
 @pytest.mark.slow(reason="a training and a minute of waiting each")
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize(("api", "row"), of_each_api(FAULTS))
 def test_a_training_outlives_it(
-    project: Project, undisturbed: tuple[float, float], trial: Trial, row: str
+    clone: Project, undisturbed: tuple[float, float], trial: Trial, row: str
 ) -> None:
-    with training.started(project) as run:
+    with training.started(clone) as run:
         run.reaches(1, 0.2)
         epoch, step = run.progress
         trial.strike(f"epoch {epoch}")
-        FAULTS[row](project)
-        wait_until("the API server answers", lambda: cluster.api_answers(project))
+        FAULTS[row](clone)
+        wait_until("the API server answers", lambda: cluster.api_answers(clone))
         run.goes_on(step)
         trial.recovered()
         assert run.result() == undisturbed
-    assert " unchanged" in project.up()["output"]
+    assert " unchanged" in clone.up()["output"]

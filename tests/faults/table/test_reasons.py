@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
-from tests.faults.table.trial import Trial
+from tests.faults.table.trial import Trial, of_each_api
 
 WITHIN_S = 30
 NO_SUCH = "trainstack/no-such:1"
@@ -89,31 +89,31 @@ CASES = {
 
 
 @pytest.fixture
-def mended(project: Project) -> Iterator[None]:
-    committed = project.stack_file.read_text()
+def mended(clone: Project) -> Iterator[None]:
+    committed = clone.stack_file.read_text()
     yield
-    project.stack_file.write_text(committed)
-    no_quota(project)
+    clone.stack_file.write_text(committed)
+    no_quota(clone)
 
 
 @pytest.mark.slow(reason="a run of make up that waits for what cannot come, and a second one")
 @pytest.mark.usefixtures("mended")
-@pytest.mark.parametrize("row", [pytest.param(row, marks=pytest.mark.row(row), id=row) for row in CASES])
-def test_the_reason_is_said(project: Project, trial: Trial, row: str) -> None:
+@pytest.mark.parametrize(("api", "row"), of_each_api(CASES))
+def test_the_reason_is_said(clone: Project, trial: Trial, row: str) -> None:
     case = CASES[row]
-    project.stand_up()
-    committed = project.stack_file.read_text()
-    case.before(project)
-    project.configure(case.changed or {})
-    with training.started(project, training.SHORT) as run:
+    clone.stand_up()
+    committed = clone.stack_file.read_text()
+    case.before(clone)
+    clone.configure(case.changed or {})
+    with training.started(clone, training.SHORT) as run:
         run.make.reaches("wait")
         trial.strike("wait")
         wait_until(f"it says {case.words}", lambda: run.make.says(case.words), pause=0.1)
         trial.recovered()
         if case.ends:
             assert run.make.ended() != 0, "nobody can run this"
-            project.stack_file.write_text(committed)
-            project.up()
-        case.mend(project)
+            clone.stack_file.write_text(committed)
+            clone.up()
+        case.mend(clone)
         assert case.ends or run.make.ended() == 0, run.make.output
     assert (trial.faults[-1].seconds or 0) <= WITHIN_S

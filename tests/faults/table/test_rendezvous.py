@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.project import Project
-from tests.faults.table import training
-from tests.faults.table.trial import Trial
+from tests.faults.table import cluster, training
+from tests.faults.table.trial import Trial, each_api
 
 DNS_AWAY_S = 30
 LATE_S = 60
@@ -20,63 +20,63 @@ COREDNS = ("deployment/coredns", "--namespace=kube-system")
 pytestmark = pytest.mark.slow(reason="a training each, and a minute of waiting")
 
 
-@pytest.mark.row("dns-away")
+@pytest.mark.parametrize("api", each_api("dns-away"))
 def test_replicas_meet_once_dns_is_back(
-    project: Project, undisturbed_short: tuple[float, float], trial: Trial
+    clone: Project, undisturbed_short: tuple[float, float], trial: Trial
 ) -> None:
-    project.run("kubectl", "scale", *COREDNS, "--replicas=0")
+    clone.run("kubectl", "scale", *COREDNS, "--replicas=0")
     gone = ("--for=delete", "pod", "--selector=k8s-app=kube-dns", "--namespace=kube-system", "--timeout=90s")
-    project.run("kubectl", "wait", *gone)
+    clone.run("kubectl", "wait", *gone)
     try:
-        with training.started(project, training.SHORT) as run:
+        with training.started(clone, training.SHORT) as run:
             run.make.reaches("wait")
             trial.strike("wait")
             time.sleep(DNS_AWAY_S)
             assert run.progress == (0, 0), "nobody could find the master"
-            project.run("kubectl", "scale", *COREDNS, "--replicas=2")
+            clone.run("kubectl", "scale", *COREDNS, "--replicas=2")
             run.goes_on(0)
             trial.recovered()
             assert run.result() == undisturbed_short
     finally:
-        project.run("kubectl", "scale", *COREDNS, "--replicas=2")
+        clone.run("kubectl", "scale", *COREDNS, "--replicas=2")
 
 
-@pytest.mark.row("replica-late")
+@pytest.mark.parametrize("api", each_api("replica-late"))
 def test_a_late_replica_is_waited_for(
-    project: Project, undisturbed_short: tuple[float, float], trial: Trial
+    clone: Project, undisturbed_short: tuple[float, float], trial: Trial
 ) -> None:
-    # The operator's own pod is the first of the two.
-    project.run("kubectl", NAMESPACE, "create", "quota", "one-replica", "--hard=pods=2")
+    pods = len(cluster.OPERATORS[clone.api]) + 1
+    clone.run("kubectl", NAMESPACE, "create", "quota", "one-replica", f"--hard=pods={pods}")
     try:
-        with training.started(project, training.SHORT) as run:
+        with training.started(clone, training.SHORT) as run:
             run.make.reaches("wait")
             trial.strike("wait")
             time.sleep(LATE_S)
             assert run.progress == (0, 0), "one replica alone does not train"
-            project.run("kubectl", NAMESPACE, "delete", "quota", "one-replica")
+            clone.run("kubectl", NAMESPACE, "delete", "quota", "one-replica")
             run.goes_on(0)
             trial.recovered()
             assert run.result() == undisturbed_short
     finally:
-        project.run("kubectl", NAMESPACE, "delete", "quota", "one-replica", "--ignore-not-found")
+        clone.run("kubectl", NAMESPACE, "delete", "quota", "one-replica", "--ignore-not-found")
 
 
 @pytest.fixture
-def faketime(project: Project, tmp_path: Path) -> str:
+def faketime(clone: Project, tmp_path: Path) -> str:
     """Debian's libfaketime, put on the models' volume; where the pods see it."""
     subprocess.run(["apt-get", "download", "libfaketime"], cwd=tmp_path, check=True, capture_output=True)
     (package,) = tmp_path.glob("*.deb")
     subprocess.run(["dpkg-deb", "--extract", str(package), str(tmp_path)], check=True)
     (library,) = tmp_path.rglob("libfaketime.so.1")
-    (project.models / library.name).write_bytes(library.read_bytes())
+    (clone.models / library.name).write_bytes(library.read_bytes())
     return f"/opt/mnist/models/{library.name}"
 
 
-@pytest.mark.row("clock-jumps")
+@pytest.mark.parametrize("api", each_api("clock-jumps"))
 def test_clocks_that_jump_change_no_result(
-    project: Project, undisturbed: tuple[float, float], trial: Trial, faketime: str
+    clone: Project, undisturbed: tuple[float, float], trial: Trial, faketime: str
 ) -> None:
-    clock = project.models / "clock"
+    clock = clone.models / "clock"
     clock.write_text("+0")
     environment = {
         "LD_PRELOAD": faketime,
@@ -85,19 +85,26 @@ def test_clocks_that_jump_change_no_result(
         "DONT_FAKE_MONOTONIC": "1",  # the kernel's own does not jump either
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    with training.started(project, environment=environment) as run:
+    with training.started(clone, environment=environment) as run:
         for epoch, offset in ((1, "+3600"), (2, "-3600")):
             run.reaches(epoch, 0.3)
             hit, step = run.progress
             clock.write_text(offset)
             trial.strike(f"{offset} s, epoch {hit}")
-            assert clock_of_master(project) == pytest.approx(time.time() + int(offset), abs=1800)
+            assert clock_of_master(clone) == pytest.approx(time.time() + int(offset), abs=1800)
             run.goes_on(step)
             trial.recovered()
         assert run.result() == undisturbed
 
 
-def clock_of_master(project: Project) -> float:
+def clock_of_master(clone: Project) -> float:
     """Seconds since the epoch, as the master's pod has them."""
-    words = ("exec", f"{training.JOB}-master-0", "--", "python3", "-c", "import time; print(time.time())")
-    return float(project.run("kubectl", NAMESPACE, *words).stdout)
+    words = (
+        "exec",
+        cluster.pod_name(clone, "master"),
+        "--",
+        "python3",
+        "-c",
+        "import time; print(time.time())",
+    )
+    return float(clone.run("kubectl", NAMESPACE, *words).stdout)

@@ -11,39 +11,36 @@ from contextlib import suppress
 
 import pytest
 
-from tests.e2e import clones
+from infra.config.operator import OperatorApi
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
+from tests.faults.table import ground as grounds
+from tests.faults.table.ground import Ground
 from tests.faults.table.training import Training
-from tests.faults.table.trial import Trial
+from tests.faults.table.trial import Trial, of_each_api
 from toolchain.machine.engine import Engine
+from trainer.launch import ExitStatus
 
 SIZE_MIB = 96
-VOLUME_STATUS = 4
-"""The trainer's exit status for a volume that it cannot use."""
+VOLUME_STATUS = f'"exitCode": {ExitStatus.VOLUME.value},'
+"""What a pod's status says of a trainer that cannot use its volume."""
 
 pytestmark = pytest.mark.slow(reason="a cluster of its own, on a small file system")
 
 
 @pytest.fixture(scope="module")
-def small(engine: Engine) -> Iterator[Project]:
-    """A clone whose models lie on a file system of SIZE_MIB."""
-    with clones.temporary("volume") as clone:
-        clone.models.mkdir(parents=True)
-        options = ["-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "volume", str(clone.models)]
-        subprocess.run(["mount", *options], check=True)
-        try:
-            yield clone
-        finally:
-            clone.make("down")
-            subprocess.run(["umount", "--lazy", str(clone.models)], check=True)
+def small(engine: Engine) -> Iterator[Ground]:
+    """PyTorchJobs whose models lie on a file system of SIZE_MIB."""
+    with grounds.on_file_system("volume", SIZE_MIB) as clone:
+        yield Ground(clone)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(small: Project) -> tuple[float, float]:
-    with training.started(small) as run:
-        return run.result()
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, api: OperatorApi) -> Ground:
+    """The clone of TrainJobs has a file system of its own anyway."""
+    found: Ground = request.getfixturevalue("small" if api is OperatorApi.V1 else "with_trainjobs")
+    return found
 
 
 def fill(run: Training) -> Callable[[], None]:
@@ -95,19 +92,20 @@ FAULTS = {
 KEEPS_CHECKPOINT = set(FAULTS) - {"volume-folder-deleted"}
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, marks=pytest.mark.row(row), id=row) for row in FAULTS])
+@pytest.mark.parametrize(("api", "row"), of_each_api(FAULTS))
 def test_a_training_goes_on_when_its_volume_is_whole_again(
-    small: Project, undisturbed: tuple[float, float], trial: Trial, row: str
+    clone: Project, undisturbed: tuple[float, float], trial: Trial, row: str
 ) -> None:
-    for old in small.models.glob("runs/*"):
+    for old in clone.models.glob("runs/*"):
         shutil.rmtree(old)  # else the disk is full too early
-    with training.started(small) as run:
+    with training.started(clone) as run:
         run.reaches(2, 0.2)
         epoch, step = run.progress
-        trial.strike(f"epoch {epoch}")
-        mend = FAULTS[row](run)
-        if row in KEEPS_CHECKPOINT:
-            wait_until("the trainer says that it cannot use it", lambda: ended_with(small, VOLUME_STATUS))
+        with cluster.watched(clone, "master") as told:
+            trial.strike(f"epoch {epoch}")
+            mend = FAULTS[row](run)
+            if row in KEEPS_CHECKPOINT:
+                wait_until("the trainer says that it cannot use it", lambda: VOLUME_STATUS in told())
         mend()
         run.goes_on(step)
         trial.recovered()
@@ -126,24 +124,17 @@ def flip(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("damage", [cut, flip], ids=lambda damage: damage.__name__)
 def test_a_training_goes_on_from_the_checkpoint_before_a_damaged_one(
-    small: Project, undisturbed: tuple[float, float], damage: Callable[[bytes], bytes]
+    clone: Project, undisturbed: tuple[float, float], damage: Callable[[bytes], bytes]
 ) -> None:
-    for old in small.models.glob("runs/*"):
+    for old in clone.models.glob("runs/*"):
         shutil.rmtree(old)
-    with training.started(small) as run:
+    with training.started(clone) as run:
         run.reaches(3, 0.2)  # behind two checkpoints
-        (checkpoint,) = small.models.glob("runs/*/checkpoint.pt")
+        (checkpoint,) = clone.models.glob("runs/*/checkpoint.pt")
         aside = checkpoint.with_name(f"{checkpoint.name}.damaged")
-        trainer = cluster.trainer(small, "master")
+        trainer = cluster.trainer(clone, "master")
         os.kill(trainer, signal.SIGSTOP)  # so that it writes no other one
         checkpoint.write_bytes(damage(checkpoint.read_bytes()))
         os.kill(trainer, signal.SIGKILL)
         wait_until("the damaged one is set aside", aside.exists)
         assert run.result() == undisturbed
-
-
-def ended_with(project: Project, status: int) -> bool:
-    """Whether the master's container has ended with this exit status, now or before its last start."""
-    found = (cluster.pod(project, "master").get("status") or {}).get("containerStatuses") or [{}]
-    ends = [(found[0].get(key) or {}).get("terminated") or {} for key in ("state", "lastState")]
-    return status in [end.get("exitCode") for end in ends]

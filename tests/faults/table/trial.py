@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
+from infra.config.operator import OperatorApi
+from tests.faults.table.rows import OF_BOTH, key_of
 
 PROPERTY = "fault"
 
@@ -16,6 +20,22 @@ def tries(count: int, first: int = 1) -> list[Any]:
     return [
         pytest.param(number, marks=[pytest.mark.again] if number >= first else []) for number in range(count)
     ]
+
+
+def of_each_api(rows: Iterable[str]) -> list[Any]:
+    """Parameters `api` and `row` of a test, with their marker: `rows` with v1, and with v2 those of both."""
+    return [
+        pytest.param(api, row, id=key_of(row, api), marks=pytest.mark.row(key_of(row, api)))
+        for api in OperatorApi
+        for row in rows
+        if api is OperatorApi.V1 or row in OF_BOTH
+    ]
+
+
+def each_api(row: str) -> list[Any]:
+    """Parameter `api` of a test of one row, with its marker. The test's id names the API where it is not v1."""
+    ids: dict[OperatorApi, Any] = {OperatorApi.V1: pytest.HIDDEN_PARAM, OperatorApi.V2: OperatorApi.V2.value}
+    return [pytest.param(api, id=ids[api], marks=pytest.mark.row(key_of(row, api))) for api in OperatorApi]
 
 
 @dataclass

@@ -1,0 +1,143 @@
+"""How jobs end, restart, wait and go, on the real controllers: each behaviour once, for both APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.config.operator import OperatorApi
+from tests.e2e import clones, tally
+from tests.e2e.jobs import Jobs
+from tests.e2e.project import Project
+from tests.e2e.waiting import wait_until
+from tests.matrix.kind_project import UNCHANGED
+from toolchain.machine.engine import Engine
+
+pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings under each API")
+DIGITS = {"dataset": "digits", "epochs": 12}
+DEADLINE_S = 20
+
+
+@pytest.fixture(scope="module")
+def clone(engine: Engine) -> Iterator[Project]:
+    with clones.temporary("behaviours") as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=list(OperatorApi))
+def api(request: pytest.FixtureRequest) -> OperatorApi:
+    return OperatorApi(request.param)
+
+
+@pytest.fixture
+def jobs(clone: Project, api: OperatorApi) -> Iterator[Jobs]:
+    """The clone's, under one API; what a test asks for is taken back afterwards."""
+    before = clone.stack_file.read_text()
+    tally.place(clone)
+    yield Jobs(clone, api)
+    clone.stack_file.write_text(before)
+
+
+def test_a_finished_job_is_left_alone(jobs: Jobs) -> None:
+    name = jobs.named("done")
+    jobs.ask(name=name, training=DIGITS)
+    assert jobs.project.up()["job"] == f"kubeflow/{name} Succeeded"
+    before = jobs.uid(name), jobs.starts_of(name)
+    again = jobs.project.up()["output"]
+    assert UNCHANGED.search(again), again
+    assert (jobs.uid(name), jobs.starts_of(name)) == before
+    status = jobs.project.make("status")
+    assert status.returncode == 0, status.stdout
+
+
+def test_a_worker_that_is_killed_starts_again_with_all_others_and_the_run_ends(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    name = jobs.named("killed")
+    jobs.ask(name=name, restartPolicy="ExitCode", runPolicy={"backoffLimit": 100}, **tally.JOB)
+    with jobs.training(name, tmp_path) as run:
+        job, before = jobs.uid(name), jobs.starts_of(name)
+        force = ("--namespace", "kubeflow", "--grace-period=0", "--force")
+        jobs.project.run("kubectl", "delete", "pod", jobs.worker(name), *force)
+
+        def all_others() -> bool:
+            now = jobs.starts_of(name)
+            return len(now) == len(before) and not now & before
+
+        run.until("all replicas are started again", all_others)
+        run.advances()
+    assert jobs.uid(name) == job, "it is the same job"
+
+
+def test_a_status_that_exit_code_does_not_restart_fails_the_job_at_once(jobs: Jobs) -> None:
+    name = jobs.named("refused")
+    jobs.ask(name=name, restartPolicy="ExitCode", args=["--no-such-option"])
+    said = jobs.project.make("up")
+    assert said.returncode != 0, said.stdout
+    assert jobs.failure(name) in said.stdout, said.stdout
+    assert "--no-such-option" in said.stdout, "the last lines of the container that failed"
+    assert set(jobs.tries(name).values()) == {1}, jobs.tries(name)
+    failed = jobs.uid(name)
+    said = jobs.project.make("up")
+    assert f"job kubeflow/{name} had failed before this `make up`: it is tried again" in said.stdout, (
+        said.stdout
+    )
+    assert jobs.uid(name) != failed
+
+
+def test_a_job_that_fails_more_often_than_it_is_started_again_fails(jobs: Jobs) -> None:
+    """With a status that the policy does start again."""
+    name = jobs.named("hopeless")
+    alone = {"replicas": {"worker": None}, "command": ["sh", "-c", "exit 143"]}
+    jobs.ask(name=name, restartPolicy="OnFailure", runPolicy={"backoffLimit": 1}, **alone)
+    said = jobs.project.make("up")
+    assert said.returncode != 0, said.stdout
+    assert jobs.failure(name) in said.stdout, said.stdout
+    assert jobs.differences.limit in said.stdout, said.stdout
+    (tries,) = jobs.tries(name).values()
+    assert tries > 1
+
+
+def test_a_suspended_job_has_no_pods_and_starts_when_it_may(jobs: Jobs) -> None:
+    name = jobs.named("held")
+    jobs.ask(name=name, training=DIGITS, runPolicy={"suspend": True})
+    assert jobs.project.up()["job"] == f"kubeflow/{name} Suspended"
+    assert jobs.pods(name) == []
+    jobs.ask(runPolicy={"suspend": False})
+    assert jobs.project.up()["job"] == f"kubeflow/{name} Succeeded"
+
+
+def test_a_job_that_is_suspended_while_it_trains_goes_on_when_it_may(jobs: Jobs, tmp_path: Path) -> None:
+    name = jobs.named("paused")
+    jobs.ask(name=name, restartPolicy="ExitCode", runPolicy={"backoffLimit": 100}, **tally.JOB)
+    with jobs.training(name, tmp_path) as run:
+        jobs.hold(name, True)
+        run.until("its pods are gone", lambda: jobs.pods(name) == [])
+        jobs.hold(name, False)
+        run.advances()
+
+
+def test_a_job_that_exceeds_its_deadline_fails(jobs: Jobs) -> None:
+    """Also where nothing else happens: the replicas train for many minutes, and nobody looks at them."""
+    name = jobs.named("late")
+    jobs.ask(name=name, runPolicy={"activeDeadlineSeconds": DEADLINE_S}, **tally.JOB)
+    said = jobs.project.make("up")
+    assert said.returncode != 0, said.stdout
+    assert jobs.failure(name) in said.stdout, said.stdout
+    (condition,) = [each for each in jobs.live(name)["status"]["conditions"] if each["type"] == "Failed"]
+    assert "deadline" in condition["message"], condition
+    wait_until("its pods are gone", lambda: jobs.pods(name) == [])
+
+
+def test_a_job_goes_with_everything_that_its_controllers_have_made(jobs: Jobs) -> None:
+    """A stack without it is the same as one whose job has another name."""
+    name, another = jobs.named("former"), jobs.named("another")
+    jobs.ask(name=name, training=DIGITS)
+    jobs.project.up()
+    there = {each.partition("/")[0].partition(".")[0] for each in jobs.traces(name)}
+    assert {jobs.kind.kind.lower(), "pod", "service"} <= there, "or the look finds nothing whatever is there"
+    jobs.ask(name=another)
+    assert jobs.project.up()["job"] == f"kubeflow/{another} Succeeded"
+    wait_until("nothing of the former one is there", lambda: jobs.traces(name) == set())
