@@ -1,4 +1,4 @@
-"""What the program's own code, in the virtual environment, does to a stack's cluster before and after `pulumi up`."""
+"""What the program's own code, in the virtual environment, does for a stack before and after `pulumi up`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from toolchain.operating import environment
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say
 from toolchain.tools import venv
+
+
+def build_image(variables: Mapping[str, str], stack: str) -> None:
+    """Build the trainer image of `stack` in the engine, where it is not there. Raises SetupError."""
+    _show(_run(variables, "infra.image.engine_image", stack))
 
 
 def release_volumes(variables: Mapping[str, str], stack: str) -> None:

@@ -29,8 +29,14 @@ def kubectl(
 def lookup(
     variables: Mapping[str, str], deployment: state.Deployment
 ) -> Callable[[Manifest], Manifest | None]:
+    """As `lookup_in`, in the cluster of `deployment`."""
+    return lookup_in(variables, state.access(deployment))
+
+
+def lookup_in(
+    variables: Mapping[str, str], access: state.Access | None
+) -> Callable[[Manifest], Manifest | None]:
     """A function that finds the live object of a manifest's kind and name, or None. It raises SetupError."""
-    access = state.access(deployment)
 
     def live(manifest: Manifest) -> Manifest | None:
         if access is None:

@@ -14,6 +14,7 @@ from toolchain.operating import (
     adoption,
     api_server,
     backend,
+    deviations,
     environment,
     leftovers,
     live_objects,
@@ -30,6 +31,8 @@ TRAINJOBS, TRAINJOB = "trainjobs.trainer.kubeflow.org", "TrainJob"
 # What of them a user with rights in one namespace may list there.
 OF_A_TENANT = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
+LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
+"""What KINDS, JOBS and TRAINJOBS are called in a manifest."""
 STACK_LABEL = "trainstack/stack"
 OPERATOR = "training-operator"
 
@@ -66,6 +69,7 @@ class Part(StrEnum):
     SPACE = "space"
     CLAIM = "claim"
     JOB = "job"
+    DRIFT = "drift"
     EVENT = "event"
     OWNER = "owner"
 
@@ -81,6 +85,7 @@ RUNBOOKS = {
     Part.SPACE: "docs/runbooks/disk-full.md",
     Part.CLAIM: "docs/runbooks/released-volume.md",
     Part.JOB: "docs/runbooks/stuck-job.md",
+    Part.DRIFT: "docs/runbooks/interrupted-up.md",
     Part.EVENT: "docs/runbooks/stuck-job.md",
     Part.OWNER: "docs/runbooks/lost-state.md",
 }
@@ -153,7 +158,7 @@ def overall(findings: Iterable[Judged]) -> Health:
 
 
 def inspect_stack(stack: str) -> list[Finding]:
-    """Engine, cluster, operator, volume, its space, jobs, events, owner: each where those before it can be asked."""
+    """Engine, cluster, operator, volume, jobs, space, drift, events, owner: each where those before it can be asked."""
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster = environment.cluster(stack)
@@ -185,13 +190,31 @@ def inspect_stack(stack: str) -> list[Finding]:
     names = {each["metadata"]["name"] for each in objects}
     warnings = warning_events.said(variables, access, namespace, names)
     events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
-    return [*findings, *parts, *_space(stack), *events, owner]
+    drift = _drift(variables, access, stack, objects)
+    return [*findings, *parts, *_space(stack), *drift, *events, owner]
 
 
 def _space(stack: str) -> list[Finding]:
     found = volume_space.of(stack)
     health = Health.NOT if found and found.is_nearly_full else Health.HEALTHY
     return [Finding(Part.SPACE, health, str(found))] if found else []
+
+
+def _drift(
+    variables: Mapping[str, str], access: state.Access, stack: str, objects: list[dict[str, Any]]
+) -> list[Finding]:
+    """What waits in the stack file is no fault of the stack; what somebody has changed or deleted is one."""
+    looks: tuple[tuple[Health, Callable[[], list[str]]], ...] = (
+        (Health.HEALTHY, lambda: deviations.of_file(stack)),
+        (Health.NOT, lambda: deviations.of_objects(variables, access, stack, LISTED, objects)),
+    )
+    findings = []
+    for health, look in looks:
+        try:
+            findings += [Finding(Part.DRIFT, health, each) for each in look()]
+        except SetupError as error:
+            findings.append(Finding(Part.DRIFT, Health.UNKNOWN, str(error)))
+    return findings
 
 
 def _engine() -> Finding:

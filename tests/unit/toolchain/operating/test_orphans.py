@@ -15,11 +15,12 @@ import pytest
 from toolchain.machine.processes import Process
 from toolchain.operating import orphans
 
-# A pulumi that starts a plugin and tells its process id; the plugin sleeps under the name of one.
+# A pulumi that starts a plugin, which tells its process id and sleeps under the name of one. The plugin tells it
+# itself: to its parent it is there a moment before the kernel shows its command line.
 PULUMI = """
 import subprocess, sys, time
-words = [sys.executable, "-c", "import time; time.sleep(300)", sys.argv[1], "127.0.0.1:1"]
-print(subprocess.Popen(words, cwd=sys.argv[2]).pid, flush=True)
+told = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
+subprocess.Popen([sys.executable, "-c", told, sys.argv[1], "127.0.0.1:1"], cwd=sys.argv[2])
 time.sleep(300)
 """
 PLUGINS = [

@@ -15,6 +15,7 @@ from toolchain.machine.preflight import GIB
 from toolchain.operating import (
     adoption,
     api_server,
+    deviations,
     environment,
     leftovers,
     live_objects,
@@ -129,6 +130,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "objects": healthy(),
         "claim": ("models", False),
         "space": None,
+        "waiting": ["the stack file is as applied"],
+        "deviations": [],
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
@@ -141,6 +144,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
     monkeypatch.setattr(warning_events, "said", lambda *_: [])
     monkeypatch.setattr(volume_space, "of", lambda stack: answers["space"])
+    monkeypatch.setattr(deviations, "of_file", lambda stack: _or_raise(answers["waiting"]))
+    monkeypatch.setattr(deviations, "of_objects", lambda *_: _or_raise(answers["deviations"]))
     nothing = subprocess.CompletedProcess[str]([], 0, "", "")
     monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
@@ -231,6 +236,20 @@ def _or_raise(answer: Any) -> Any:
         ("problem", "connection refused", 2, "connection refused"),
         ("objects", SetupError("a time-out"), 2, "a time-out"),
         ("objects", [], 1, "no job"),
+        (
+            "waiting",
+            ["stack file: job.lr: 1 -> 2, waits for `make up`"],
+            0,
+            "drift      ok       stack file: job.lr",
+        ),
+        ("waiting", SetupError("no stack file"), 2, "drift      unknown  no stack file (see docs/"),
+        (
+            "deviations",
+            ["PyTorchJob/job is missing"],
+            1,
+            "drift      not ok   PyTorchJob/job is missing (see docs/",
+        ),
+        ("deviations", SetupError("torn"), 2, "drift      unknown  torn (see docs/"),
         ("space", Space(Path("models"), 100 * GIB, 10 * GIB), 0, "10.0 of 100.0 GiB are free on the disk of"),
         ("space", Space(Path("models"), 100 * GIB, 10 * GIB - 1), 1, "disk-full.md"),
     ],

@@ -1,0 +1,62 @@
+"""`python -m infra.review.unapplied FILE`: in which keys a stack file differs from what was applied.
+
+For `toolchain/`, which has no YAML parser of its own. Standard input: the configuration of an update, as Pulumi's
+history of the stack keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from infra.config.errors import ConfigError, explain
+from infra.config.load import Sections, read, sections
+from infra.review.key_changes import KeyChange, key_changes
+
+UNSET, MOST_LETTERS = "not set", 60
+
+
+def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
+    """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
+
+    Raises ConfigError where one of the two is no valid configuration.
+    """
+    before = _validated(sections(applied), "the configuration that was applied")
+    after = _validated(read(file), os.path.relpath(file))
+    return [_line(each) for each in key_changes(before, after)]
+
+
+def _validated(given: dict[str, Any], source: str) -> Sections:
+    try:
+        return Sections.model_validate(given)
+    except ValidationError as error:
+        raise explain(error, Sections, source) from None
+
+
+def _line(change: KeyChange) -> str:
+    return f"{change.key}: {_shown(change.before)} -> {_shown(change.after)} ({change.outcome})"
+
+
+def _shown(value: Any) -> str:
+    text = UNSET if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
+
+
+def main(arguments: list[str]) -> int:
+    """Print the lines for the stack file named in `arguments` as one JSON list."""
+    try:
+        print(json.dumps(unapplied(Path(arguments[0]), json.load(sys.stdin))))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

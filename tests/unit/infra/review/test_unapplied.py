@@ -1,0 +1,95 @@
+"""What waits in a stack file, told from the configuration in Pulumi's history."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import paths
+from infra.config.errors import ConfigError
+from infra.review.unapplied import main, unapplied
+
+STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
+JOB = {"name": "mnist", "training": {"epochs": 1}}
+
+
+def file_with(folder: Path, config: dict[str, Any]) -> Path:
+    file = folder / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump({"config": config}))
+    return file
+
+
+@pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem)
+def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> None:
+    assert unapplied(file, yaml.safe_load(file.read_text())["config"]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"training": {"epochs": 2}}, ["job.training.epochs: 1 -> 2 (job replaced)"]),
+        ({"priorityClass": "high"}, ['job.priorityClass: not set -> "high" (job replaced)']),
+        (
+            {"labels": {"team": "x" * 80}},
+            [f'job.labels: {{}} -> {{"team": "{"x" * 50}… (job replaced)'],
+        ),
+    ],
+)
+def test_each_changed_key_is_told_with_what_it_does(
+    tmp_path: Path, changes: dict[str, Any], said: list[str]
+) -> None:
+    file = file_with(tmp_path, {"trainstack:job": {**JOB, **changes}})
+    assert unapplied(file, {"trainstack:job": JOB}) == said
+
+
+def test_of_an_encrypted_value_only_that_it_is_another(tmp_path: Path) -> None:
+    before, after = ({**JOB, "env": {"TOKEN": {"secure": f"v1:{word}:{word}"}}} for word in ("old", "new"))
+    (line,) = unapplied(file_with(tmp_path, {"trainstack:job": after}), {"trainstack:job": before})
+    assert line.count('"TOKEN": "encrypted ') == 2
+    assert "old" not in line
+    assert "new" not in line
+    assert unapplied(file_with(tmp_path, {"trainstack:job": before}), {"trainstack:job": before}) == []
+
+
+def test_a_default_that_is_written_out_is_no_change(tmp_path: Path) -> None:
+    file = file_with(tmp_path, {"trainstack:job": JOB, "trainstack:protected": False})
+    # Pulumi's history has text for what is no mapping.
+    assert unapplied(file, {"trainstack:job": {**JOB, "replicas": {"master": 1}}}) == []
+    assert unapplied(file, {"trainstack:job": JOB, "trainstack:protected": "true"}) == [
+        "protected: true -> not set (nothing)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "applied", "named"),
+    [
+        ({"epochs": 0}, {}, "Pulumi.dev.yaml"),
+        ({}, {"epochs": 0}, "the configuration that was applied"),
+    ],
+)
+def test_what_is_no_configuration_is_not_compared(
+    tmp_path: Path, wrong: dict[str, Any], applied: dict[str, Any], named: str
+) -> None:
+    file = file_with(tmp_path, {"trainstack:job": {**JOB, "training": wrong}})
+    with pytest.raises(ConfigError, match=named):
+        unapplied(file, {"trainstack:job": {**JOB, "training": applied}})
+
+
+@pytest.mark.parametrize(("applied", "status"), [(JOB, 0), ({"name": 1}, 1)])
+def test_the_command_takes_json_and_gives_json(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    applied: dict[str, Any],
+    status: int,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"trainstack:job": applied})))
+    assert main([str(file_with(tmp_path, {"trainstack:job": JOB}))]) == status
+    shown = capsys.readouterr()
+    assert (shown.out, bool(shown.err)) == ("" if status else "[]\n", bool(status))

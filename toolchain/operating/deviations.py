@@ -1,0 +1,159 @@
+"""Drift at a glance, for `make status`: the stack file against the last update, live objects against the state.
+
+`make drift` asks Pulumi, compares every object, and takes seconds. This reads files, and takes the objects that
+`make status` has asked for already; it asks only for those that seem to be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from toolchain.operating import (
+    adoption,
+    api_server,
+    last_update,
+    live_objects,
+    recovery,
+    state,
+    user_backend,
+)
+from toolchain.paths import ROOT, STACKS
+from toolchain.steps import SetupError
+from toolchain.tools import venv
+
+Manifest = Mapping[str, Any]
+COMPARE = "`make drift` compares every object"
+MOST_KEYS, MOST_LETTERS = 5, 60
+# Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
+LEFT_TO_OTHERS = frozenset({"suspend"})
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?")
+_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
+
+def of_file(stack: str) -> list[str]:
+    """Sentences on the stack file and the last update that this clone knows. They say what waits, and no fault."""
+    if user_backend.backend():
+        return [f"the stack's history is in a backend of your own, which is not asked: {COMPARE}"]
+    last = last_update.of(stack)
+    if last is None:
+        return ["this clone knows of no update to compare with"]
+    failed = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
+    keys = _changed_keys(stack, last.config)
+    if not keys:
+        return [*failed, f"the stack file is as at the update of {last.ended:%Y-%m-%d %H:%M}: {COMPARE}"]
+    more = [f"stack file: {len(keys) - MOST_KEYS} more keys"] if len(keys) > MOST_KEYS else []
+    return [*failed, *(f"stack file: {key}, waits for `make up`" for key in keys[:MOST_KEYS]), *more]
+
+
+def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
+    """Raises SetupError for a wrong stack file."""
+    cmd = venv.program("infra.review.unapplied", str(STACKS / f"Pulumi.{stack}.yaml"))
+    done = subprocess.run(cmd, cwd=ROOT, input=json.dumps(applied), capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(done.stderr.strip())
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def of_objects(
+    variables: Mapping[str, str],
+    access: state.Access,
+    stack: str,
+    kinds: Iterable[str],
+    objects: Sequence[Manifest],
+) -> list[str]:
+    """A sentence for each object of `kinds` that is missing, or not as it was applied. Raises SetupError.
+
+    Parameters:
+        objects: the live ones with the stack's mark.
+    """
+    if user_backend.backend():
+        return []
+    deployment = recovery.deployment(stack)
+    live = {adoption.title(each): each for each in objects}
+    look_up = live_objects.lookup_in(variables, access)
+    said = []
+    for each in _applied(deployment, set(kinds)):
+        title = adoption.title(each)
+        found = live.get(title) or _looked_up(each, look_up)
+        if found is None:
+            said.append(f"{title} is missing: `make up` makes it")
+        elif found is not each:
+            said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
+    return said
+
+
+def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest]:
+    left_behind = {each["urn"] for each in state.left_behind(deployment)}
+    for each in state.objects(deployment):
+        inputs = each.get("inputs") or {}
+        # What is to be deleted, or was deleted to be replaced, is not meant to be there.
+        leaving = each.get("delete") or each.get(adoption.HALF_REPLACED) or each["urn"] in left_behind
+        if inputs.get("kind") in kinds and adoption.object_id(inputs) and not leaving:
+            yield inputs
+
+
+def _looked_up(applied: Manifest, look_up: Callable[[Manifest], Manifest | None]) -> Manifest | None:
+    """The live object, which has lost its mark; `applied` itself where this user may not look at it."""
+    try:
+        return look_up(applied)
+    except SetupError as error:
+        if api_server.FORBIDDEN in str(error):
+            return applied
+        raise
+
+
+def differences(applied: Manifest, found: Manifest) -> list[str]:
+    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults."""
+    metadata = {key: applied["metadata"].get(key) or {} for key in ("labels", "annotations")}
+    wanted = {"metadata": metadata, **{key: applied[key] for key in ("spec", "data") if key in applied}}
+    return [
+        f"{path} is {_shown(now)}, {_shown(then)} was applied"
+        for path, then, now in _differ("", wanted, found)
+    ]
+
+
+def _differ(path: str, applied: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(applied, dict):
+        if state.SIGNATURE in applied:
+            return  # encrypted
+        for key, value in applied.items():
+            if key not in LEFT_TO_OTHERS:
+                inner = found.get(key) if isinstance(found, dict) else None
+                yield from _differ(f"{path}.{key}" if path else key, value, inner)
+    elif isinstance(applied, list) and isinstance(found, list) and len(applied) <= len(found):
+        for place, value in enumerate(applied):
+            yield from _differ(f"{path}[{place}]", value, found[place])
+    elif not _equal(applied, found):
+        yield path, applied, found
+
+
+def _equal(applied: Any, found: Any) -> bool:
+    """The API server leaves out what is empty, and writes a quantity in its own way."""
+    if applied == found or (not applied and not found):
+        return True
+    amounts = _amount(applied), _amount(found)
+    return None not in amounts and amounts[0] == amounts[1]
+
+
+def _amount(value: Any) -> Decimal | None:
+    told = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    if not told:
+        return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number, unit = told[1], told[2] or ""
+    if unit[1:].lstrip("+-").isdecimal():
+        return Decimal(f"{number}{unit}")
+    if unit.endswith("i"):
+        return Decimal(number) * Decimal(1024) ** " KMGTPE".index(unit[0])
+    return Decimal(number).scaleb(_POWERS[unit])
+
+
+def _shown(value: Any) -> str:
+    text = "not there" if value is None else json.dumps(value)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
