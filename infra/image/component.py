@@ -13,7 +13,7 @@ from infra.clusters import registries
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.config.cluster import Addon, ClusterKind
-from infra.image import inputs
+from infra.image import engine_image, inputs
 from infra.image.project_image import ProjectImage
 from infra.image.providers import BuiltImage, ImportedImage, PulledImages, RegistryImage, RepositoryImage
 
@@ -77,14 +77,9 @@ class Image(pulumi.ComponentResource):
     def _engine_image(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
         """`image` in the container engine and its `tag`: our image, or what the user's project makes of it."""
         child = pulumi.ResourceOptions(parent=self)
-        own = inputs.project_build(stack.image, paths.ROOT, environment)
-        trainer: pulumi.Output[str] | None = None
-        if own is None or own.trainer:
-            build = inputs.build(stack.image, paths.ROOT, environment)
-            source = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
-            trainer = BuiltImage(stack.name, source, child).image
-            if own is None:
-                return {"image": trainer, "tag": build.tag}
-        named = {"context": stack.image.context, "dockerfile": stack.image.dockerfile}
-        props = {**named, "arguments": dict(own.arguments), "trainer": trainer, "tag": own.tag}
-        return {"image": ProjectImage(stack.name, props, child).image, "tag": own.tag}
+        builds = engine_image.of(stack.image, environment)
+        trainer = BuiltImage(stack.name, builds.trainer, child).image if builds.trainer else None
+        if builds.project is None:
+            return {"image": trainer, "tag": builds.tag}
+        props = {**builds.project, "trainer": trainer}
+        return {"image": ProjectImage(stack.name, props, child).image, "tag": builds.tag}

@@ -38,15 +38,16 @@ class EngineImageProvider(Provider):
         raise NotImplementedError
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(self.id, self._built(props))
+        return CreateResult(self.id, self.built(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self._built(_news))
+        return UpdateResult(self.built(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
 
-    def _built(self, props: Props) -> Props:
+    def built(self, props: Props) -> Props:
+        """`props` with the image's name, after it was built where the engine lacks it. Raises CommandError."""
         image = f"{REPOSITORY}:{props['tag']}"
         if not docker.has_image(image):
             docker.ensure_answers()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from infra.config.operator import OperatorApi
+from infra.objects.job_kinds import RUNTIME
 from tests.e2e.project import Project
 
 
@@ -16,7 +18,11 @@ def built(project: Project) -> str:
     return project.run("python", "-c", script).stdout.split()[-1]
 
 
-def pulled(project: Project, job: str = "pytorch-simple") -> str:
+def pulled(project: Project, job: str = "pytorch-simple", api: OperatorApi = OperatorApi.V1) -> str:
     """The trainer image of a job that is there, as the cluster pulls it."""
-    replicas = project.get("pytorchjob", job)["spec"]["pytorchReplicaSpecs"]
-    return str(replicas["Master"]["template"]["spec"]["containers"][0]["image"])
+    if api is OperatorApi.V1:
+        template = project.get("pytorchjob", job)["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
+    else:
+        (replicas,) = project.get(RUNTIME.lower(), job)["spec"]["template"]["spec"]["replicatedJobs"]
+        template = replicas["template"]["spec"]["template"]
+    return str(template["spec"]["containers"][0]["image"])

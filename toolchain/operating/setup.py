@@ -103,6 +103,12 @@ def makes_nodes(stack: str) -> bool:
     return not stack or environment.cluster_kind(stack) in (None, KIND)
 
 
+def prepare_operators(stack: str) -> dict[str, str]:
+    """After `prepare`: what `stack` needs of operators beyond the training-operator. Raises SetupError."""
+    found = prepare_trainer(stack) if environment.wants_trainer(stack) else {}
+    return found | (prepare_gangs(stack) if environment.wants_gangs(stack) else {})
+
+
 def prepare_trainer(stack: str) -> dict[str, str]:
     """After `prepare`: what `stack`, with operator.api v2, needs beyond it. Raises SetupError."""
     found = cluster_images.trainer(engine.ensure(), makes_nodes(stack))

@@ -204,10 +204,7 @@ def prepare_stack(stack: str) -> dict[str, str]:
 def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     """As `prepare_stack`. `builds_image`: whether the stack's trainer image is built next."""
     variables = _set_up(stack, builds_image=builds_image)
-    if environment.wants_trainer(stack):
-        variables |= setup.prepare_trainer(stack)
-    if environment.wants_gangs(stack):
-        variables |= setup.prepare_gangs(stack)
+    variables |= setup.prepare_operators(stack)
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
     if recovery.has_pending(_deployment(variables, stack)):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from infra import docker
+from infra import docker, paths
 from infra.config.image import ImageConfig
-from infra.image import ignored, inputs, project, push, requirements
+from infra.image import engine_image, ignored, inputs, project, push, requirements
 from infra.image.project_image import ProjectImageProvider
 from infra.process import CommandError
 
@@ -179,7 +179,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `docker build` was asked for, and the files that it saw."""
     seen: dict[str, Any] = {}
 
-    def docker_build(folder: Path, dockerfile: Path, arguments: dict[str, str], image: str) -> None:
+    def docker_build(folder: Path, dockerfile: Path, arguments: dict[str, str], image: str, *_: str) -> None:
         seen.update(arguments=arguments, image=image, dockerfile=dockerfile.read_text())
         seen["files"] = {str(path) for path in ignored.files(folder)}
 
@@ -279,6 +279,23 @@ def test_what_the_engine_has_is_not_built_again(built: dict[str, Any]) -> None:
     assert built == {}
     assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:there"}).id == "x"
     assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:lost"}).id == ""
+
+
+@pytest.mark.parametrize("kind", ["ours", "onto ours", "own"])
+def test_what_is_fetched_is_what_the_program_builds(
+    root: Path, folder: Path, built: dict[str, Any], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "ROOT", root)
+    named = {
+        "ours": {},
+        "onto ours": {"context": str(folder)},
+        "own": {"dockerfile": str(folder / "Dockerfile")},
+    }
+    config = ImageConfig.model_validate(named[kind])
+    image = engine_image.build(config)
+    assert image == built["image"] == f"trainstack/trainer:{inputs.tag(config, root)}"
+    trainer = f"trainstack/trainer:{inputs.build(config, root).tag}"
+    assert built["arguments"] == ({"TRAINER_IMAGE": trainer} if kind == "onto ours" else {})
 
 
 def test_another_tag_alone_builds_anew() -> None:

@@ -1,0 +1,71 @@
+"""The image of a stack in the container engine: what `pulumi up` builds there, and `make fetch` beforehand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra import paths
+from infra.config import ConfigError
+from infra.config.image import ImageConfig
+from infra.config.load import from_file
+from infra.dynamic import Props
+from infra.image import inputs
+from infra.image.project_image import ProjectImageProvider
+from infra.image.providers import BuiltImageProvider
+from infra.process import CommandError
+
+
+@dataclass(frozen=True)
+class EngineImage:
+    """What the jobs' image is built from.
+
+    Parameters:
+        tag: by which the engine keeps the last of the builds.
+        trainer: properties of `BuiltImage`; None where a Dockerfile of the user's does without our image.
+        project: properties of `ProjectImage`, without `trainer`; None for our image alone.
+    """
+
+    tag: str
+    trainer: Props | None
+    project: Props | None
+
+
+def of(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> EngineImage:
+    """The builds that `config` asks for, with the bases that `environment` names."""
+    build = inputs.build(config, paths.ROOT, environment)
+    trainer = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
+    own = inputs.project_build(config, paths.ROOT, environment)
+    if own is None:
+        return EngineImage(build.tag, trainer, None)
+    named = {"context": config.context, "dockerfile": config.dockerfile}
+    project = {**named, "arguments": dict(own.arguments), "tag": own.tag}
+    return EngineImage(own.tag, trainer if own.trainer else None, project)
+
+
+def build(config: ImageConfig) -> str:
+    """Build the image in the engine, where it is not there; its name. Raises CommandError."""
+    wanted = of(config)
+    trainer = BuiltImageProvider().built(wanted.trainer)["image"] if wanted.trainer else None
+    if wanted.project is None:
+        return str(trainer)
+    return str(ProjectImageProvider().built({**wanted.project, "trainer": trainer})["image"])
+
+
+def main(name: str) -> int:
+    """Build the image of the stack `name`, or say which one its cluster pulls; the exit status."""
+    try:
+        config = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml").image
+        print(
+            f"image: {build(config)}" if not config.reference else f"{config.reference}: the cluster pulls it"
+        )
+    except (ConfigError, CommandError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
