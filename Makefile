@@ -8,7 +8,7 @@ REPLACE_CLUSTER ?=
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
-# For `make use`: a run that `make runs` lists, or none.
+# For `make use`: a run that `make runs` lists, or none; for `make notebook` one, not the latest.
 RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
@@ -22,10 +22,13 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up down watch status doctor runs models use compare board test test-unit test-full reliability review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare board notebook test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" $(ARGS)
+
+fetch:
+	@$(PYTHON) -m toolchain fetch --stack "$(STACK)"
 
 down:
 	@$(PYTHON) -m toolchain down --stack "$(STACK)" $(ARGS)
@@ -54,6 +57,9 @@ compare:
 board:
 	@$(PYTHON) -m toolchain board --port "$(PORT)"
 
+notebook:
+	@$(PYTHON) -m toolchain notebook --stack "$(STACK)" --run "$(RUN)"
+
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)
 
@@ -65,6 +71,9 @@ test-full:
 
 reliability:
 	@$(PYTHON) -m toolchain test --suite reliability -- $(ARGS)
+
+pictures:
+	@$(PYTHON) -m toolchain test --suite pictures -- $(ARGS)
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)"

@@ -26,6 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     # Here, not beside the runbooks' tests: `make test-full` hands its arguments to the other suites, too.
     text = "write date and result of each runbook into docs/runbooks/rehearsed.md"
     parser.addoption("--record-rehearsal", action="store_true", help=text)
+    pictures = "write the pictures of docs/tutorial.md into docs/tutorial"
+    parser.addoption("--record-tutorial", action="store_true", help=pictures)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,8 +6,27 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 
+CLONES = [
+    "e2e/test_bare_systems.py",
+    "e2e/test_examples.py",
+    "e2e/test_guarded_namespace.py",
+    "e2e/test_kubeflow_clients.py",
+    "e2e/test_own_project_page.py",
+    "e2e/test_review_page.py",
+    "e2e/test_stacks.py",
+    "e2e/test_storage_kinds.py",
+    "e2e/test_takeover.py",
+    "e2e/test_torchrun.py",
+    "e2e/test_trainer_v2.py",
+    "faults/test_engine_killed.py",
+    "faults/table/test_disk_full.py",
+    "faults/table/test_machine_inside.py",
+    "faults/table/test_volume.py",
+]
+
 # One process of pytest runs a group, one test after the other: those of `cluster` share a clone with its cluster,
-# those of `image` the trainer image and the cores that its trainings take, those of `matrix` a clone of their own.
+# those of `image` the trainer image and the cores that its trainings take, those of `matrix` a clone of their own, and
+# those of `clones` bring up clusters of their own, one after the other for the sake of the machine.
 GROUPS = {
     "faults": "cluster",
     "e2e": "cluster",
@@ -18,6 +37,7 @@ GROUPS = {
     "faults/test_bad_input.py": "",
     "faults/table/test_saves.py": "image",
     "matrix/test_on_kind.py": "matrix",
+    **dict.fromkeys(CLONES, "clones"),
 }
 
 FIRST = [

@@ -16,6 +16,7 @@ from toolchain.operating import (
     consents,
     doctor,
     environment,
+    fetch,
     prometheus_text,
     pulumi_output,
     status,
@@ -23,7 +24,7 @@ from toolchain.operating import (
     watch,
 )
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.runs import board, comparison, listing, models, use
+from toolchain.runs import board, comparison, listing, models, notebook, use
 
 Asked = argparse.Namespace
 
@@ -97,6 +98,13 @@ ALL: tuple[Command, ...] = (
             ),
             VERBOSE,
         ),
+    ),
+    Command(
+        "fetch",
+        "get and build what `up` takes from elsewhere, while there is a network",
+        "fetch --stack dev",
+        lambda asked: fetch.fetch(asked.stack),
+        (STACK,),
     ),
     Command("down", "destroy the stack, keep the model", "down", _down, (STACK, VERBOSE)),
     Command(
@@ -187,7 +195,13 @@ ALL: tuple[Command, ...] = (
         "test --suite unit -- -k status",
         lambda asked: suites.test(asked.suite, asked.pytest),
         (Option("--suite", "which one", default="ci", choices=tuple(sorted(suites.SUITES))), PYTEST),
-        goals=(("ci", "test"), ("unit", "test-unit"), ("full", "test-full"), ("reliability", "reliability")),
+        goals=(
+            ("ci", "test"),
+            ("unit", "test-unit"),
+            ("full", "test-full"),
+            ("reliability", "reliability"),
+            ("pictures", "pictures"),
+        ),
     ),
     Command(
         "bench",
@@ -253,6 +267,13 @@ ALL: tuple[Command, ...] = (
         "board --port 0",
         lambda asked: board.board(asked.port),
         (Option("--port", "0 for one that is free", "PORT", default=board.PORT),),
+    ),
+    Command(
+        "notebook",
+        "look at the data and at a finished run's model: docs/notebook.ipynb, run from top to bottom",
+        "notebook --stack dev",
+        lambda asked: notebook.notebook(asked.stack, asked.run),
+        (STACK, Option("--run", "this one, not the stack's latest", "RUN", offer=Offer.RUNS)),
     ),
     Command(
         "clean",

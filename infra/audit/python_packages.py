@@ -9,7 +9,12 @@ from pathlib import Path
 
 from infra.audit.trusted import Kind, Trusted
 
-LOCKS = ("requirements.lock", "requirements-board.lock", "toolchain/images/gpu-base.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-board.lock",
+    "requirements-notebook.lock",
+    "toolchain/images/gpu-base.lock",
+)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 _CLASSIFIER = "License :: "

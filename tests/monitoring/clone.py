@@ -26,7 +26,9 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         shutil.copytree(ROOT / "toolchain", root / "toolchain", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-board.lock"):
+        (root / "docs").mkdir()
+        locks = ("requirements.lock", "requirements-board.lock", "requirements-notebook.lock")
+        for name in ("Makefile", "Pulumi.yaml", "pyproject.toml", "docs/notebook.ipynb", *locks):
             shutil.copy2(ROOT / name, root / name)
 
     def run_of(self, stack: str, name: str) -> Path:

@@ -103,6 +103,7 @@ def repository(tmp_path: Path) -> Repository:
         ({"stacks/rendered/dev/operator/00-namespace.yaml": ""}, ["dev"]),
         ({"stacks/gitops/dev/kustomization.yaml": "", "stacks/Pulumi.dev.yaml": "changed"}, ["dev"]),
         ({"stacks/rendered/shared/00-crd.yaml": "", "stacks/rendered/kustomization.yaml": ""}, []),
+        ({"stacks/rendered/shared-trainer/crds/00-crd.yaml": ""}, []),
         ({"stacks/Pulumi.new-one.yaml": "", "stacks/Pulumi.gpu.yaml": ""}, ["gpu", "new-one"]),
     ],
 )

@@ -28,6 +28,7 @@ class Stage:
         processes: how many of them run at once.
         may_skip: whether a test that is skipped without a listed reason leaves the run good.
         plugin: a module that pytest loads for this stage alone.
+        options: of pytest's, for this stage alone.
     """
 
     folders: Sequence[str]
@@ -36,6 +37,7 @@ class Stage:
     processes: int = CORES + 1  # one of them waits for a cluster most of the time
     may_skip: bool = False
     plugin: str = ""
+    options: Sequence[str] = ()
 
 
 # From the quick to the slow, so that a mistake shows early.
@@ -58,6 +60,9 @@ SUITES = {
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
     "full": [EVERY_UNIT, Stage(MACHINE, "not bench and not gpu and not again")],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
+    "pictures": [
+        Stage(["tests/e2e/test_tutorial.py"], "slow", processes=0, options=["--record-tutorial"]),
+    ],
     # One after the other: the seconds to recover are to be those of a machine that does nothing else.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],
 }
@@ -96,7 +101,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         plugins += ["-p", "tests.passed_tests", f"--passed={passed}"] if passed else []
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
-        chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *SHOWN, *extra]
+        chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *stage.options, *SHOWN, *extra]
         if status := pytest_run.run(chosen, environment.for_child(variables)):
             return status
     return 0

@@ -1,0 +1,91 @@
+"""`make notebook`: docs/notebook.ipynb, run from top to bottom on a finished run and the data that it has seen."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from toolchain.machine import engine
+from toolchain.paths import DATA, LOCAL, LOGS, ROOT
+from toolchain.runs import records
+from toolchain.runs.records import Run
+from toolchain.steps import SetupError, run, step
+from toolchain.tools import venv
+
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+LOCK = ROOT / "requirements-notebook.lock"
+PACKAGES = LOCAL / "notebook"
+RESULTS = LOCAL / "notebooks"
+NETWORK = "lenet"
+"""The one that the notebook writes out."""
+DIGITS = "digits"
+IMAGES = "train-images-idx3-ubyte"
+LABEL = "label=trainstack.target"
+
+
+def notebook(stack: str, name: str) -> None:
+    """Run it for the run called `name`, the latest of `stack` where that is empty, and print where the result is.
+
+    Raises SetupError.
+    """
+    chosen = choose(stack, name)
+    env = {"STACK": chosen.stack, "RUN": chosen.name, "DATA": str(_data(chosen))}
+    program = venv.ensure_beside(PACKAGES, LOCK) / "jupyter-execute"
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    result = RESULTS / f"{chosen.name}.ipynb"
+    with step(f"notebook on {chosen.stack}/{chosen.name}"):
+        run([program, NOTEBOOK, f"--output={result}"], log=LOGS / "notebook.log", cwd=ROOT, env=env)
+    print(f"notebook: {result}")
+
+
+def choose(stack: str, name: str) -> Run:
+    """The run to look at. Raises SetupError where there is none, or the notebook cannot look into it."""
+    finished = [each for each in records.all_runs() if each.stack == stack and each.model]
+    if not name and not finished:
+        raise SetupError(f"no run of stack {stack} is finished here", f"make up STACK={stack}")
+    chosen = records.find(name) if name else finished[-1]
+    if chosen.model is None:
+        raise SetupError(
+            f"run {chosen.name} is not finished", "take one that `make runs` shows with all its epochs"
+        )
+    network = chosen.config.get("network")
+    if network != NETWORK:
+        raise SetupError(
+            f"run {chosen.name} has trained {network}, and the notebook writes out {NETWORK}",
+            f"make notebook RUN=<run>, one of {NETWORK} as `make runs` lists them",
+        )
+    return chosen
+
+
+def _data(chosen: Run) -> Path:
+    """The folder with the images that the run was trained on. Raises SetupError."""
+    dataset = str(chosen.config.get("dataset"))
+    if dataset == DIGITS:
+        return _digits()
+    for folder in (DATA / dataset, DATA):
+        if any(folder.glob(f"{IMAGES}*")):
+            return folder
+    raise SetupError(
+        f"run {chosen.name} was trained on {dataset}, which is not in {DATA}",
+        "make up DATA_DIR=/folder/with/the/idx/files",
+    )
+
+
+def _digits() -> Path:
+    """The digits, copied out of a trainer image."""
+    folder = RESULTS / DIGITS
+    if not any(folder.glob(f"{IMAGES}*")):
+        answering = engine.find()
+        images = answering.output("images", "--quiet", "--filter", LABEL).split() if answering else []
+        if not answering or not images:
+            raise SetupError(
+                "the digits are in the trainer image, and there is none on this machine", "make up"
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        container = answering.output("create", images[0])
+        try:
+            answering.output("cp", f"{container}:/datasets/{DIGITS}/.", str(folder))
+        finally:
+            answering.output("rm", container)
+    return folder
