@@ -117,16 +117,32 @@ def bring_to(client: ApiClient, step: int) -> None:
         if any(entry["manager"] == manager and entry["operation"] == "Apply" for entry in recorded):
             field_managers.take_over(client, live, manager)
             client.apply(obj, manager=manager, force=False)
+    for resource in golden.states(step).values():
+        if (resource.get("outputs") or {}).get("status"):
+            after_the_controller(partial(recorded_conditions, client, resource))
+
+
+def recorded_conditions(client: ApiClient, resource: dict[str, Any]) -> None:
+    """Raises LookupError until the live object meets the conditions that were recorded, such as a Job's Complete."""
+
+    def conditions(status: dict[str, Any]) -> set[tuple[str, str]]:
+        return {(condition["type"], condition["status"]) for condition in status.get("conditions") or ()}
+
+    obj = opened(resource["inputs"])
+    live = client.get(kind_of(obj), obj["metadata"].get("namespace", ""), resource["id"].split("/")[-1])
+    missing = conditions(resource["outputs"]["status"]) - conditions(live.get("status") or {})
+    if missing:
+        raise LookupError(f"{resource['id']}: {missing}")
 
 
 def after_the_controller(look: Callable[[], object]) -> None:
-    """Look until the object is there, which a controller makes."""
-    until = time.monotonic() + 6000
+    """Look until the object is as a controller makes it."""
+    until = time.monotonic() + 600
     while True:
         try:
             look()
             return
-        except ApiError:
+        except (ApiError, LookupError):
             if time.monotonic() > until:
                 raise
         time.sleep(0.1)
