@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from infra.run.job_status import ENDED
+
 Event = Mapping[str, Any]
 
 
@@ -40,6 +42,11 @@ class Job:
             return None
         whole_epochs = max((self.epochs or self.epoch) - self.epoch, 0)
         return (self.total - self.done + whole_epochs * self.total) / self.pace
+
+    def stop(self) -> None:
+        """Forget how far the run is: its last steps were not seen. The next one that is says it again."""
+        self.done = self.total = 0
+        self.pace = self.seen = None
 
 
 @dataclass
@@ -85,6 +92,8 @@ class View:
         match event["is"]:
             case "condition":
                 job.condition = event["text"]
+                if job.condition.partition(" ")[0] in ENDED:
+                    job.stop()
             case "pods":
                 job.pods = [(name, state) for name, state in event["pods"]]
             case "epochs":

@@ -59,6 +59,18 @@ def test_what_has_ended_leaves_the_screen() -> None:
     assert text(view([*EVENTS, {"is": "quiet"}, {"is": "ended", "phase": "pulumi up"}]), 20.0) == []
 
 
+@pytest.mark.parametrize("condition", ["Succeeded", "Failed (BackoffLimitExceeded)", "Suspended"])
+def test_the_bar_goes_with_the_run(condition: str) -> None:
+    """The last steps are said within less time than anybody looks."""
+    ended: Event = {"is": "condition", "job": "j", "text": condition}
+    shown = text(view([*EVENTS, ended]), 20.0)
+    assert not [row for row in shown if "epoch" in row], shown
+    assert "     accuracy 0.9  loss 0.3" in shown
+    assert "50%" in "\n".join(text(view([*EVENTS, ended, EVENTS[10]]), 20.0)), (
+        "a run that goes on has one again"
+    )
+
+
 def test_of_many_only_some_are_drawn() -> None:
     objects: list[Event] = [
         {"is": "object", "urn": str(n), "name": f"Pod {n}", "operation": "create", "now": "runs"}
