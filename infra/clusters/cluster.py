@@ -7,6 +7,13 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_kubernetes
 
+TAKES_FIELDS_BACK = True
+"""`enablePatchForce` of each provider: what the stack file says holds, whoever has set the field since.
+
+Without it an update fails with a conflict wherever somebody has used `kubectl scale` or `kubectl edit`. Fields that the
+program leaves out, or leaves to others by `ignoreChanges`, stay theirs. See docs/adr/0022.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:

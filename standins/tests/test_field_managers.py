@@ -62,13 +62,30 @@ def test_force_takes_a_field_over(driver: Driver, client: ApiClient, namespace: 
     assert ("somebody", "Apply") not in managers(changed)
 
 
+@pytest.mark.parametrize(
+    ("of_environment", "option", "is_forced"),
+    [("true", None, True), (None, "true", True), ("true", "false", False), ("false", "true", True)],
+)
 def test_force_can_be_had_for_all_resources(
-    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+    driver_with: Callable[..., Driver],
+    client: ApiClient,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+    of_environment: str | None,
+    option: str | None,
+    is_forced: bool,
 ) -> None:
-    made = taken_over(driver, client, namespace)
-    monkeypatch.setenv("PULUMI_K8S_ENABLE_PATCH_FORCE", "true")
+    """The provider's option goes before the environment."""
+    made = taken_over(driver_with(), client, namespace)
+    if of_environment:
+        monkeypatch.setenv("PULUMI_K8S_ENABLE_PATCH_FORCE", of_environment)
+    driver = driver_with(**({"enablePatchForce": option} if option else {}))
     wanted = service_account(namespace, tokens=True)
-    assert driver.update(made, wanted).outputs["automountServiceAccountToken"] is True
+    if is_forced:
+        assert driver.update(made, wanted).outputs["automountServiceAccountToken"] is True
+    else:
+        with pytest.raises(CallError, match='conflict with "somebody"'):
+            driver.update(made, wanted)
 
 
 def test_ignored_fields_of_another_manager_are_left_alone(

@@ -24,6 +24,8 @@ OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
 # The command says the same with more words.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
 MOST_NAMED = 3
+KUBERNETES = "kubernetes:"
+MOST_DRIFTED = 5
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Reader:
     earlier: set[str] = field(default_factory=set)
     said: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
+    drifted: int = 0
     has_error: bool = False
 
     def __post_init__(self) -> None:
@@ -50,7 +53,7 @@ class Reader:
     def begin(self) -> None:
         """A pulumi starts; what the ones before it have said is not said again."""
         self.earlier |= set(self.said)
-        self.said, self.running, self.has_error = [], {}, False
+        self.said, self.running, self.drifted, self.has_error = [], {}, 0, False
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Read one event."""
@@ -59,12 +62,14 @@ class Reader:
         elif begun := event.get("resourcePreEvent"):
             self._resource(begun["metadata"], "runs")
         elif ended := event.get("resOutputsEvent"):
+            self._drift(ended["metadata"])
             self._resource(ended["metadata"], "done")
         elif failed := event.get("resOpFailedEvent"):
             self._resource(failed["metadata"], "failed")
 
     def end(self) -> None:
         """The pulumi has ended."""
+        self._say_how_many_more()
         self.jobs.flush()
         self.tell({"is": "quiet"})
 
@@ -88,10 +93,30 @@ class Reader:
             self.say(line)
         self.said.append(line)
 
+    def _drift(self, metadata: Mapping[str, Any]) -> None:
+        """Say what a refresh finds: the update that follows sets it right without a word on why."""
+        if metadata["op"] != "refresh" or not metadata["type"].startswith(KUBERNETES):
+            return
+        if metadata.get("new") is None:
+            line = f"found gone from the cluster: {title(metadata['urn'])}"
+        elif fields := metadata.get("detailedDiff"):
+            line = f"found changed in the cluster: {title(metadata['urn'])} ({', '.join(sorted(fields))})"
+        else:
+            return
+        self.drifted += 1
+        if self.drifted <= MOST_DRIFTED:
+            self._say(line)
+
+    def _say_how_many_more(self) -> None:
+        if self.drifted > MOST_DRIFTED:
+            self._say(f"found changed or gone in the cluster: {self.drifted - MOST_DRIFTED} more objects")
+        self.drifted = 0
+
     def _resource(self, metadata: Mapping[str, Any], now: str) -> None:
         urn, operation = metadata["urn"], metadata["op"]
         if operation in UNTOUCHED or not _is_custom(metadata):
             return
+        self._say_how_many_more()
         if now == "runs":
             self.running[urn] = title(urn)
         else:

@@ -7,7 +7,7 @@ import pulumi_kubernetes
 import yaml
 
 from infra import paths
-from infra.clusters.cluster import Cluster
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
 from infra.clusters.existing import one_context
 from infra.clusters.existing.kubeconfig import kubeconfig_path
 from infra.config import Stack
@@ -31,6 +31,7 @@ class Existing(pulumi.ComponentResource):
             stack.name,
             kubeconfig=secret,
             context=stack.cluster.context,
+            enable_patch_force=TAKES_FIELDS_BACK,
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.cluster = Cluster(

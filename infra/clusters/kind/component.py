@@ -11,7 +11,7 @@ import pulumi_kubernetes
 
 from infra import paths
 from infra.clusters import registries, replacement
-from infra.clusters.cluster import Cluster
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
 from infra.clusters.kind import old_objects, ownership
 from infra.clusters.kind.config import MODELS, KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
@@ -73,6 +73,7 @@ class Kind(pulumi.ComponentResource):
             name,
             kubeconfig=without_dependencies(cluster.kubeconfig),
             cluster_identifier=without_dependencies(cluster.instance),
+            enable_patch_force=TAKES_FIELDS_BACK,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[cluster]),
         )
         self.cluster = Cluster(

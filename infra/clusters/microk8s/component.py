@@ -7,7 +7,7 @@ import pulumi_kubernetes
 
 from infra import paths
 from infra.clusters import registries
-from infra.clusters.cluster import Cluster
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
 from infra.clusters.microk8s.commands import IMPORT_IMAGE
 from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config import Stack
@@ -32,6 +32,7 @@ class MicroK8s(pulumi.ComponentResource):
             stack.name,
             kubeconfig=installation.kubeconfig,
             cluster_identifier=installation.instance,
+            enable_patch_force=TAKES_FIELDS_BACK,
             opts=child,
         )
         self.cluster = Cluster(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable
 
 from pulumi_standins.kubernetes import awaiting, deprecations, field_managers, type_tokens
@@ -23,13 +22,12 @@ class CannotPreviewError(Exception):
     """The server cannot tell yet what the object would become; the preview shows the inputs."""
 
 
-def is_forced(inputs: Object, live: Object | None, *, preview: bool) -> bool:
-    """Whether to take fields from other managers: by annotation, by environment, and in previews of our own objects."""
+def is_forced(session: Session, inputs: Object, live: Object | None, *, preview: bool) -> bool:
+    """Whether to take fields from other managers: by annotation, by setting, and in previews of our own objects."""
     if is_annotated(inputs, PATCH_FORCE):
         return True
-    of_environment = os.environ.get("PULUMI_K8S_ENABLE_PATCH_FORCE")
-    if of_environment is not None:
-        return of_environment == "true"
+    if session.settings.patch_force is not None:
+        return session.settings.patch_force
     return preview and (live is None or field_managers.was_created_by_us(live))
 
 
@@ -82,7 +80,7 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
 def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
     if type_tokens.is_patch(urn, kind_of(inputs).kind):
-        force = is_forced(inputs, None, preview=False)
+        force = is_forced(session, inputs, None, preview=False)
         return session.client.apply(inputs, manager=manager, force=force)
     return post(session, inputs)
 

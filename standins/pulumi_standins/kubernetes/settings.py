@@ -24,6 +24,7 @@ class Settings:
         cluster: overrides the context's cluster.
         namespace: for namespaced objects without one.
         server_side_apply: whether updates are applied; otherwise they are merged.
+        patch_force: whether updates take fields from other managers; None where neither says.
         client_settings: `kubeClientSettings`, of which `timeout` (seconds) is used.
         patience: seconds to wait for an API server that is away; the stand-in's own setting.
         known_gone: the environment, which is of this run, says that what cannot be reached is gone.
@@ -37,6 +38,7 @@ class Settings:
     delete_unreachable: bool = False
     skip_update_unreachable: bool = False
     server_side_apply: bool = True
+    patch_force: bool | None = None
     config_map_mutable: bool = False
     secret_mutable: bool = False
     suppress_helm_hook_warnings: bool = False
@@ -53,9 +55,13 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
     def text(name: str) -> str:
         return variables.get(_PREFIX + name, "")
 
-    def flag(name: str, variable: str, *, default: bool = False) -> bool:
+    def choice(name: str, variable: str) -> bool | None:
         value = variables.get(_PREFIX + name, os.environ.get(f"PULUMI_K8S_{variable}"))
-        return default if value is None else value == "true"
+        return None if value is None else value == "true"
+
+    def flag(name: str, variable: str, *, default: bool = False) -> bool:
+        chosen = choice(name, variable)
+        return default if chosen is None else chosen
 
     return Settings(
         kubeconfig=text("kubeconfig"),
@@ -65,6 +71,7 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         delete_unreachable=flag("deleteUnreachable", "DELETE_UNREACHABLE"),
         skip_update_unreachable=flag("skipUpdateUnreachable", "SKIP_UPDATE_UNREACHABLE"),
         server_side_apply=flag("enableServerSideApply", "ENABLE_SERVER_SIDE_APPLY", default=True),
+        patch_force=choice("enablePatchForce", "ENABLE_PATCH_FORCE"),
         config_map_mutable=flag("enableConfigMapMutable", "ENABLE_CONFIGMAP_MUTABLE"),
         secret_mutable=flag("enableSecretMutable", "ENABLE_SECRET_MUTABLE"),
         suppress_helm_hook_warnings=flag("suppressHelmHookWarnings", "SUPPRESS_HELM_HOOK_WARNINGS"),

@@ -87,7 +87,7 @@ def _send(
     if not preview and not type_tokens.is_patch(urn, kind_of(inputs).kind):
         live = field_managers.take_over(session.client, live, manager)
     field_managers.keep_ignored(inputs, live, manager, ignored)
-    force = creation.is_forced(inputs, live, preview=preview)
+    force = creation.is_forced(session, inputs, live, preview=preview)
     try:
         applied = session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
         if preview and field_managers.was_created_by_us(live):

@@ -144,3 +144,38 @@ def test_a_log_is_read_to_its_end_as_it_is_written(tmp_path: Path) -> None:
                 more.write(whole[1][20:] + "\n" + "\n".join(whole[2:]) + "\n")
             over.set()
     assert found == ["0", "1", "2", "3", "4"]
+
+
+def refreshed(name: str, **metadata: Any) -> dict[str, Any]:
+    kind = "kubernetes:core/v1:ConfigMap"
+    urn = f"urn:pulumi:dev::trainstack::{kind}::ConfigMap/kubeflow/{name}"
+    found = {"op": "refresh", "urn": urn, "type": kind, "old": {"custom": True}, "new": {"custom": True}}
+    return {"resOutputsEvent": {"metadata": {**found, **metadata}}}
+
+
+def test_what_a_refresh_finds_is_said(read: Read) -> None:
+    diff = {"spec.b": {"diffKind": "update"}, "data.a": {"diffKind": "delete"}}
+    for event in (
+        refreshed("as-it-was", detailedDiff={}),
+        refreshed("unread", detailedDiff=None),
+        refreshed("edited", detailedDiff=diff),
+        refreshed("deleted", new=None),
+        refreshed("updated", op="update", detailedDiff=diff),
+        refreshed("a-file", type="pulumi-python:dynamic/trainstack:ModelCopy", new=None),
+    ):
+        read.reader.take(event)
+    assert read.lines == [
+        "found changed in the cluster: ConfigMap kubeflow/edited (data.a, spec.b)",
+        "found gone from the cluster: ConfigMap kubeflow/deleted",
+    ]
+
+
+def test_of_many_findings_only_some_are_said(read: Read) -> None:
+    for number in range(pulumi_events.MOST_DRIFTED + 7):
+        read.reader.take(refreshed(str(number), new=None))
+    read.reader.end()
+    assert len(read.lines) == pulumi_events.MOST_DRIFTED + 1
+    assert read.lines[-1] == "found changed or gone in the cluster: 7 more objects"
+    read.reader.begin()
+    read.reader.end()
+    assert len(read.lines) == pulumi_events.MOST_DRIFTED + 1, "the next pulumi has found nothing yet"

@@ -1,0 +1,108 @@
+"""Somebody changes every object of a stack by hand: `make up` says what it finds, and sets it right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.project import Project
+from toolchain.operating import deviations
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL: dict[str, Any] = {"metadata": {"labels": {MANAGED_BY: "somebody"}}}
+# Kind -> a merge patch of fields that the stack has applied. Every kind of the stack is here. A label it is where the
+# stack applies nothing else, or where the API server lets nobody change the rest.
+EDITS: dict[str, dict[str, Any]] = {
+    "Namespace": {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
+    "PersistentVolume": {"spec": {"persistentVolumeReclaimPolicy": "Delete"}},
+    "PersistentVolumeClaim": LABEL,
+    "ValidatingAdmissionPolicy": {"spec": {"failurePolicy": "Ignore"}},
+    "ValidatingAdmissionPolicyBinding": {"spec": {"validationActions": ["Audit"]}},
+    "NetworkPolicy": {"spec": {"policyTypes": ["Ingress"]}},
+    "CustomResourceDefinition": LABEL,
+    "ServiceAccount": LABEL,
+    "ClusterRole": {"rules": []},
+    "ClusterRoleBinding": {"subjects": []},
+    "Secret": LABEL,
+    "ConfigMap": {"data": {"initContainer.yaml": "of somebody"}},
+    "Service": {"spec": {"selector": {"control-plane": "somebody"}}},
+    "ValidatingWebhookConfiguration": {"webhooks": []},
+    "Deployment": {"spec": {"replicas": 2}},
+    "PyTorchJob": {"spec": {"runPolicy": {"activeDeadlineSeconds": 77}}},
+}
+# Changed as a GitOps agent does it; the others as `kubectl edit` does.
+APPLIED = {"Deployment", "Service"}
+
+
+def applied(project: Project) -> Iterator[dict[str, Any]]:
+    """The objects as the stack has applied them."""
+    exported = json.loads(project.run("pulumi", "stack", "export", "--stack", "dev").stdout)
+    for each in exported["deployment"]["resources"]:
+        if each["type"].startswith("kubernetes:"):
+            yield each["inputs"]
+
+
+def address(manifest: dict[str, Any]) -> list[str]:
+    """What kubectl takes for the object."""
+    namespace = manifest["metadata"].get("namespace")
+    there = ["--namespace", namespace] if namespace else []
+    return [manifest["kind"].lower(), manifest["metadata"]["name"], *there]
+
+
+def edit(project: Project, manifest: dict[str, Any], file: Path) -> None:
+    """With `file` as room for a manifest."""
+    kind, changes = manifest["kind"], EDITS[manifest["kind"]]
+    if kind not in APPLIED:
+        project.run("kubectl", "patch", *address(manifest), "--type=merge", "--patch", json.dumps(changes))
+        return
+    metadata = {key: manifest["metadata"][key] for key in ("name", "namespace")}
+    file.write_text(
+        json.dumps({"apiVersion": manifest["apiVersion"], "kind": kind, "metadata": metadata, **changes})
+    )
+    words = ("--server-side", "--force-conflicts", "--field-manager=somebody", "--filename", str(file))
+    project.run("kubectl", "apply", *words)
+
+
+def live(project: Project, manifest: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        project.run("kubectl", "get", *address(manifest), "--output=json").stdout
+    )
+    return found
+
+
+def differing(project: Project, objects: list[dict[str, Any]]) -> list[str]:
+    """`<kind>/<name>` of those that are not as they were applied."""
+    return [
+        f"{each['kind']}/{each['metadata']['name']}"
+        for each in objects
+        if deviations.differences(each, live(project, each))
+    ]
+
+
+def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path: Path) -> None:
+    project.stand_up()
+    objects = list(applied(project))
+    assert {each["kind"] for each in objects} == EDITS.keys(), "every kind of the stack has an edit"
+    assert differing(project, objects) == []
+    model = hashlib.sha256((project.models / "mnist_cnn.pt").read_bytes()).hexdigest()
+    volumes = {each["metadata"]["uid"] for each in project.get("persistentvolumes")["items"]}
+    for each in objects:
+        edit(project, each, tmp_path / "edited.json")
+    found = project.make("drift")
+    assert found.returncode != 0
+    lines = [line for line in found.stdout.splitlines() if line.startswith(("update: ", "replace: "))]
+    for each in objects:
+        kind, name = each["kind"], each["metadata"]["name"]
+        assert [line for line in lines if f" {kind}/" in line and f"/{name} (" in line], (each, lines)
+
+    done = project.make("up")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "found changed in the cluster: " in done.stdout
+    assert differing(project, list(applied(project))) == []
+    again = project.make("drift")
+    assert again.returncode == 0, again.stdout
+    assert hashlib.sha256((project.models / "mnist_cnn.pt").read_bytes()).hexdigest() == model
+    assert {each["metadata"]["uid"] for each in project.get("persistentvolumes")["items"]} == volumes
