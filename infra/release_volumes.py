@@ -1,7 +1,8 @@
 """`python -m infra.release_volumes STACK`: frees the stack's volumes where a deletion has stopped half way.
 
 A claim that somebody deletes stays Terminating as long as a pod mounts it, finished pods of our jobs included; once it
-is gone, its volume is Released and remembers it, and takes no other. Pulumi sees neither: run before `pulumi up`.
+is gone, its volume is Released and remembers it, and takes no other. A volume that somebody deletes stays Terminating
+as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from infra.objects.patience import Patience, UnreachableError
 from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")
+RECLAIM, RETAIN = "persistentVolumeReclaimPolicy", "Retain"
 # How long finished pods and a claim may take to go, in seconds.
 GONE_S = 120
 PAUSE_S = 1
 
 
 class HeldError(RuntimeError):
-    """A claim is on its way out, and something that is not ours holds it."""
+    """A claim or a volume is on its way out, and something that is not ours holds it."""
 
 
 class Releasing:
@@ -51,10 +53,17 @@ class Releasing:
         """Free each volume of ours. Raises HeldError, UnreachableError."""
         for volume in volumes.volumes(self.stack):
             claim = self._get(self.api.get, CLAIM, volume.claim, volume.namespace)
-            is_ending = claim is not None and "deletionTimestamp" in claim["metadata"]
+            is_ending = _is_ending(claim)
             if isinstance(volume, Volume):
-                if is_ending:
+                found = self._get(self.api.get, VOLUME, volume.name)
+                if claim is not None and (is_ending or _is_ending(found)):
+                    self._keep_files(volume, found)
+                    if not is_ending:
+                        self._give_claim_up(volume)
+                        is_ending = True
                     self._end_claim(volume)
+                if _is_ending(found):
+                    self._await_end(volume)
                 self._forget_claim(volume, None if is_ending else claim)
             elif is_ending:
                 raise HeldError(
@@ -62,6 +71,31 @@ class Releasing:
                     "nothing was touched\n  fix: copy what you need from it as long as a pod mounts it, "
                     "delete the pods that hold it, and name another claim"
                 )
+
+    def _keep_files(self, volume: Volume, found: Manifest | None) -> None:
+        """Somebody may have changed the reclaim policy; with the stack's own the claim goes without the files."""
+        if found is not None and found["spec"].get(RECLAIM) != RETAIN:
+            kept = [{"op": "add", "path": f"/spec/{RECLAIM}", "value": RETAIN}]
+            self._get(self.api.patch, VOLUME, volume.name, kept)
+
+    def _give_claim_up(self, volume: Volume) -> None:
+        """Delete the claim that holds a Terminating volume of ours; the next update makes both again."""
+        self.show(
+            f"volume {volume.name} is Terminating: deleting claim {volume.claim}, which holds it, files kept"
+        )
+        self._get(self.api.delete, CLAIM, volume.claim, volume.namespace)
+
+    def _await_end(self, volume: Volume) -> None:
+        """Return once a Terminating volume without a claim is gone. Raises HeldError."""
+        end = time.monotonic() + GONE_S
+        while _is_ending(found := self._get(self.api.get, VOLUME, volume.name)):
+            if time.monotonic() > end:
+                raise HeldError(
+                    f"volume {volume.name} is Terminating, held by its finalizers: "
+                    f"{', '.join(found['metadata'].get('finalizers') or ())}\n"
+                    "  fix: have what set them let it go, then run this again"
+                )
+            time.sleep(PAUSE_S)
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
@@ -115,6 +149,11 @@ class Releasing:
             if error.status == 404:
                 return None
             raise
+
+
+def _is_ending(found: Manifest | None) -> bool:
+    """Whether somebody has deleted the object, and it is still there."""
+    return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def main(name: str) -> int:

@@ -46,6 +46,29 @@ def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProje
     assert uid(project.objects()[VOLUME]) in uids(found), "the volume stayed"
 
 
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+@pytest.mark.parametrize("claim_too", [False, True])
+def test_a_volume_deleted_under_its_claim_is_made_again(
+    project: AppliedProject, claim_too: bool, policy: str
+) -> None:
+    """Also where somebody has had its files deleted with it: they stay."""
+    folder = project.objects()[VOLUME]["spec"]["hostPath"]["path"]
+    project.core.patch_persistent_volume(NAME, {"spec": {"persistentVolumeReclaimPolicy": policy}})
+    project.core.delete_persistent_volume(NAME)
+    if claim_too:
+        project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
+    found = project.objects()
+    assert "deletionTimestamp" in found[VOLUME]["metadata"], "the claim holds it"
+    shown = release(project)
+    assert VOLUME not in project.objects(), shown
+    project.up()
+    made = project.settled()[VOLUME]
+    assert uid(made) not in uids(found)
+    assert made["spec"]["hostPath"]["path"] == folder
+    assert made["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert project.drifted() == []
+
+
 def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
     volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
     container = {"name": "notebook", "image": "notebook"}

@@ -38,7 +38,12 @@ class Server:
         ending: tuple[str, ...] = (),
     ) -> None:
         reference = dict(zip(("namespace", "name", "uid"), bound, strict=True)) if bound else None
-        self.volume = {"spec": {"claimRef": reference} if reference else {}, "status": {"phase": phase}}
+        spec: dict[str, Any] = {"persistentVolumeReclaimPolicy": "Retain"}
+        self.volume: dict[str, Any] | None = {
+            "metadata": {"name": OWN.name},
+            "spec": {**spec, "claimRef": reference} if reference else spec,
+            "status": {"phase": phase},
+        }
         self.claim, self.ending = claim, ending
         self.patches: list[list[dict[str, Any]]] = []
         self.deleted: list[Request] = []
@@ -55,7 +60,7 @@ class Server:
         if request.path == path(POD, OWN.namespace):
             return listed(*map(self.pod, self.ending))
         if place[request.path] == "volume":
-            return self.volume
+            return self.volume or 404
         times = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if self.ending else {}
         return {"metadata": {"uid": self.claim, **times}} if self.claim else 404
 
@@ -120,3 +125,42 @@ def test_a_claim_that_others_hold_is_waited_for_and_then_named(monkeypatch: pyte
     with pytest.raises(HeldError, match="held by: theirs-0"):
         Releasing(STACK, played(server), print).run()
     assert server.deleted == []
+
+
+class EndingVolume(Server):
+    """A volume that somebody has deleted; it goes once its claim is gone, unless `held` by another finalizer."""
+
+    def __init__(self, policy: str, held: bool = False) -> None:
+        super().__init__("Bound", (OWN.namespace, OWN.claim, OLD), OLD)
+        assert self.volume
+        self.held = held
+        self.volume["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["theirs"]}
+        self.volume["spec"]["persistentVolumeReclaimPolicy"] = policy
+
+    def __call__(self, request: Request) -> object:
+        answer = super().__call__(request)
+        if request.method == "DELETE" and not self.held:
+            self.volume = None
+        return answer
+
+
+@pytest.mark.parametrize(("policy", "patches"), [("Retain", 0), ("Delete", 1)])
+def test_a_volume_on_its_way_out_gets_rid_of_its_claim_and_keeps_its_files(policy: str, patches: int) -> None:
+    server = EndingVolume(policy)
+    shown: list[str] = []
+    Releasing(STACK, played(server), shown.append).run()
+    (asked,) = server.deleted
+    assert asked.path == path(CLAIM, OWN.namespace, OWN.claim)
+    assert len(server.patches) == patches
+    for (patch,) in server.patches:
+        assert (patch["path"], patch["value"]) == ("/spec/persistentVolumeReclaimPolicy", "Retain")
+    assert [line for line in shown if OWN.claim in line and "files kept" in line] == shown != []
+
+
+def test_a_volume_that_others_hold_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 10_000, 10))
+    monkeypatch.setattr(
+        "infra.release_volumes.time", SimpleNamespace(monotonic=now.__next__, sleep=lambda _: 0)
+    )
+    with pytest.raises(HeldError, match="held by its finalizers: theirs"):
+        Releasing(STACK, played(EndingVolume("Retain", held=True)), print).run()
