@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Event = Mapping[str, Any]
+NOT_TRAINING = ("Succeeded", "Failed", "Suspended")
 
 
 @dataclass
@@ -33,6 +34,11 @@ class Job:
     seen: tuple[float, int] | None = None
     accuracy: str = ""
     loss: str = ""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it has told how far it is, and can get further. The last lines of its log may come after its end."""
+        return bool(self.total) and not self.condition.startswith(NOT_TRAINING)
 
     def left_s(self) -> float | None:
         """Seconds until the end of the run, of the epoch where nobody knows how many there are; None without a pace."""
@@ -93,6 +99,9 @@ class View:
                 self._step(job, event, now)
             case "result":
                 job.accuracy, job.loss = event["accuracy"], event["loss"]
+                job.done = (
+                    job.total
+                )  # the trainer tells a step now and then, and seldom the last one of an epoch
 
     def _step(self, job: Job, event: Event, now: float) -> None:
         job.epoch, job.done, job.total = event["epoch"], event["done"], event["total"]
