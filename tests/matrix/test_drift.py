@@ -15,6 +15,7 @@ from toolchain.operating import deviations, live_objects, recovery, state, statu
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
+ENFORCED = "pod-security.kubernetes.io/enforce"
 SLOW = pytest.mark.slow(reason="three previews each; one object stands for the others in CI")
 Edit = Callable[[AppliedProject, bool], None]
 
@@ -104,3 +105,42 @@ def test_what_somebody_has_changed_is_named(
     edit(project, False)
     assert found() == []
     assert glanced() == []
+
+
+def relabel(project: AppliedProject, value: str | None) -> None:
+    patch = {"metadata": {"labels": {ENFORCED: value}}}
+    client.CoreV1Api(project.connection).patch_namespace(NAMESPACE, patch)
+
+
+def enforced(project: AppliedProject) -> str | None:
+    namespace: Any = client.CoreV1Api(project.connection).read_namespace(NAMESPACE)
+    label: str | None = namespace.metadata.labels.get(ENFORCED)
+    return label
+
+
+def test_an_update_takes_back_what_its_runbook_says(
+    project: AppliedProject,
+    found: Callable[[], list[str]],
+    glanced: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """docs/runbooks/drift.md: a field that another client has set is its own until it is taken by force."""
+    assert found() == []
+    before = enforced(project)
+    relabel(project, "privileged")
+    (seen,) = glanced()
+    assert seen == f'Namespace/{NAMESPACE} metadata.labels.{ENFORCED} is "privileged", "{before}" was applied'
+    assert f".metadata.labels.{ENFORCED}" in project.refused()
+    assert enforced(project) == "privileged"
+    with monkeypatch.context() as patch:
+        patch.setitem(project.environment, "PULUMI_K8S_ENABLE_PATCH_FORCE", "true")
+        project.up()
+    assert enforced(project) == before
+    assert glanced() == []
+
+    relabel(project, None)
+    (seen,) = glanced()
+    assert seen.endswith(f'{ENFORCED} is not there, "{before}" was applied: `make up` restores it')
+    project.up()
+    assert enforced(project) == before
+    assert found() == glanced() == []

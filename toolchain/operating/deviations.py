@@ -85,7 +85,7 @@ def of_objects(
         if found is None:
             said.append(f"{title} is missing: `make up` makes it")
         elif found is not each:
-            said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
+            said += [f"{title} {line}" for line in differences(each, found)]
     return said
 
 
@@ -110,11 +110,15 @@ def _looked_up(applied: Manifest, look_up: Callable[[Manifest], Manifest | None]
 
 
 def differences(applied: Manifest, found: Manifest) -> list[str]:
-    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults."""
+    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults.
+
+    An update makes again what is not there. What another client has set is that client's own until it is taken back:
+    docs/runbooks/drift.md.
+    """
     metadata = {key: applied["metadata"].get(key) or {} for key in ("labels", "annotations")}
     wanted = {"metadata": metadata, **{key: applied[key] for key in ("spec", "data") if key in applied}}
     return [
-        f"{path} is {_shown(now)}, {_shown(then)} was applied"
+        f"{path} is {_shown(now)}, {_shown(then)} was applied{': `make up` restores it' if now is None else ''}"
         for path, then, now in _differ("", wanted, found)
     ]
 

@@ -138,10 +138,20 @@ def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], di
 def _log(arguments: Sequence[str], shown: bool) -> Iterator[BinaryIO]:
     """The log file of this verb and stack, which `make` begins anew; it is named once."""
     stack = arguments[arguments.index("--stack") + 1] if "--stack" in arguments else "none"
-    file = LOGS / f"pulumi-{arguments[0]}-{stack}.log"
+    file = _log_file(arguments[0], stack)
     LOGS.mkdir(parents=True, exist_ok=True)
     if file not in _begun and not shown:
         say(f"   Pulumi's own output is in {file.relative_to(ROOT)}; with -v it is shown here, too")
     with file.open("ab" if file in _begun else "wb") as log:
         _begun.add(file)
         yield log
+
+
+def _log_file(verb: str, stack: str) -> Path:
+    return LOGS / f"pulumi-{verb}-{stack}.log"
+
+
+def has_said(verb: str, stack: str, text: str) -> bool:
+    """Whether a `pulumi <verb>` of this command has said `text` of `stack`."""
+    file = _log_file(verb, stack)
+    return file in _begun and text in file.read_text(errors="replace")

@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import adoption, environment, pulumi_cli
+from toolchain.operating import adoption, environment, pulumi_cli, pulumi_output
 from toolchain.steps import SetupError, say, step
 
 LOST = "TRAINSTACK_LOST_OBJECTS"
 ADOPTING = "TRAINSTACK_ADOPTING"
 ROUNDS = 4
 """A lost state takes three: cluster and image, objects, the rest."""
+
+CONFLICT = "had an apply conflict"
+"""Pulumi's words for it (pulumi-kubernetes, provider/pkg/await/await.go)."""
 
 Run = Callable[..., int]
 
@@ -45,7 +48,14 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
                 options = []  # a refresh would start the plugin while the old cluster is there
             elif lost := asked.get("objects"):
                 _adopt_lost(variables, stack, lost)
-    raise SetupError(f"`pulumi up` failed ({status}); its messages are above")
+    raise SetupError(f"`pulumi up` failed ({status}); its messages are above", _fix(stack))
+
+
+def _fix(stack: str) -> str:
+    """What helps where another client owns a field that the program sets."""
+    if not pulumi_output.has_said("up", stack, CONFLICT):
+        return ""
+    return "somebody has changed the object by hand; docs/runbooks/drift.md says how to take it back"
 
 
 def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:

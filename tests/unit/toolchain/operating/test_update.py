@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import consents, environment, update
+from toolchain.operating import consents, environment, pulumi_output, update
 from toolchain.steps import SetupError
 
 Round = tuple[int, dict[str, Any] | None]
@@ -64,6 +64,19 @@ def test_only_the_round_that_replaces_a_cluster_drops_its_objects(taken: list[An
     update.update({}, "dev", pulumi.up, lambda: False)
     assert pulumi.ran == [("--refresh",), ()]
     assert pulumi.dropping == [False, True]
+
+
+@pytest.mark.parametrize("said", ["", "error: x had an apply conflict: conflict with kubectl-label"])
+def test_a_field_of_another_client_has_its_runbook_named(
+    taken: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str
+) -> None:
+    log = tmp_path / "pulumi-up-dev.log"
+    log.write_text(said)
+    monkeypatch.setattr(pulumi_output, "LOGS", tmp_path)
+    monkeypatch.setattr(pulumi_output, "_begun", {log})
+    with pytest.raises(SetupError, match="failed") as raised:
+        update.update({}, "dev", Pulumi((255, None)).up, lambda: False)
+    assert ("docs/runbooks/drift.md" in raised.value.fix) == bool(said)
 
 
 @pytest.mark.parametrize(
