@@ -312,7 +312,7 @@ def _configuration(config: dict[str, Any]) -> str:
         for title, keys in groups
     ) + (
         '<p class="soft">Data are described by shape and CRC-32 checksums, of some inputs and of all targets. The '
-        "container does not know its own image: <code>make runs</code> shows image and commit of a run.</p>"
+        "container does not know its own image and commit: <code>make up</code> adds them below.</p>"
     )
 
 

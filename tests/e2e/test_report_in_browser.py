@@ -17,6 +17,7 @@ TABLES = {
     "Results on the test examples by epoch": 2,
     "Test examples by true and predicted class": 11,
     "Configuration": 10,
+    "Origin": 4,
     "Timeline": 5,
 }
 """Caption -> rows that there are at least, its heading among them."""
