@@ -17,6 +17,7 @@ from trainer.evaluation import Predictions
 MISTAKES = 25
 MOST_CLASSES = 20  # that a confusion matrix shows
 MOST_COUNTED = 1_000  # classes whose pairs are counted
+PAIRS = "Test examples by true and predicted class"
 MOST_ROWS = 100  # of the table of classes
 FASHION = (
     *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
@@ -62,7 +63,7 @@ svg line { stroke: var(--rule); stroke-width: .5 } polyline { fill: none; stroke
 .wide { overflow-x: auto } table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 caption { text-align: left; padding-bottom: .3rem } th, td { padding: .2rem .6rem; text-align: right }
 th { font-weight: 600 } table.words th, table.words td { text-align: left; vertical-align: top }
-table.words td { overflow-wrap: anywhere }
+table.words td { overflow-wrap: anywhere; min-width: 7rem }
 thead th, tbody tr { border-bottom: 1px solid var(--rule) }
 .hit1 { background: var(--hit1) } .hit2 { background: var(--hit2) } .hit3 { background: var(--hit3) }
 .miss1 { background: var(--miss1) } .miss2 { background: var(--miss2) } .miss3 { background: var(--miss3) }
@@ -217,8 +218,8 @@ def _confusion(counts: Tensor, names: Sequence[str]) -> str:
     return (
         '<p class="soft">A row is a true class, a column what was predicted. Stronger colour: a larger part of the '
         "row; blue is right, orange is wrong.</p>"
-        '<div class="wide" tabindex="0" role="region" aria-label="Confusion matrix"><table>'
-        "<caption>Test examples by true and predicted class</caption>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{PAIRS}"><table>'
+        f"<caption>{PAIRS}</caption>"
         f'<thead><tr><th scope="col">true \\ predicted</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
@@ -311,7 +312,7 @@ def _configuration(config: dict[str, Any]) -> str:
         for title, keys in groups
     ) + (
         '<p class="soft">Data are described by shape and CRC-32 checksums, of some inputs and of all targets. The '
-        "container does not know its own image: <code>make runs</code> shows image and commit of a run.</p>"
+        "container does not know its own image and commit: <code>make up</code> adds them below.</p>"
     )
 
 

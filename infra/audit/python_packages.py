@@ -12,6 +12,7 @@ from infra.audit.trusted import Kind, Trusted
 LOCKS = (
     "requirements.lock",
     "requirements-board.lock",
+    "requirements-browser.lock",
     "requirements-notebook.lock",
     "toolchain/images/gpu-base.lock",
 )

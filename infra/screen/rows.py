@@ -63,7 +63,7 @@ def _job(name: str, job: Job) -> Iterator[Text]:
         yield Text(f"     {pod}  ").append(state, style=_colour(state))
     if len(job.pods) > MOST_PODS:
         yield Text(f"     and {len(job.pods) - MOST_PODS} more pods", style="dim")
-    if job.total:
+    if job.is_training:
         yield _bar(job)
     if job.accuracy:
         yield Text(f"     accuracy {job.accuracy}  loss {job.loss}", style="green")

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.run.job_status import ENDED
-
 Event = Mapping[str, Any]
+NOT_TRAINING = ("Succeeded", "Failed", "Suspended")
 
 
 @dataclass
@@ -36,17 +35,17 @@ class Job:
     accuracy: str = ""
     loss: str = ""
 
+    @property
+    def is_training(self) -> bool:
+        """Whether it has told how far it is, and can get further. The last lines of its log may come after its end."""
+        return bool(self.total) and not self.condition.startswith(NOT_TRAINING)
+
     def left_s(self) -> float | None:
         """Seconds until the end of the run, of the epoch where nobody knows how many there are; None without a pace."""
         if not self.pace or not self.total:
             return None
         whole_epochs = max((self.epochs or self.epoch) - self.epoch, 0)
         return (self.total - self.done + whole_epochs * self.total) / self.pace
-
-    def stop(self) -> None:
-        """Forget how far the run is: its last steps were not seen. The next one that is says it again."""
-        self.done = self.total = 0
-        self.pace = self.seen = None
 
 
 @dataclass
@@ -92,8 +91,6 @@ class View:
         match event["is"]:
             case "condition":
                 job.condition = event["text"]
-                if job.condition.partition(" ")[0] in ENDED:
-                    job.stop()
             case "pods":
                 job.pods = [(name, state) for name, state in event["pods"]]
             case "epochs":
@@ -102,6 +99,9 @@ class View:
                 self._step(job, event, now)
             case "result":
                 job.accuracy, job.loss = event["accuracy"], event["loss"]
+                job.done = (
+                    job.total
+                )  # the trainer tells a step now and then, and seldom the last one of an epoch
 
     def _step(self, job: Job, event: Event, now: float) -> None:
         job.epoch, job.done, job.total = event["epoch"], event["done"], event["total"]

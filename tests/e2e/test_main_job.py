@@ -17,6 +17,8 @@ from tests.e2e.project import Project
 from tests.pictures import finished_run
 
 ACCURACY_FLOOR = 0.95
+PAGE = 55
+"""Lines."""
 LENET_PARAMETERS = 431_080
 
 
@@ -175,6 +177,9 @@ def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[st
     origin = json.loads((folder / "origin.json").read_text())
     assert origin["image"] == project.outputs()["imageDigest"]
     project.run("git", "cat-file", "-e", origin["commit"])
+    assert page.count('<h2 id="origin">') == 1
+    assert f"<td>{origin['commit']}</td>" in page
+    assert f"<td>{origin['image']}</td>" in page
     assert f"value: {accuracy}" in (folder / "README.md").read_text()
     listed = project.make("models").stdout
     assert re.search(rf"models/{project.stack}/mnist_cnn.pt +{folder.name} .*{origin['commit'][:8]}", listed)
@@ -235,6 +240,7 @@ def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[s
     again = project.up()
     changes = re.search(r"(\d+) unchanged", again["output"])
     assert changes, again["output"]
+    assert len(again["output"].splitlines()) <= PAGE, again["output"]
     assert not re.search(r"\d+ (created|updated|replaced|deleted)\b", again["output"])
     assert {name: again[name] for name in ("job", "model", "accuracy", "loss")} == {
         name: up[name] for name in ("job", "model", "accuracy", "loss")

@@ -17,6 +17,7 @@ from tests.e2e.waiting import wait_until
 
 REPLACE = "REPLACE_CLUSTER=yes"
 JOB = "pytorch-simple"
+ENFORCED = "pod-security.kubernetes.io/enforce"
 TRAINING = {"dataset": "auto", "epochs": 1}
 LONG_EPOCHS = 60
 """So many on digits take half a minute: time enough to look at a run, not to wait for it."""
@@ -89,6 +90,13 @@ def claim_deleted(scene: Scene) -> None:
     scene.project.run(*kubectl, "pvc", f"trainstack-{scene.project.stack}-models")
 
 
+def drifted(scene: Scene) -> None:
+    """Somebody lets the namespace's pods do more, and deletes the finished job."""
+    label = ["kubectl", "label", "namespace", "kubeflow", "--overwrite"]
+    scene.project.run(*label, f"{ENFORCED}=privileged")
+    scene.project.run("kubectl", "--namespace", "kubeflow", "delete", "--timeout=60s", "pytorchjob", JOB)
+
+
 def locked(scene: Scene) -> None:
     """A colleague's `pulumi refresh` works on the stack and takes its time."""
     project = scene.project
@@ -158,6 +166,7 @@ GIVEN: dict[str, Callable[[Scene], object]] = {
     "killed-up": killed_up,
     "cluster-deleted": cluster_deleted,
     "claim-deleted": claim_deleted,
+    "drifted": drifted,
     "locked": locked,
     "disk-full": disk_full,
     "older-operator": older_operator,

@@ -15,7 +15,10 @@ from tests.runbooks.rehearsal import Result, rehearse
 assert stuck  # it adds its situations
 
 # In `make test`: what needs neither another cluster nor another build.
-QUICK = ["change-the-training", "select-pods", "stuck-job", "lost-state", "models", "rotate-passphrase"]
+QUICK = [
+    *("change-the-training", "select-pods", "stuck-job", "drift"),
+    *("lost-state", "models", "rotate-passphrase"),
+]
 # Why each of the others waits for `make test-full`. The last ones end with the stack down.
 SLOW = {
     "remove-a-job": "two trainings of half a minute",

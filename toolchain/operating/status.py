@@ -85,7 +85,7 @@ RUNBOOKS = {
     Part.SPACE: "docs/runbooks/disk-full.md",
     Part.CLAIM: "docs/runbooks/released-volume.md",
     Part.JOB: "docs/runbooks/stuck-job.md",
-    Part.DRIFT: "docs/runbooks/interrupted-up.md",
+    Part.DRIFT: "docs/runbooks/drift.md",
     Part.EVENT: "docs/runbooks/stuck-job.md",
     Part.OWNER: "docs/runbooks/lost-state.md",
 }

@@ -1,23 +1,23 @@
-"""The timeline of a run's job and pods in its report.
+"""What a run's report says of things that the trainer cannot know: its origin, and the timeline of its job and pods.
 
-The trainer writes the report, and cannot ask the API server; what has watched the job leaves `timeline.json` beside it.
+`make up` keeps the one beside the run (`origin.json`), what has watched the job the other (`timeline.json`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from toolchain.runs import records
 from toolchain.steps import say
 
 FILE, REPORT = "timeline.json", "report.html"
-TITLE = "What happened to job and pods"
 BEFORE_SECTION, BEFORE_LINK = '<section aria-labelledby="again">', '<li><a href="#again">'
-SECTION, LINK = '<section aria-labelledby="timeline">', f'<li><a href="#timeline">{TITLE}</a></li>'
 END = "</section>\n"
 
 Entry = tuple[str, str, str]
@@ -25,18 +25,19 @@ Entry = tuple[str, str, str]
 
 
 def complete(folders: Iterable[Path]) -> None:
-    """Put the timeline into the report of each run in `folders` that has both. A line tells where that fails."""
+    """Put origin and timeline into the report of each run in `folders` that has them. A line tells where that fails."""
     for folder in folders:
         page = folder / REPORT
         try:
             text = page.read_text()
-            whole = with_timeline(text, entries(folder))
+            whole = with_origin(text, records.read(folder).origin)
+            whole = with_timeline(whole, entries(folder))
             if whole != text:
                 _replace(page, whole)
         except FileNotFoundError:
             continue
         except OSError as error:
-            say(f"the report of run {folder.name} is left without a timeline: {error}")
+            say(f"the report of run {folder.name} is left without origin and timeline: {error}")
 
 
 def entries(folder: Path) -> list[Entry]:
@@ -49,31 +50,55 @@ def entries(folder: Path) -> list[Entry]:
         return []
 
 
-def with_timeline(page: str, found: list[Entry]) -> str:
-    """`page` with the section in place of an earlier one; as it is where the place for it is not there."""
-    if not found or page.count(BEFORE_SECTION) != 1 or page.count(BEFORE_LINK) != 1:
+def with_origin(page: str, origin: Mapping[str, Any]) -> str:
+    """`page` with a section on commit, tree and image; as it is where nothing is known, or has no place in it."""
+    if not origin:
         return page
-    if SECTION in page:
-        before, _, rest = page.partition(SECTION)
-        page = before + rest.partition(END)[2]
-        page = page.replace(LINK, "")
-    page = page.replace(BEFORE_LINK, LINK + BEFORE_LINK)
-    return page.replace(BEFORE_SECTION, section(found) + BEFORE_SECTION)
+    clean = origin.get("clean")
+    tree = "not known" if clean is None else "clean" if clean else "with changes that no commit holds"
+    rows = [
+        (name, str(value or "not known"))
+        for name, value in (("commit", origin.get("commit")), ("tree", tree), ("image", origin.get("image")))
+    ]
+    said = "As make up found them when it began this run, and as it pushed the image."
+    return _with_section(page, "origin", "Where it is from", said, _table("Origin", ("key", "value"), rows))
 
 
-def section(found: list[Entry]) -> str:
-    """The section, with a table of the entries: time, seconds since the first, about what, what happened."""
+def with_timeline(page: str, found: list[Entry]) -> str:
+    """`page` with the timeline; as it is where none is known, or has no place in it."""
+    if not found:
+        return page
     first = _time(found[0][0])
-    rows = "".join(
-        f'<tr><th scope="row">{escape(at)}</th><td>{(_time(at) - first).total_seconds():.0f} s</td>'
-        f"<td>{escape(about)}</td><td>{escape(what)}</td></tr>"
-        for at, about, what in found
+    rows = [(at, f"{(_time(at) - first).total_seconds():.0f} s", about, what) for at, about, what in found]
+    said = "As the API server told it to whoever waited for the job."
+    content = _table("Timeline", ("time", "after", "about", "what"), rows)
+    return _with_section(page, "timeline", "What happened to job and pods", said, content)
+
+
+def _with_section(page: str, name: str, title: str, said: str, content: str) -> str:
+    """`page` with this section before the last one, in place of an earlier one of that name."""
+    if page.count(BEFORE_SECTION) != 1 or page.count(BEFORE_LINK) != 1:
+        return page
+    begin, link = f'<section aria-labelledby="{name}">', f'<li><a href="#{name}">{title}</a></li>'
+    if begin in page:
+        before, _, rest = page.partition(begin)
+        page = before + rest.partition(END)[2]
+        page = page.replace(link, "")
+    section = f'{begin}<h2 id="{name}">{title}</h2><p class="soft">{said}</p>{content}{END}'
+    page = page.replace(BEFORE_LINK, link + BEFORE_LINK)
+    return page.replace(BEFORE_SECTION, section + BEFORE_SECTION)
+
+
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """As trainer.report has its tables: the first cell of a row is its heading."""
+    top = "".join(f'<th scope="col">{name}</th>' for name in head)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("time", "after", "about", "what"))
     return (
-        f'{SECTION}<h2 id="timeline">{TITLE}</h2><p class="soft">As the API server told it to whoever waited for the '
-        f'job.</p><div class="wide" tabindex="0" role="region" aria-label="Timeline"><table class="words">'
-        f"<caption>Timeline</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{END}"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{title}"><table class="words">'
+        f"<caption>{title}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

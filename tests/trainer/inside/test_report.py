@@ -133,6 +133,9 @@ def test_the_page_can_be_listened_to(name: str) -> None:
     assert set(ids.values()) == {1}
     assert {each.get("href") for each in elements(tree, "a")} == {f"#{name}" for name in ids}
     assert {each.get("aria-labelledby") for each in elements(tree, "section")} == set(ids)
+    places = [each.get("aria-label") for each in tree.iter() if each.get("role") == "region"]
+    places += [text(each) for each in elements(tree, "h2")]
+    assert len(places) == len(set(places)), "who jumps from place to place tells them apart by name"
     for each in elements(tree, "table"):
         assert text(next(elements(each, "caption")))
         assert all(cell.get("scope") in ("row", "col") for cell in elements(each, "th"))

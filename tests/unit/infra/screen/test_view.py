@@ -20,6 +20,7 @@ EVENTS: list[Event] = [
     {"is": "step", "job": "j", "epoch": 1, "done": 0, "total": 1000, "loss": "2.3"},
     {"is": "step", "job": "j", "epoch": 1, "done": 500, "total": 1000, "loss": "1.3"},
     {"is": "result", "job": "j", "epoch": 1, "accuracy": "0.9", "loss": "0.3"},
+    {"is": "step", "job": "j", "epoch": 2, "done": 250, "total": 1000, "loss": "0.3"},
     {"is": "of a later release", "x": 1},
 ]
 
@@ -44,7 +45,7 @@ def test_all_that_is_under_way_is_on_the_screen() -> None:
         "   j  Running",
         "     j-master-0  Running",
         "     j-worker-0  Pending (ErrImagePull)",
-        "     epoch 1/2 ━━━━━━━━━━━━────────────  50%  500 images/s  0:03 left",
+        "     epoch 2/2 ━━━━━━──────────────────  25%  462 images/s  0:02 left",
         "     accuracy 0.9  loss 0.3",
     ]
 
@@ -60,15 +61,27 @@ def test_what_has_ended_leaves_the_screen() -> None:
 
 
 @pytest.mark.parametrize("condition", ["Succeeded", "Failed (BackoffLimitExceeded)", "Suspended"])
-def test_the_bar_goes_with_the_run(condition: str) -> None:
-    """The last steps are said within less time than anybody looks."""
+@pytest.mark.parametrize("late", [[], EVENTS[10:12]], ids=["", "and its last lines come later"])
+def test_the_bar_goes_with_the_job(condition: str, late: list[Event]) -> None:
+    """The last step that a trainer tells is not the last one: the bar would stand there for good."""
     ended: Event = {"is": "condition", "job": "j", "text": condition}
-    shown = text(view([*EVENTS, ended]), 20.0)
-    assert not [row for row in shown if "epoch" in row], shown
+    shown = text(view([*EVENTS, ended, *late]), 20.0)
+    assert f"   j  {condition}" in shown
+    assert not any("━" in row or "epoch" in row for row in shown)
     assert "     accuracy 0.9  loss 0.3" in shown
-    assert "50%" in "\n".join(text(view([*EVENTS, ended, EVENTS[10]]), 20.0)), (
-        "a run that goes on has one again"
-    )
+
+
+def test_the_bar_is_full_at_the_end_of_an_epoch() -> None:
+    shown = "\n".join(text(view(EVENTS[8:12]), 5.0))
+    assert f"epoch 1/2 {'━' * 24} 100%" in shown
+    assert "0:02 left" in shown, "the second epoch"
+
+
+def test_a_job_that_goes_on_has_its_bar_again() -> None:
+    conditions: list[Event] = [
+        {"is": "condition", "job": "j", "text": each} for each in ("Suspended", "Running")
+    ]
+    assert any("epoch 2/2" in row for row in text(view([*EVENTS, *conditions]), 20.0))
 
 
 def test_of_many_only_some_are_drawn() -> None:

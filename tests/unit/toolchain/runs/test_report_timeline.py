@@ -1,4 +1,4 @@
-"""The timeline in a run's report, which the trainer has written without one."""
+"""Origin and timeline in a run's report, which the trainer has written without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.runs import report_timeline
+from toolchain.runs import records, report_timeline
 
 FOUND = [
     ("2026-01-01T00:00:01Z", "job j", "Created"),
@@ -67,6 +67,39 @@ def test_the_section_comes_before_the_last_and_is_linked(folder: Path) -> None:
         assert cell in tags.text
     assert (folder / report_timeline.REPORT).stat().st_mtime == 1000
     assert len(list(folder.iterdir())) == 2, "nothing is left beside it"
+
+
+ORIGIN = {"commit": "0123abcd", "clean": False, "image": "sha256:<4>"}
+
+
+def test_the_origin_comes_before_the_timeline(folder: Path) -> None:
+    (folder / records.ORIGIN).write_text(json.dumps(ORIGIN))
+    report_timeline.complete([folder])
+    once = page(folder)
+    places = [once.index(f'id="{name}"') for name in ("result", "origin", "timeline", "again")]
+    assert places == sorted(places)
+    tags = Tags()
+    tags.feed(once)
+    assert tags.open == []
+    for cell in ("0123abcd", "with changes that no commit holds", "sha256:<4>"):
+        assert cell in tags.text
+    report_timeline.complete([folder])
+    assert page(folder) == once
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"clean": True}, ["0123abcd", "clean", "sha256:<4>"]),
+        ({"clean": None, "commit": None}, ["not known", "not known", "sha256:<4>"]),
+        ({"image": None}, ["0123abcd", "with changes that no commit holds", "not known"]),
+    ],
+)
+def test_what_nobody_knows_of_the_origin_is_said(changed: dict[str, object], said: list[str]) -> None:
+    tags = Tags()
+    tags.feed(report_timeline.with_origin(PAGE, {**ORIGIN, **changed}))
+    cells = tags.text[tags.text.index("Origin") :]
+    assert [cells[cells.index(name) + 1] for name in ("commit", "tree", "image")] == said
 
 
 def test_once_more_changes_nothing_and_a_longer_timeline_takes_the_place(folder: Path) -> None:

@@ -1,0 +1,124 @@
+"""A page, looked at in a real browser: Debian's Chromium, in a container without a network."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.waiting import HANG_S
+from toolchain.images import scratch
+from toolchain.images.made_once import made_once
+from toolchain.machine.engine import Engine
+from toolchain.paths import LOCAL, ROOT
+from toolchain.tools import venv
+
+HERE = Path(__file__).resolve().parent
+BASE = os.environ.get("TRAINSTACK_CPU_BASE", "debian:trixie-slim")
+LOCK = ROOT / "requirements-browser.lock"
+PHONE, DESK = 390, 1280
+"""Widths in pixels of CSS."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a browser has told of a page.
+
+    Parameters:
+        views: on screens, in each width in light and in dark; their keys are those of tests/browser/inside/look.py.
+        paper: the same in print.
+    """
+
+    browser: str
+    views: list[dict[str, Any]]
+    paper: dict[str, Any]
+
+    def faults(self) -> list[str]:
+        """What is wrong with any page, whatever it says: in sentences, each with the view where it was seen."""
+        return [
+            f"{each['given']} pixels, {each['scheme']}: {fault}"
+            for each in self.views
+            for fault in _faults(each)
+        ]
+
+    def pictures(self) -> dict[str, bytes]:
+        """Name of each view -> the whole page as PNG; and `paper` as PDF."""
+        found = {f"{each['given']}-{each['scheme']}.png": each["picture"] for each in self.views}
+        return {
+            name: base64.b64decode(data) for name, data in {**found, "paper.pdf": self.paper["pages"]}.items()
+        }
+
+
+def _faults(view: dict[str, Any]) -> Iterator[str]:
+    for rule, places in view["axe"]["wrong"].items():
+        yield f"axe-core {view['axe']['version']}, {rule}: {places[0]}"
+    for message in view["console"]:
+        yield f"on the console: {message}"
+    for address in view["asked"]:
+        yield f"asks for {address}"
+    for image in view["images"]:
+        if not (image["width"] and image["shown"]):
+            yield f"an image is not shown: {image['alt']}"
+    for link in view["links"]:
+        if not link["leads"]:
+            yield f"a link leads nowhere: {link['to']}"
+    if view["width"] > view["given"]:
+        yield f"is {view['width']} pixels wide, so that it has to be moved to and fro"
+
+
+def image(engine: Engine) -> str:
+    """The image with the browser, made where the engine has none of this Dockerfile on this base."""
+    file = HERE / "Dockerfile"
+    name = f"trainstack/browser:{scratch.digest(file, BASE)}"
+    options = ("--quiet", "--build-arg", f"BASE={BASE}", "--tag", name, "--file", str(file))
+    return made_once(engine, name, lambda: engine.output("build", *options, str(HERE)))
+
+
+def axe() -> Path:
+    """axe-core's script, out of a package that carries it."""
+    programs = venv.ensure_beside(LOCAL / "browser", LOCK)
+    (script,) = programs.parent.glob("lib/python*/site-packages/axe_playwright_python/axe.min.js")
+    return script
+
+
+def look(engine: Engine, page: Path, *widths: int) -> Seen:
+    """Open `page`, a file, in `widths`; PHONE and DESK where none are given."""
+    asked = [str(each) for each in widths or (PHONE, DESK)]
+    with tempfile.TemporaryDirectory(prefix="trainstack-page-") as place:
+        folder = Path(place)
+        folder.chmod(0o755)  # another user looks at it there
+        for source, name in (
+            (page, "page.html"),
+            (axe(), "axe.js"),
+            (HERE / "inside" / "look.py", "look.py"),
+        ):
+            shutil.copyfile(source, folder / name)
+            (folder / name).chmod(0o644)
+        command = [
+            engine.docker,
+            "run",
+            "--rm",
+            "--init",
+            "--network",
+            "none",
+            "--tmpfs",
+            "/tmp:exec,mode=1777",
+        ]
+        command += ["--volume", f"{folder}:/page:ro", image(engine)]
+        done = subprocess.run(
+            [*command, "/page/look.py", "/page/page.html", "/page/axe.js", *asked],
+            env={**os.environ, **engine.env},
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+        )
+    assert done.returncode == 0, done.stderr[-5000:]
+    told = json.loads(done.stdout)
+    return Seen(told["browser"], told["views"], told["paper"])
