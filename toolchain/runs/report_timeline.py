@@ -54,7 +54,8 @@ def with_origin(page: str, origin: Mapping[str, Any]) -> str:
     """`page` with a section on commit, tree and image; as it is where nothing is known, or has no place in it."""
     if not origin:
         return page
-    tree = {True: "clean", False: "with changes that no commit holds"}.get(origin.get("clean"), "not known")
+    clean = origin.get("clean")
+    tree = "not known" if clean is None else "clean" if clean else "with changes that no commit holds"
     rows = [
         (name, str(value or "not known"))
         for name, value in (("commit", origin.get("commit")), ("tree", tree), ("image", origin.get("image")))
