@@ -35,7 +35,8 @@ STYLE = """
   --rule: #74828f; --line0: #7bb5f2; --line1: #f0a070 } }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 1rem; max-width: 64rem;
   background: var(--page); color: var(--text) }
-header { grid-column: 1 / -1 } h1 { font-size: 1.4rem; overflow-wrap: anywhere } figcaption { color: var(--soft) } figure { margin: 0 }
+header { grid-column: 1 / -1 } h1 { font-size: 1.4rem; overflow-wrap: anywhere }
+figcaption { color: var(--soft) } figure { margin: 0 }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
 svg { width: 100%; height: auto } svg text { font-size: 15px; fill: var(--soft) }
 svg line { stroke: var(--rule); stroke-width: .5 } polyline { fill: none; stroke-width: 2 }
