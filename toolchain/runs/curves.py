@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL
 from toolchain.runs import records
 from toolchain.runs.records import Run
@@ -54,7 +53,7 @@ def write(one: Run, other: Run) -> Path | None:
         return None
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{one.stack}-{one.name}-{other.stack}-{other.name}.html"
-    write_whole(file, text)
+    file.write_text(text)
     return file
 
 
