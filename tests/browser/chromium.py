@@ -55,6 +55,11 @@ class Seen:
             name: base64.b64decode(data) for name, data in {**found, "paper.pdf": self.paper["pages"]}.items()
         }
 
+    def top(self, width: int, scheme: str = "light") -> bytes:
+        """The first screen in `width` as PNG."""
+        (view,) = [each for each in self.views if (each["given"], each["scheme"]) == (width, scheme)]
+        return base64.b64decode(view["top"])
+
 
 def _faults(view: dict[str, Any]) -> Iterator[str]:
     for rule, places in view["axe"]["wrong"].items():

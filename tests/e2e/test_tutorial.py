@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.browser import chromium
 from tests.e2e import clones
 from tests.e2e.project import Project, clean_environment
 from tests.e2e.waiting import HANG_S
@@ -25,7 +26,9 @@ def beginner(engine: Engine) -> Iterator[Project]:
         yield clone
 
 
-def test_the_tutorial_does_what_it_shows(beginner: Project, request: pytest.FixtureRequest) -> None:
+def test_the_tutorial_does_what_it_shows(
+    beginner: Project, engine: Engine, request: pytest.FixtureRequest
+) -> None:
     words = {str(beginner.root): "~/trainstack", beginner.cluster: "trainstack-dev"}
     environment, taken = clean_environment(), dict[str, str]()
     for step in tutorial.steps():
@@ -41,6 +44,8 @@ def test_the_tutorial_does_what_it_shows(beginner: Project, request: pytest.Fixt
         tutorial.FOLDER.mkdir(exist_ok=True)
         for name, picture in taken.items():
             tutorial.file(name).write_text(picture)
+        report = max(beginner.models.glob("runs/*/report.html"), key=lambda file: file.stat().st_mtime)
+        tutorial.REPORT.write_bytes(chromium.look(engine, report, chromium.DESK).top(chromium.DESK))
 
 
 def pictured(step: Step, done: Result, name: str, words: dict[str, str]) -> str:

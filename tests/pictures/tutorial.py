@@ -13,6 +13,9 @@ from tests.runbooks.transcript import Command
 
 PAGE = ROOT / "docs" / "tutorial.md"
 FOLDER = ROOT / "docs" / "tutorial"
+REPORT = FOLDER / "report.png"
+"""The first screen of the run's report, in a browser."""
+
 LIVE = "-live"
 """The end of a picture's name that shows the terminal while the command runs."""
 

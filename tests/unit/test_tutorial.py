@@ -17,8 +17,14 @@ RECORD = "take it anew: make pictures"
 
 def test_every_picture_is_of_a_command_and_there_is_no_other() -> None:
     linked = re.findall(r"\(tutorial/([\w-]+)\.svg\)", tutorial.PAGE.read_text())
-    assert sorted(NAMES) == sorted(set(linked)) == sorted(file.stem for file in FOLDER.glob("*"))
+    assert sorted(NAMES) == sorted(set(linked)) == sorted(file.stem for file in FOLDER.glob("*.svg"))
     assert len(NAMES) >= 6
+
+
+def test_the_report_is_shown_as_a_browser_shows_it() -> None:
+    assert re.search(r"^!\[[^]]+\]\(tutorial/report\.png\)$", tutorial.PAGE.read_text(), re.MULTILINE)
+    assert tutorial.REPORT.read_bytes().startswith(b"\x89PNG")
+    assert {file for file in FOLDER.iterdir() if file.suffix != ".svg"} == {tutorial.REPORT}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolchain.runs import listing, records
+from toolchain.runs import curves, listing, records
 from toolchain.runs.records import Run
 from toolchain.steps import SetupError
 
@@ -10,10 +10,16 @@ OUTCOME = ("commit", "image", "epochs done", "accuracy", "loss", "seconds")
 
 
 def compare(one: str, other: str) -> None:
-    """Print where the two runs differ. Raises SetupError for a name that is missing, or that no single run has."""
+    """Print where the two runs differ, and the path of a page with their curves over each other.
+
+    Raises SetupError for a name that is missing, or that no single run has.
+    """
     if not (one and other):
         raise SetupError("two runs are needed", "make compare A=<run> B=<run>, as `make runs` lists them")
-    print("\n".join(lines(records.find(one), records.find(other))))
+    first, second = records.find(one), records.find(other)
+    print("\n".join(lines(first, second)))
+    if page := curves.write(first, second):
+        print(f"curves: {page}")
 
 
 def lines(one: Run, other: Run) -> list[str]:

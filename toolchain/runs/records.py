@@ -156,6 +156,11 @@ def _mapping(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def metrics(run: Run) -> list[dict[str, Any]]:
+    """The lines of the run's metrics.jsonl that can be read: steps and epochs, in their order."""
+    return list(_lines(run.folder / METRICS))
+
+
 def _lines(file: Path) -> Iterator[dict[str, Any]]:
     try:
         text = file.read_text(errors="replace")

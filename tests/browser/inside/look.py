@@ -78,13 +78,14 @@ def audit(browser: webdriver.Chrome, axe: str) -> dict[str, Any]:
 
 
 def look(browser: webdriver.Chrome, page: str, axe: str, width: int, scheme: str) -> dict[str, Any]:
-    """What is there on a screen of `width`; `picture` is a PNG of the whole page in base64."""
+    """What is there on a screen of `width`; `picture` is the whole page as PNG in base64, `top` the first screen."""
     emulate(browser, width, scheme=scheme)
     browser.get(page)
     seen: dict[str, Any] = browser.execute_script(SEEN)
+    top = browser.execute_cdp_cmd("Page.captureScreenshot", {})
     picture = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
     said = [each["message"] for each in browser.get_log("browser")]
-    told = {"given": width, "scheme": scheme, "picture": picture["data"], "console": said}
+    told = {"given": width, "scheme": scheme, "top": top["data"], "picture": picture["data"], "console": said}
     return {**seen, **told, "axe": audit(browser, axe)}
 
 
