@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,20 +23,39 @@ GO = "/usr/local/go"
 PATH = f"{GO}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTWARD = "outward"
 """The link to others as it is called inside."""
-OUTSIDE, INSIDE = "192.168.231.1", "192.168.231.2"
+NETWORKS = ipaddress.ip_network("10.231.0.0/16")
+"""Each machine has four addresses of these."""
 READY = "ready"
+HANG_S = 4 * 3600
+"""Guards against hangs: all that a machine needs is made in one command."""
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+OWN_AUTHORITIES = Path("/usr/local/share/ca-certificates")
+"""What Debian's package ca-certificates adds to the bundle."""
+NETWORK_FILES = ("/etc/resolv.conf", BUNDLE, "/etc/pip.conf")
+"""Those of this machine that tell how registries are reached from here, as each user of this network has them."""
+NETWORK_VARIABLES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "GOPROXY", "GONOSUMDB", "GOSUMDB"),
+    "TRAINSTACK_DEBIAN_MIRROR",
+)
+"""Variables that tell the same."""
 # The first process takes the place of parents that have ended, as bash does and sleep does not.
 START = r"""
 set -e
 mount --bind "$1" "$1"
 cd "$1"
 mount -t proc proc proc
-mount -t tmpfs tmpfs run
+mount -t tmpfs -o mode=755 tmpfs run
+mkdir run/lock
 mount -t tmpfs tmpfs tmp
-for shared in sys dev; do mount --rbind "/$shared" "$shared"; done
+mount --rbind /dev dev
+# One of its own shows the links of its own network.
+mount -t sysfs sysfs sys
+mount --rbind /sys/fs/cgroup sys/fs/cgroup
 for given in "${@:2}"; do
     inside=".${given#*=}"
-    if test -d "${given%%=*}"; then mkdir -p "$inside"; else touch "$inside"; fi
+    mkdir -p "$inside"
     mount --bind "${given%%=*}" "$inside"
 done
 mkdir -p before
@@ -67,8 +89,11 @@ class Machine:
 
     def packages(self) -> set[str]:
         """Debian packages that are installed."""
-        command = self.words("/usr/bin/dpkg-query", "--show", "--showformat", "${Package}\n")
-        return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        command = self.words(
+            "/usr/bin/dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package}\n"
+        )
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return {line[3:] for line in listed.splitlines() if line.startswith("ii")}
 
 
 @dataclass
@@ -80,8 +105,34 @@ class ProjectInside(Project):
     variables: Sequence[str] = field(kw_only=True)
 
     def words(self, *command: str) -> list[str]:
-        new = ["env", "-i", f"--chdir={self.inside}", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8"]
-        return self.machine.words(*new, *self.variables, *command)
+        return self._with([f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8", *self.variables], *command)
+
+    def make(self, *arguments: str, timeout: float = HANG_S) -> subprocess.CompletedProcess[str]:
+        return super().make(*arguments, timeout=timeout)
+
+    def up(self, *arguments: str, timeout: float = HANG_S) -> dict[str, str]:
+        return super().up(*arguments, timeout=timeout)
+
+    def run(
+        self, *command: str, check: bool = True, timeout: float = 600
+    ) -> subprocess.CompletedProcess[str]:
+        variables = [f"{name}={value}" for name, value in self.environment().items()]
+        done = subprocess.run(
+            self._with(variables, *command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        return done
+
+    @property
+    def has_cluster(self) -> bool:
+        return any((self.root / ".trainstack" / "kubeconfig").glob("*"))
+
+    def _with(self, variables: Sequence[str], *command: str) -> list[str]:
+        return self.machine.words("env", "-i", f"--chdir={self.inside}", *variables, *command)
 
 
 @contextmanager
@@ -94,17 +145,22 @@ def standing(suite: str, place: str) -> Iterator[ProjectInside]:
         root = folder / "root"
         _make_root(suite, root)
         caches = _go("GOMODCACHE", "GOCACHE")
-        given = {_go("GOROOT")["GOROOT"]: GO, "/etc/resolv.conf": "/etc/resolv.conf"}
-        given |= {"/etc/ssl/certs": "/etc/ssl/certs"} | {path: path for path in caches.values()}
+        given = {_go("GOROOT")["GOROOT"]: GO} | {path: path for path in caches.values()}
         made = clones.clone(root / place.lstrip("/"), cluster=folder.name)
+        variables = {**caches, **{name: os.environ[name] for name in NETWORK_VARIABLES if name in os.environ}}
         with _machine(root, given) as machine:
-            variables = [f"{name}={path}" for name, path in caches.items()]
             project = ProjectInside(
-                made.root, made.cluster, machine=machine, inside=place, variables=variables
+                made.root,
+                made.cluster,
+                machine=machine,
+                inside=place,
+                variables=[f"{name}={value}" for name, value in variables.items()],
             )
+            clones.STANDING.append(project)
             try:
                 yield project
             finally:
+                clones.STANDING.remove(project)
                 project.make("down")
 
 
@@ -112,7 +168,18 @@ def _make_root(suite: str, root: Path) -> None:
     if not packages.installed("mmdebstrap"):
         packages.install(["mmdebstrap"])
     options = ["--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(PREREQUISITES)}"]
-    _run("mmdebstrap", *options, suite, str(root))
+    mirror = os.environ.get("TRAINSTACK_DEBIAN_MIRROR")
+    _run("mmdebstrap", *options, suite, str(root), *([mirror] if mirror else []))
+    # Copies: package ca-certificates, which comes with Debian's python3-venv, writes the bundle anew.
+    authorities = sorted(OWN_AUTHORITIES.glob("*.crt"))
+    for file in [*map(Path, NETWORK_FILES), *authorities]:
+        if file.exists():
+            copy = root / file.relative_to("/")
+            copy.unlink(missing_ok=True)  # a link would lead out of the root
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+    with (root / BUNDLE.lstrip("/")).open("a") as bundle:
+        bundle.writelines(f"{each.read_text().strip()}\n" for each in authorities)
 
 
 def _go(*names: str) -> dict[str, str]:
@@ -122,7 +189,9 @@ def _go(*names: str) -> dict[str, str]:
 
 @contextmanager
 def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
-    """`given`: folder or file of this machine -> where it lies in the other."""
+    """`given`: folder of this machine -> where it lies in the other."""
+    for source in given:
+        Path(source).mkdir(parents=True, exist_ok=True)
     namespaces = ["unshare", "--mount", "--net", "--pid", "--fork"]
     mounts = [f"{source}={target}" for source, target in given.items()]
     started = subprocess.Popen(
@@ -130,7 +199,8 @@ def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
     )
     try:
         wait_until("the machine stands", lambda: started.poll() is not None or (root / READY).exists())
-        leader = processes.children(started.pid)[0]
+        assert started.poll() is None, f"the machine did not start, status {started.returncode}; see above"
+        (leader,) = processes.children(started.pid)
         with _network(leader) as link:
             yield Machine(leader, link)
     finally:
@@ -141,16 +211,18 @@ def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
 def _network(leader: int) -> Iterator[str]:
     """A link between the namespaces of `leader` and this machine, which translates addresses for it."""
     link = f"ts{leader}"
-    translated = ["POSTROUTING", "-s", INSIDE, "-j", "MASQUERADE"]
+    network = ipaddress.ip_network((int(NETWORKS.network_address) + leader % 2**14 * 4, 30))
+    outside, address = map(str, network.hosts())
+    translated = ["POSTROUTING", "-s", address, "-j", "MASQUERADE"]
     inside = ["nsenter", f"--target={leader}", "--net", "ip"]
     _run("ip", "link", "add", link, "type", "veth", "peer", "name", OUTWARD, "netns", str(leader))
     try:
-        _run("ip", "address", "add", f"{OUTSIDE}/30", "dev", link)
+        _run("ip", "address", "add", f"{outside}/30", "dev", link)
         _run("ip", "link", "set", link, "up")
         _run(*inside, "link", "set", "lo", "up")
-        _run(*inside, "address", "add", f"{INSIDE}/30", "dev", OUTWARD)
+        _run(*inside, "address", "add", f"{address}/30", "dev", OUTWARD)
         _run(*inside, "link", "set", OUTWARD, "up")
-        _run(*inside, "route", "add", "default", "via", OUTSIDE)
+        _run(*inside, "route", "add", "default", "via", outside)
         _run("iptables", "-t", "nat", "-A", *translated)
         for direction in ("-i", "-o"):
             _run("iptables", "-I", "FORWARD", direction, link, "-j", "ACCEPT")

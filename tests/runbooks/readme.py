@@ -12,7 +12,7 @@ from tests.runbooks.shell import Shell
 from tests.runbooks.transcript import Command, parse
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-HEADING = "A first change"
+HEADING = "Five minutes to a first change"
 
 
 def first_change() -> list[Command]:

@@ -337,7 +337,9 @@ def test_the_scripts_and_targets_that_a_workflow_runs_are_there(path: Path) -> N
 
 
 def test_every_script_is_used_by_both_sites() -> None:
-    scripts = {path.name for path in (ROOT / "ci").iterdir() if path.is_file()} - {"changed-stacks"}
+    # ci/review calls the one; the other is for the machines of ci/github/test.yml.
+    called = {"changed-stacks", "own-plugins"}
+    scripts = {path.name for path in (ROOT / "ci").iterdir() if path.is_file()} - called
     for site in ("github", "gitlab"):
         text = "".join(path.read_text() for path in WORKFLOWS if path.parent.name == site)
         assert [name for name in scripts if f"ci/{name}" not in text] == []

@@ -18,6 +18,8 @@ def fetch(stack: str) -> None:
             found = setup.prepare(stack, builds_image=True) | setup.prepare_operators(stack)
             variables = environment.for_stack(found, stack)
             _pull_node_image(engine.ensure(), found, stack)
+            with step("manifests and registry"):
+                inspection.fetch(variables, stack)
             with step("trainer image"):
                 inspection.build_image(variables, stack)
         finally:

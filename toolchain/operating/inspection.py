@@ -18,6 +18,11 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
     _show(_run(variables, "infra.image.engine_image", stack))
 
 
+def fetch(variables: Mapping[str, str], stack: str) -> None:
+    """Have here the manifests and the registry's image that `stack` takes from elsewhere. Raises SetupError."""
+    _show(_run(variables, "infra.fetched", stack))
+
+
 def release_volumes(variables: Mapping[str, str], stack: str) -> None:
     """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one."""
     _show(_run(variables, "infra.release_volumes", stack))

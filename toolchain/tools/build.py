@@ -95,6 +95,7 @@ def source(module: Module, path: str, folder: str) -> Path:
 
 
 def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
+    check_go(f"files of {path} are needed")
     _go(module, "mod", "download", path)
     cmd = ["go", "list", "-m", "-f", "{{.Dir}}", path]
     asked = subprocess.run(
@@ -115,15 +116,15 @@ def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
     part.rmdir()
 
 
-def check_go() -> None:
-    """Raise SetupError unless a Go that can build the tools is on PATH."""
+def check_go(what_for: str = "some tools have to be built") -> None:
+    """Raise SetupError, which says `what_for`, unless a Go that can build the tools is on PATH."""
     fix = "install Go 1.25 or newer and put its bin folder on PATH"
     if not shutil.which("go"):
-        raise SetupError("some tools have to be built, and Go is not installed", fix)
+        raise SetupError(f"{what_for}, and Go is not installed", fix)
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout.strip()
     numbers = re.match(r"go(\d+)\.(\d+)", said)
     if numbers and tuple(map(int, numbers.groups())) < GO_NEEDED:
-        raise SetupError(f"some tools have to be built, and Go here is {said.removeprefix('go')}", fix)
+        raise SetupError(f"{what_for}, and Go here is {said.removeprefix('go')}", fix)
 
 
 def _go(module: Module, *arguments: str) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from toolchain.machine.engine import network, restricted
@@ -25,10 +27,12 @@ HOST = f"unix://{SOCKET}"
 
 START_S = 60
 STOP_S = 60
+# From this one on, dockerd leaves its own OOM score alone, and refuses a configuration that has one.
+NO_OOM_SCORE = 25
 
 
-def configuration(restricted_host: bool) -> dict[str, object]:
-    """dockerd's daemon.json as data."""
+def configuration(restricted_host: bool, major: int) -> dict[str, object]:
+    """dockerd's daemon.json as data. `major`: the first number of dockerd's version."""
     settings: dict[str, object] = {
         "data-root": str(DATA),
         "exec-root": str(RUN / "docker"),
@@ -38,11 +42,25 @@ def configuration(restricted_host: bool) -> dict[str, object]:
     if restricted_host:
         settings |= {
             "default-cgroupns-mode": "private",
-            "oom-score-adjust": 0,
             "default-runtime": "fitted",
             "runtimes": {"fitted": {"path": str(restricted.RUNTIME)}},
         }
+        if major < NO_OOM_SCORE:
+            settings["oom-score-adjust"] = 0
     return settings
+
+
+def major_version() -> int:
+    """The first number of dockerd's version. Raises SetupError where it tells none."""
+    try:
+        said = subprocess.run(["dockerd", "--version"], capture_output=True, text=True).stdout
+    except OSError as error:
+        raise SetupError(
+            f"cannot run dockerd: {error.strerror}", "install Debian's docker.io again"
+        ) from None
+    if not (found := re.search(r"version (\d+)\.", said)):
+        raise SetupError(f"dockerd tells no version: {said.strip()}", "install Debian's docker.io again")
+    return int(found[1])
 
 
 def holds_containers() -> bool:
@@ -82,17 +100,19 @@ def start() -> None:
         is_restricted = restricted.detected()
         if is_restricted:
             restricted.install()
-        CONFIG.write_text(json.dumps(configuration(is_restricted), indent=2))
+        CONFIG.write_text(json.dumps(configuration(is_restricted, major_version()), indent=2))
         network.save_settings(HOME / "network.json")
         with LOG.open("wb") as log:
-            subprocess.Popen(
+            started = subprocess.Popen(
                 ["dockerd", "--config-file", str(CONFIG)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
-    _wait_for_socket()
+        _wait_for_socket(lambda: started.poll() is not None)
+    else:
+        _wait_for_socket(lambda: pid() is None)
 
 
 def _forget_dead_containerd() -> None:
@@ -110,14 +130,15 @@ def _forget_dead_containerd() -> None:
         file.unlink(missing_ok=True)
 
 
-def _wait_for_socket() -> None:
+def _wait_for_socket(has_ended: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if SOCKET.exists() and "API listen on" in LOG.read_text(errors="replace"):
-            return
+    while not (SOCKET.exists() and "API listen on" in LOG.read_text(errors="replace")):
+        ended = has_ended()
+        if ended or time.monotonic() >= deadline:
+            tail = "\n".join(f"  | {line}" for line in LOG.read_text(errors="replace").splitlines()[-15:])
+            what = "dockerd has ended" if ended else f"dockerd did not come up within {START_S} s"
+            raise SetupError(f"{what}\n{tail}", f"see {LOG}")
         time.sleep(0.1)
-    tail = "\n".join(f"  | {line}" for line in LOG.read_text(errors="replace").splitlines()[-15:])
-    raise SetupError(f"dockerd did not come up within {START_S} s\n{tail}", f"see {LOG}")
 
 
 def stop() -> None:

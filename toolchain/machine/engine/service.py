@@ -16,7 +16,8 @@ from toolchain.machine.processes import is_linux
 from toolchain.progress import Step
 from toolchain.steps import SetupError, say, step
 
-NEEDED_PACKAGES = ("docker.io", "iptables")
+# `ip` takes the engine's bridges away when it ends. A Debian of required packages alone has none.
+NEEDED_PACKAGES = ("docker.io", "iptables", "iproute2")
 # From Debian 13 on the client is in a package of its own, which docker.io only recommends.
 CLIENT = "docker-cli"
 IN_USE = "in-use.lock"

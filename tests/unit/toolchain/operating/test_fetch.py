@@ -36,6 +36,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "stop", noting("stop"))
     monkeypatch.setattr(cluster_images, "succeeds", lambda *_: False)
     monkeypatch.setattr(fetch, "run", lambda command, **_: done.append(" ".join(command[1:])))
+    monkeypatch.setattr(inspection, "fetch", lambda _, stack: done.append(f"manifests {stack}"))
     monkeypatch.setattr(inspection, "build_image", lambda _, stack: done.append(f"image {stack}"))
     return done
 
@@ -43,13 +44,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_everything_of_the_stack_is_prepared(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     fetch.fetch("dev")
     pulled = f"pull --quiet {cluster_images.PUBLISHED_NODE}"
-    assert calls == ["tools dev", "operators dev", pulled, "image dev", "stop"]
+    assert calls == ["tools dev", "operators dev", pulled, "manifests dev", "image dev", "stop"]
     assert "make up STACK=dev" in capsys.readouterr().out
 
 
 def test_a_cluster_that_is_there_needs_no_node_image(calls: list[str]) -> None:
     fetch.fetch("existing")
-    assert calls == ["tools existing", "operators existing", "image existing", "stop"]
+    assert calls == ["tools existing", "operators existing", "manifests existing", "image existing", "stop"]
 
 
 def test_a_node_image_that_is_there_is_not_pulled(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

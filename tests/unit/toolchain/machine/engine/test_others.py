@@ -108,12 +108,12 @@ def test_without_one_debians_is_installed(machine: Machine, release: int, case: 
     with pytest.raises(SetupError, match="does not answer"):  # it is not a real one
         service.ensure()
     client = "" if release == 12 or "docker" in programs else "docker-cli "
-    assert done.read_text() == f"docker.io iptables {client}started"
+    assert done.read_text() == f"docker.io iptables iproute2 {client}started"
 
 
 @pytest.mark.parametrize("release", [13], indirect=True)
 def test_an_engine_that_was_installed_without_its_client_gets_it(machine: Machine) -> None:
-    done = machine(["dockerd"], ["docker.io", "iptables"])
+    done = machine(["dockerd"], ["docker.io", "iptables", "iproute2"])
     with pytest.raises(SetupError, match="does not answer"):
         service.ensure()
     assert done.read_text() == "docker-cli started"

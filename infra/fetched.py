@@ -1,0 +1,55 @@
+"""`python -m infra.fetched STACK`: what the program itself takes from elsewhere, while there is a network."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from infra import docker, paths
+from infra.clusters.kind.component import REGISTRY_IMAGE
+from infra.config import ConfigError, Stack
+from infra.config.cluster import ClusterKind
+from infra.config.load import from_file
+from infra.config.operator import Install, OperatorApi
+from infra.process import CommandError, output
+from infra.trainer_controller import upstream
+from infra.training_operator import overlay
+
+
+def fetch(stack: Stack, environment: Mapping[str, str], cache: Path, show: Callable[[str], None]) -> None:
+    """Keep the operator's manifests, and have the engine hold the image of a kind cluster's registry.
+
+    What set-up has built is there already, and `environment` names it. Raises CommandError.
+
+    Parameters:
+        cache: the folder in which the program looks for the manifests.
+        show: gets a line for each.
+    """
+    if stack.operator.install is not Install.NEVER:
+        if stack.operator.api is OperatorApi.V2:
+            upstream.rendered(environment, cache)
+        else:
+            overlay.rendered(overlay.location(environment), cache)
+        show("operator's manifests: kept")
+    if stack.cluster.kind is ClusterKind.KIND:
+        image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
+        if not docker.has_image(image):
+            output("docker", "pull", "--quiet", image)
+        show(f"registry's image: {image}")
+
+
+def main(name: str) -> int:
+    """For the stack `name`; the exit status."""
+    try:
+        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+        fetch(stack, os.environ, paths.STATE / "cache", print)
+    except (ConfigError, CommandError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
