@@ -58,11 +58,11 @@ def main() -> None:
     pulled = [*prepared, *image.on_nodes]
     shared = shared_folder.provide(stack, cluster, image.reference, datasets, contents.nodes, pulled)
 
-    runs = {}
+    runs: dict[str, JobRun] = {}
     for job in stack.jobs:
         reference = held_by(image.reference, storage.claims)
         given = context(stack, reference, datasets[job.name], planned.scheduler)
-        depends_on = [*operator.ready, *guarded, *pulled, *shared]
+        depends_on = [*operator.ready, *guarded, *pulled, *shared, *program.ran_before(stack, runs)]
         held = owned.held.queued
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held)
         model = program.model_path(stack, job, submitted.run)

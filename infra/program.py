@@ -121,6 +121,16 @@ def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
     return (folder if len(stack.jobs) == 1 else folder / "runs" / run) / (job.model or "")
 
 
+def ran_before(stack: Stack, runs: dict[str, JobRun]) -> list[JobRun]:
+    """The run that has to end before the next job starts, where `matrix.maxParallel` limits how many run at once.
+
+    Parameters:
+        runs: job's name -> its run, of the jobs before it.
+    """
+    most = stack.matrix.max_parallel if stack.matrix else None
+    return [list(runs.values())[-most]] if most and len(runs) >= most else []
+
+
 def export(stack: Stack, runs: dict[str, JobRun]) -> None:
     """Flat outputs for the single job of a stack, the map `jobs` in any case. `runs`: job's name -> its run.
 

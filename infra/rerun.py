@@ -19,7 +19,8 @@ from infra.review import rendering
 def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
 
-    Raises ConfigError for a job that there is not, or that `runId` keeps from training.
+    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that there is not, or that
+    `runId` keeps from training.
 
     Parameters:
         only: the one job that is asked for; empty for all.
@@ -30,7 +31,8 @@ def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     asked = [job for job in stack.jobs if only in ("", job.name)]
     for job in asked:
         ensure_trains(stack, job.name)
-    return {job.name: _next(stack, job) for job in asked}
+    numbers = {job.name: _next(stack, job) for job in asked}
+    return {stack.template.name: max(numbers.values())} if stack.template and not only else numbers
 
 
 def _next(stack: Stack, job: JobConfig) -> int:

@@ -30,6 +30,7 @@ _RULES: dict[Outcome, list[str]] = {
     Outcome.NOTHING: [
         *_keys("storage", "allowedRoots"),
         *_keys("image", "unpinned"),
+        *_keys("matrix", "maxParallel"),
         "protected",
     ],
     Outcome.IN_PLACE: [
@@ -41,6 +42,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("job", "model"),
         *_keys("job.egress", "port protocol cidr namespace"),
         "jobs",
+        *_keys("matrix", "options exclude"),
     ],
     Outcome.JOB_REPLACED: [
         *_keys("operator", "api gang"),
@@ -105,6 +107,9 @@ NOTES = {
     "storage.hostPath": "With kind the cluster is replaced: its nodes mount the folder.",
     "storage.dataPath": "With kind nothing changes: the data folder is always there.",
     "jobs": "A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
+    "matrix.options": "Jobs whose values stay are left as they are; another key renames, and so replaces, all jobs.",
+    "matrix.exclude": "The jobs that are left out are removed; their finished runs stay on the volume.",
+    "matrix.maxParallel": "Jobs that have started are not stopped.",
     "job.queue": "The new one waits for Kueue. The run goes on under its id.",
     "storage.keepRuns.number": "Its run goes on under its id.",
     "storage.keepRuns.days": "Its run goes on under its id.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -20,12 +20,19 @@ class ConfigError(Exception):
     """The stack file is wrong. The text is complete: it needs no traceback around it."""
 
 
-def explain(error: ValidationError, model: type[BaseModel], file: str) -> ConfigError:
-    """One paragraph for each key of `file` that `model` refused with `error`."""
+def explain(
+    error: ValidationError, model: type[BaseModel], file: str, places: Mapping[str, str] | None = None
+) -> ConfigError:
+    """One paragraph for each key of `file` that `model` refused with `error`.
+
+    Parameters:
+        places: key -> what the file calls it, of those that it has elsewhere.
+    """
     seen: dict[str, str] = {}
     for finding in error.errors():
         key, paragraph = _paragraph(finding, model, file)
-        seen.setdefault(key, paragraph)
+        place = (places or {}).get(key, key)
+        seen.setdefault(place, paragraph.replace(f"{file}: {key} = ", f"{file}: {place} = ", 1))
     return ConfigError("\n".join(seen.values()))
 
 
@@ -106,7 +113,7 @@ def _locate(
                 # below a plain mapping: its keys, and pydantic's word for a key or a form of value, in brackets
                 if tagged := _tagged(field.annotation).get(part):
                     owner, field = tagged, None
-                elif _is_mapping(field.annotation) and not part.startswith("["):
+                elif is_mapping(field.annotation) and not part.startswith("["):
                     path.append(part)
                 continue
             owner = inner
@@ -132,7 +139,8 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
-def _is_mapping(annotation: Any) -> bool:
+def is_mapping(annotation: Any) -> bool:
+    """Whether a key's value is a mapping whose keys are the user's own, as that of `env`."""
     return any(typing.get_origin(member) is dict for member in _members(annotation))
 
 
@@ -142,8 +150,8 @@ def _tagged(annotation: Any) -> dict[str, type[BaseModel]]:
     for mapping in (each for each in _members(annotation) if typing.get_origin(each) is dict):
         union = typing.get_args(typing.get_args(mapping)[1])
         for form in typing.get_args(union[0]) if union else ():
-            model, *notes = typing.get_args(form)
-            if issubclass(model, BaseModel):
+            model, *notes = typing.get_args(form) or (None,)
+            if isinstance(model, type) and issubclass(model, BaseModel):
                 found |= {note.tag: model for note in notes if isinstance(note, Tag)}
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import taken_run
+from infra.config import matrix_jobs, taken_run
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
+from infra.config.matrix import MatrixConfig
 from infra.config.names import BATCH_NAME_LENGTH
 from infra.config.operator import Gang, OperatorApi, OperatorConfig
 from infra.config.section import Section, setting
@@ -31,7 +32,7 @@ PREFIX = "trainstack:"
 
 
 class Sections(Section):
-    """The sections of a stack file; exactly one of `job` and `jobs` is given."""
+    """The sections of a stack file; exactly one of `job` and `jobs` is given, and `matrix` beside `job` alone."""
 
     cluster: ClusterConfig = setting(
         about="Where the training runs.", default=ClusterConfig(), allowed="a mapping"
@@ -57,6 +58,12 @@ class Sections(Section):
         allowed="a list of jobs",
         examples=["[{name: mnist}]"],
     )
+    matrix: MatrixConfig | None = setting(
+        about="Values for which there is a job each, made from job: see [Many jobs](#many-jobs).",
+        default=None,
+        allowed="a mapping with options",
+        examples=["{options: {training.lr: [0.01, 0.1]}}"],
+    )
     protected: bool = setting(
         about="Let `make up` apply the stack only from a clean Git tree whose renderings are fresh.",
         default=False,
@@ -67,7 +74,10 @@ class Sections(Section):
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack's name and its validated sections. `jobs` holds at least one."""
+    """A stack's name and its validated sections. `jobs` holds at least one.
+
+    `template` is what they are made from by `matrix`; both are None where the stack file lists its jobs.
+    """
 
     name: str
     file: str
@@ -76,6 +86,8 @@ class Stack:
     storage: StorageConfig
     image: ImageConfig
     jobs: tuple[JobConfig, ...]
+    matrix: MatrixConfig | None = None
+    template: JobConfig | None = None
 
     @property
     def cluster_name(self) -> str:
@@ -122,11 +134,13 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         given = Sections.model_validate(dict(raw))
     except ValidationError as error:
         raise explain(error, Sections, file) from None
-    jobs = _jobs(given, file)
+    jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
     running = tuple(taken_run.alone(job) if job.run_id else job for job in jobs)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
+    if given.matrix:
+        stack = replace(stack, matrix=given.matrix, template=given.job)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)
@@ -134,13 +148,20 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     return stack
 
 
-def _jobs(given: Sections, file: str) -> tuple[JobConfig, ...]:
+def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
     """The jobs, whichever way they are given. Raises ConfigError unless there is one, and names differ."""
     jobs = (given.job,) if given.job else given.jobs
     if not jobs or (given.job and given.jobs):
         fix = "move job into the list jobs" if jobs else "add `trainstack:job: {name: mnist}`"
         found = "(present beside jobs)" if jobs else "(absent)"
         raise ConfigError(paragraph(file, f"{PREFIX}job", found, "one job, or a list of them in jobs", fix))
+    if given.matrix and not given.job:
+        fix = "write what the jobs have in common as `trainstack:job`, in place of jobs"
+        raise ConfigError(
+            paragraph(file, f"{PREFIX}matrix", "(present beside jobs)", "matrix beside job", fix)
+        )
+    if given.matrix and given.job:
+        return matrix_jobs.jobs(given.job, given.matrix, file)
     names = [job.name for job in jobs]
     for place, job in enumerate(names):
         if job in names[:place]:
@@ -265,8 +286,15 @@ def ensure_trains(stack: Stack, name: str) -> None:
 
 
 def job_path(path: Path, job: str) -> tuple[str | int, ...]:
-    """Where `job` stands in the document of a valid stack file: names, and its place in a list."""
+    """Where `job` stands in the document of a valid stack file: names, and its place in a list.
+
+    Raises ConfigError for a job that `matrix` makes: only its template stands there.
+    """
     found = read(path)
+    if "matrix" in found and job != found["job"]["name"]:
+        allowed = f"keys of all its jobs: {job} is made from job, and has none of its own in the file"
+        fix = "change job or matrix.options, or give a stack of its own this one job"
+        raise ConfigError(paragraph(os.path.relpath(path), f"{PREFIX}matrix", "(present)", allowed, fix))
     if "job" in found:
         return ("config", f"{PREFIX}job")
     places = [each["name"] for each in found["jobs"]]

@@ -38,6 +38,37 @@ config:
     training:
       epochs: 2
 ```
+
+## Many jobs
+
+With `matrix`, `job` is a template, and there is a job for each combination of values: 500 here.
+
+```yaml
+config:
+  trainstack:job:
+    name: mnist
+    training: {epochs: 2, dataset: mnist}
+  trainstack:matrix:
+    options:
+      training.lr: [0.003, 0.01, 0.03, 0.1, 0.3]
+      training.batchSize: [32, 64, 128, 256]
+      training.seed: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25]
+    maxParallel: 20
+```
+
+- A job has the template's name and its values, by key: `mnist-batchsize-64-lr-0-01-seed-1`. The same values make the
+  same name and the same run, in whatever order the file has them. So a value that is added or removed adds or removes
+  its jobs, and the others stay. A name has 50 characters at most; a longer one is refused before anything is touched.
+  There may be 1000 combinations.
+- `maxParallel` makes each job wait for the end of the run that stands so many places before it. A job that fails ends
+  the update: what runs goes on to its end, and what waits is not started. The next `make up` starts the failed job
+  again, and goes on. To go on without it, leave its combination out with `exclude`.
+- Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, four for each processor by default. Set that
+  variable to more than `maxParallel` for more. A queue of Kueue's (`job.queue`) limits jobs in the cluster instead.
+- Only `make up` keeps to `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. A stack with
+  it is not rendered for GitOps engines.
+- `make runs` lists all runs with their accuracy. `make rerun` counts the template's `rerun` up, and so trains all jobs
+  anew. `make use`, `make promote` and `make rerun JOB=<job>` change one job in the stack file, and are refused.
 """
 Column = Callable[[str, FieldInfo], str]
 """Makes a cell from a key's path, `job.training.epochs`, and its field."""

@@ -45,6 +45,8 @@ KUSTOMIZATION = "kustomization.yaml"
 
 def obstacle(stack: Stack) -> str | None:
     """Why no engine can hold the stack's jobs; None where one can."""
+    if stack.matrix and stack.matrix.max_parallel:
+        return "matrix.maxParallel: an engine applies all jobs at once; job.queue has Kueue limit them"
     for job in stack.jobs:
         longest = name_length(stack.operator.api, job) - len("-") - DIGITS
         if job.run_policy.ttl_seconds_after_finished is not None:

@@ -14,7 +14,7 @@ from infra.config.changes import NOTES, Outcome, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
-from infra.config.load import Sections
+from infra.config.load import Sections, jobs_of
 from infra.config.section import Section
 from infra.config.variables import Encrypted
 
@@ -43,7 +43,7 @@ class KeyChange:
 
 def key_changes(before: Sections, after: Sections) -> list[KeyChange]:
     """Every key whose value differs, in the order of the models."""
-    single = bool(before.job and after.job)
+    single = bool(before.job and after.job) and bool(before.matrix) == bool(after.matrix)
     old, new = _keys(before, single), _keys(after, single)
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     # Of a job that comes or goes the one line about it is enough.
@@ -71,8 +71,10 @@ def _keys(sections: Sections, single: bool) -> Keys:
     if single and sections.job:
         found |= dict(_below("job", sections.job))
     else:
-        for job in (sections.job,) if sections.job else sections.jobs:
+        for job in jobs_of(sections, ""):
             found |= _of_one_of_several(job)
+    if sections.matrix:
+        found |= dict(_below("matrix", sections.matrix))
     return found | ({"protected": True} if sections.protected else {})
 
 

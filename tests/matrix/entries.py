@@ -46,6 +46,7 @@ EGRESS = {"job.egress": [{"port": 443}]}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 PATIENT = {"job.runPolicy.schedulingPolicy": {"scheduleTimeoutSeconds": 30}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
+SEEDS = {"matrix.options": {"training.seed": [1, 2]}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
 EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
 NFS = {"storage.nfsServer": "first.example", "storage.nfsPath": "/first"}
@@ -159,6 +160,15 @@ OBJECTS: dict[str, Entry] = {
     "job.runtimeClass": Entry("nvidia"),
     "job.rerun": Entry(1),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
+    "matrix.options": Entry({"training.seed": [1, 2, 3]}, SEEDS),
+    "matrix.exclude": Entry(
+        [{"training.seed": 2}],
+        {
+            "matrix.options": {"training.seed": [1, 2, 3]},
+            "matrix.exclude": [{"training.seed": 1}, {"training.seed": 2}],
+        },
+    ),
+    "matrix.maxParallel": Entry(1, SEEDS),
     "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }
 # On a kind cluster: these make another cluster, build an image, or need nodes.

@@ -49,6 +49,22 @@ def test_of_several_jobs_all_or_one_are_counted_up(
     assert [job["name"] for job in read(stacks / "Pulumi.two.yaml")["jobs"]] == ["first", "second"]
 
 
+def test_jobs_of_a_matrix_have_the_number_of_their_template(
+    stacks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = stacks / "Pulumi.dev.yaml"
+    file.write_text(f"{ONE}  trainstack:matrix: {{options: {{training.seed: [1, 2]}}}}\n")
+    stack = from_file(file)
+    job = stack.jobs[1].model_copy(update={"rerun": 1})
+    (tmp_path / "models" / "dev" / "runs" / next(rerun._runs(stack, job))).mkdir(parents=True)
+    assert rerun.main(["dev"], stacks) == 0
+    assert numbers(stacks, "dev") == [2, 2], "a number whose run is there for one of them is passed over"
+    before = file.read_text()
+    assert rerun.main(["dev", "mnist-seed-1"], stacks) == 1
+    assert "mnist-seed-1 is made from job" in capsys.readouterr().err
+    assert file.read_text() == before
+
+
 @pytest.mark.parametrize("which", [0, 1], ids=["of a review", "of this machine"])
 def test_a_number_whose_run_is_there_already_is_passed_over(stacks: Path, tmp_path: Path, which: int) -> None:
     """After a revert, for example: its job would find that run finished, and train nothing."""

@@ -286,6 +286,18 @@ def test_a_job_that_no_engine_can_hold_is_not_rendered_for_any(
     api: str, job: dict[str, Any], reason: str | None
 ) -> None:
     known = on_others(OperatorApi(api), **job)
+    assert_rendered(known, reason)
+
+
+@pytest.mark.parametrize(("most", "reason"), [(2, "matrix.maxParallel"), (None, None)])
+def test_jobs_that_are_to_wait_for_each_other_are_not_rendered_for_any(
+    most: int | None, reason: str | None
+) -> None:
+    matrix = {"options": {"training.seed": [1, 2]}, "maxParallel": most}
+    assert_rendered(stack(**OTHERS, job=JOB, matrix=matrix), reason)
+
+
+def assert_rendered(known: Stack, reason: str | None) -> None:
     told = gitops.obstacle(known)
     assert (told is None) if reason is None else (told is not None and reason in told)
     files = folder.files(known)

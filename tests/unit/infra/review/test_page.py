@@ -151,6 +151,31 @@ def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository
     assert "- The objects that go: PyTorchJob/kubeflow/second." in part(text, "Lost")
 
 
+def test_a_matrix_is_one_row_for_each_of_its_keys(repository: Repository) -> None:
+    two, three = ({"matrix.options": {"training.seed": [1, 2, *more]}} for more in ((), (3,)))
+    repository.before(**two)
+    text = repository.shown(**three, **{"matrix.maxParallel": 1})
+    assert list(rows(text, "Keys")) == ["matrix.options", "matrix.maxParallel"]
+    assert not replaced(text)
+    text = repository.shown(**two, **{"job.training": {"epochs": 2}})
+    assert list(rows(text, "Keys")) == ["job.training.epochs"]
+    assert [line for line in part(text, "Replaced") if "PyTorchJob" in line] == [
+        f"- `PyTorchJob/kubeflow/mnist-seed-{seed}`" for seed in (1, 2)
+    ]
+
+
+def test_a_job_that_becomes_a_template_goes(repository: Repository) -> None:
+    repository.before()
+    text = repository.shown(**{"matrix.options": {"training.seed": [1, 2]}})
+    assert list(rows(text, "Keys")) == [
+        "jobs[mnist]",
+        "jobs[mnist-seed-1]",
+        "jobs[mnist-seed-2]",
+        "matrix.options",
+    ]
+    assert "- The objects that go: PyTorchJob/kubeflow/mnist." in part(text, "Lost")
+
+
 def test_what_an_encrypted_value_is_stays_out_of_the_page(repository: Repository) -> None:
     repository.before(**{"job.env": {"TOKEN": SECRET}})
     text = repository.shown(**{"job.env": {"TOKEN": {"secure": "v1:second:cipher"}}})

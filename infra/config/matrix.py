@@ -1,0 +1,137 @@
+"""Section `matrix`: one job for each combination of values; `job` is the template of them all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, model_validator
+
+from infra.config.matrix_keys import PLAIN, ensure_plain
+from infra.config.section import Count, Section, refusal, setting
+
+# A forgotten factor makes thousands of jobs at once. GitHub's limit is 256 jobs of a matrix, GitLab's 200.
+MOST_JOBS = 1000
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise refusal(PLAIN, f"name a key further inside, whose values are {PLAIN}")
+    if not label(value):
+        raise refusal(
+            "a value with a letter or a digit: the job is named after it", "write the value differently"
+        )
+    return value
+
+
+def _listed(values: Any) -> Any:
+    if not isinstance(values, list | tuple):
+        raise refusal(f"a list; an entry is {PLAIN}", "put the values in brackets: [1, 2]")
+    return values
+
+
+Value = Annotated[bool | int | float | str, BeforeValidator(_plain)]
+Combination = dict[str, Value]
+"""Key of a job -> its value."""
+
+
+class MatrixConfig(Section):
+    """One job for each combination of values, named after them; `job` has what they have in common."""
+
+    options: dict[str, Annotated[tuple[Value, ...], BeforeValidator(_listed)]] = setting(
+        about="Keys of job, without `job.`, each with the values that it takes.",
+        allowed=f"a mapping of a job's keys to lists; an entry of a list is {PLAIN}",
+        examples=["{training.lr: [0.01, 0.1]}"],
+    )
+    exclude: tuple[Combination, ...] = setting(
+        about="Combinations that are left out: those with all the values of an entry.",
+        default=(),
+        allowed="a list of mappings of keys of options to one of their values",
+        examples=["[{training.lr: 0.1, training.seed: 2}]"],
+    )
+    max_parallel: Count | None = setting(
+        about="How many of the jobs run at once; without it all that Pulumi and the cluster take.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[8],
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> MatrixConfig:
+        if not self.options:
+            raise refusal("at least one key", "write `options: {training.lr: [0.01, 0.1]}`", "options", {})
+        for key, values in self.options.items():
+            ensure_plain(key)
+            _ensure_values_differ(key, values)
+        for place, entry in enumerate(self.exclude):
+            self._ensure_excludes(f"exclude[{place}]", entry)
+        number = math.prod(len(values) for values in self.options.values())
+        if number > MOST_JOBS:
+            fix = "take fewer values, or several stacks"
+            raise refusal(
+                f"at most {MOST_JOBS} combinations", fix, "options", f"({number} combinations, exclude aside)"
+            )
+        if not any(True for _ in self.combinations()):
+            raise refusal("one combination at least that stays", "remove an entry", "exclude", self.exclude)
+        return self
+
+    def _ensure_excludes(self, where: str, entry: Combination) -> None:
+        if not entry:
+            raise refusal("at least one key of options", "remove the entry", where, entry)
+        for key, value in entry.items():
+            values = self.options.get(key)
+            if values is None:
+                fix = f"take one of: {', '.join(sorted(self.options))}"
+                raise refusal("keys of options", fix, f"{where}.{key}", value)
+            if label(value) not in map(label, values):
+                fix = f"take one of: {', '.join(map(str, values))}"
+                raise refusal("values that options lists", fix, f"{where}.{key}", value)
+
+    def combinations(self) -> Iterator[Combination]:
+        """The values of each job. The order is that of the keys' names, however the stack file has them.
+
+        Pulumi hands mappings over sorted.
+        """
+        keys = sorted(self.options)
+        excluded = [{key: label(value) for key, value in entry.items()} for entry in self.exclude]
+        for values in itertools.product(*(self.options[key] for key in keys)):
+            found = {key: label(value) for key, value in zip(keys, values, strict=True)}
+            if not any(entry.items() <= found.items() for entry in excluded):
+                yield dict(zip(keys, values, strict=True))
+
+    def place(self, key: str, value: Value) -> str:
+        """`options.training.lr[1]`: where the stack file has `value`."""
+        return f"options.{key}[{[*map(label, self.options[key])].index(label(value))}]"
+
+
+def label(value: bool | int | float | str) -> str:
+    """`value` within a job's name: lower-case letters, digits and -; empty where it has neither letter nor digit.
+
+    The same for a number however it is written: YAML 1.1 has 1e-5 as a text, which Pulumi reads as a number.
+    """
+    text = str(value).lower() if isinstance(value, bool) else _number(value) or str(value).lower()
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+
+
+def _number(value: int | float | str) -> str:
+    try:
+        number = value if isinstance(value, int) else float(value)
+    except ValueError:
+        return ""
+    if isinstance(number, float) and number.is_integer() and abs(number) < 1e15:
+        number = int(number)
+    return f"minus{abs(number)}" if number < 0 else str(number)
+
+
+def _ensure_values_differ(key: str, values: tuple[Value, ...]) -> None:
+    if not values:
+        raise refusal("at least one value", "add a value, or remove the key", f"options.{key}", [])
+    seen: dict[str, Value] = {}
+    for place, value in enumerate(values):
+        if (known := label(value)) in seen:
+            allowed = f"values that differ in the jobs' names; {seen[known]!r} is {known} there, too"
+            raise refusal(allowed, "remove one of the two", f"options.{key}[{place}]", value)
+        seen[known] = value

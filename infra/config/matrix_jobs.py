@@ -1,0 +1,75 @@
+"""The jobs that a matrix makes from their template, and their names."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Container
+from typing import Any
+
+from pydantic import ValidationError
+
+from infra.config.errors import ConfigError, explain, key_of, paragraph
+from infra.config.job import JobConfig
+from infra.config.matrix import Combination, MatrixConfig, label
+from infra.config.matrix_keys import segments
+from infra.config.names import JOB_NAME_LENGTH
+from infra.config.section import Section
+
+
+class _OneJob(Section):
+    job: JobConfig
+
+
+def jobs(template: JobConfig, matrix: MatrixConfig, file: str) -> tuple[JobConfig, ...]:
+    """A job for each combination of values. Raises ConfigError for the first one that is no valid job.
+
+    Parameters:
+        template: what the jobs have in common; itself none of them.
+        file: the stack file's path, for errors.
+    """
+    if template.run_id:
+        allowed = "nothing beside matrix: a finished run is that of one job"
+        raise ConfigError(paragraph(file, key_of(("job", "runId")), template.run_id, allowed, "remove it"))
+    made: dict[str, JobConfig] = {}
+    for values in matrix.combinations():
+        _ensure_named(template, values, made, file)
+        places = {key_of(("job", key)): key_of(("matrix", matrix.place(key, values[key]))) for key in values}
+        try:
+            job = _OneJob.model_validate({"job": _section(template, values)}).job
+        except ValidationError as error:
+            found = explain(error, _OneJob, file, places)
+            raise ConfigError(f"{found}\n  in: job {name(template.name, values)}, made by matrix") from None
+        made[job.name] = job
+    return tuple(made.values())
+
+
+def name(template: str, values: Combination) -> str:
+    """`mnist-lr-0-01-seed-2`: the name of the job with `values`."""
+    words = [f"{label(segments(key)[-1])}-{label(value)}" for key, value in values.items()]
+    return "-".join([template, *words])
+
+
+def _section(template: JobConfig, values: Combination) -> dict[str, Any]:
+    """The section `job` of the job with `values`, as a stack file would have it; not validated."""
+    section = copy.deepcopy(template.model_dump(by_alias=True, exclude_unset=True))
+    for key, value in values.items():
+        *outer, last = segments(key)
+        inner = section
+        for each in outer:
+            inner[each] = inner.get(each) or {}
+            inner = inner[each]
+        inner[last] = value
+    return section | {"name": name(template.name, values)}
+
+
+def _ensure_named(template: JobConfig, values: Combination, made: Container[str], file: str) -> None:
+    """Raises ConfigError where the name that the job with `values` gets is too long, or that of another in `made`."""
+    found, key = name(template.name, values), key_of(("matrix", "options"))
+    if len(found) > JOB_NAME_LENGTH:
+        allowed = f"names of jobs of at most {JOB_NAME_LENGTH} characters; this one has {len(found)}"
+        fix = f"shorten job.name, {template.name}, or the values, or vary fewer keys"
+        raise ConfigError(paragraph(file, key, f"(makes {found})", allowed, fix))
+    if found in made:
+        allowed = "values whose jobs have names that differ"
+        fix = "write one of the values differently"
+        raise ConfigError(paragraph(file, key, f"(makes {found} twice)", allowed, fix))
