@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,6 @@ cd "$1"
 mount -t proc proc proc
 mount -t tmpfs -o mode=755 tmpfs run
 mkdir run/lock
-mount -t tmpfs tmpfs tmp
 mount --rbind /dev dev
 # One of its own shows the links of its own network.
 mount -t sysfs sysfs sys
@@ -178,6 +178,8 @@ def _make_root(suite: str, root: Path) -> None:
             copy.unlink(missing_ok=True)  # a link would lead out of the root
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
+    # Debian's installer writes it; minbase has none, and then nothing knows `localhost`.
+    (root / "etc" / "hosts").write_text("127.0.0.1\tlocalhost\n::1\tlocalhost\n")
     with (root / BUNDLE.lstrip("/")).open("a") as bundle:
         bundle.writelines(f"{each.read_text().strip()}\n" for each in authorities)
 
@@ -204,12 +206,18 @@ def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
         with _network(leader) as link:
             yield Machine(leader, link)
     finally:
+        # The kernel ends its first process after all others: from then on nothing writes or mounts below `root`.
+        for leader in processes.children(started.pid):
+            os.kill(leader, signal.SIGKILL)
+            started.wait()
         processes.kill(started)
 
 
 @contextmanager
 def _network(leader: int) -> Iterator[str]:
     """A link between the namespaces of `leader` and this machine, which translates addresses for it."""
+    forwards = Path("/proc/sys/net/ipv4/ip_forward").read_text().strip() == "1"
+    assert forwards, "this machine forwards nothing: its container engine, which has it do so, does not run"
     link = f"ts{leader}"
     network = ipaddress.ip_network((int(NETWORKS.network_address) + leader % 2**14 * 4, 30))
     outside, address = map(str, network.hosts())
