@@ -25,6 +25,7 @@ from standins.tests.project import CommandError, Project
 pytestmark = pytest.mark.apiserver
 
 KUBERNETES = "kubernetes:"
+BOUND = "Bound"
 
 
 def assert_state_as_recorded(project: Project, step: int) -> None:
@@ -123,16 +124,17 @@ def bring_to(client: ApiClient, step: int) -> None:
 
 
 def recorded_conditions(client: ApiClient, resource: dict[str, Any]) -> None:
-    """Raises LookupError until the live object meets the conditions that were recorded, such as a Job's Complete."""
+    """Raises LookupError until the object is as far as the recorded one: a Job has ended, a claim has its volume."""
 
     def conditions(status: dict[str, Any]) -> set[tuple[str, str]]:
         return {(condition["type"], condition["status"]) for condition in status.get("conditions") or ()}
 
     obj = opened(resource["inputs"])
     live = client.get(kind_of(obj), obj["metadata"].get("namespace", ""), resource["id"].split("/")[-1])
-    missing = conditions(resource["outputs"]["status"]) - conditions(live.get("status") or {})
-    if missing:
-        raise LookupError(f"{resource['id']}: {missing}")
+    recorded, status = resource["outputs"]["status"], live.get("status") or {}
+    missing = conditions(recorded) - conditions(status)
+    if missing or (recorded.get("phase") == BOUND != status.get("phase")):
+        raise LookupError(f"{resource['id']}: {missing or status}")
 
 
 def after_the_controller(look: Callable[[], object]) -> None:
