@@ -50,6 +50,25 @@ def mark_automatic(wanted: Iterable[str]) -> None:
         _output("apt-mark", "auto", *chosen, *LOCK_WAIT)
 
 
+def recommended_by(packages: Iterable[str]) -> set[str]:
+    """The installed packages that one of these `packages` recommends, by their own name or by one they provide."""
+    recommended: set[str] = set()
+    provided: dict[str, set[str]] = {}
+    asking = set(packages)
+    fields = "${Package}\t${Recommends}\t${Provides}\n"
+    for line in _output("dpkg-query", "--show", "--showformat", fields).splitlines():
+        name, recommends, provides = line.split("\t")
+        provided[name] = {name, *_names(provides)}
+        if name in asking:
+            recommended |= _names(recommends)
+    return {name for name in names() if provided[name] & recommended}
+
+
+def _names(relation: str) -> set[str]:
+    """The packages in a field such as `Recommends: a (>= 1.2), b:any | c`."""
+    return set(re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]*)", relation))
+
+
 def would_remove(*arguments: str) -> set[str]:
     """The packages that `apt-get <arguments>` would remove."""
     said = _output("apt-get", "--simulate", *arguments)

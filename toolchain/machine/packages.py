@@ -25,6 +25,8 @@ DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 RECORD = MACHINE / "packages"
 # The packages that were there before an installation that has not ended.
 BEFORE = MACHINE / "packages.before"
+# The packages that were there before the first of RECORD.
+THERE = MACHINE / "packages.there"
 # Those of RECORD that are marked automatically installed. Whoever asks for one of them later marks it as wanted.
 MARKED = MACHINE / "packages.marked"
 # There while they are removed.
@@ -54,7 +56,10 @@ def install(names: Sequence[str]) -> None:
                 f"to install {' '.join(names)}, {' '.join(sorted(lost))} would have to be removed; nothing was changed",
                 "start the container engine that is here, or remove those packages yourself",
             )
-        BEFORE.write_text("\n".join(sorted(apt.names())))
+        before = "\n".join(sorted(apt.names()))
+        if not RECORD.exists():
+            THERE.write_text(before)
+        BEFORE.write_text(before)
         try:
             with _services_forbidden():
                 run(["apt-get", *wanted, "-y", "-qq", "--no-remove", *LOCK_WAIT], log=LOG, env=QUIET)
@@ -180,18 +185,23 @@ def purge() -> None:
             run(["apt-get", "purge", "-y", "-qq", *LOCK_WAIT, *sorted(unneeded)], log=LOG, env=QUIET)
         if kept := sorted(ours - unneeded):
             say(f"kept, as somebody needs or has asked for them since: {' '.join(kept)}")
-        for file in (REMOVING, MARKED, RECORD):
+        for file in (REMOVING, MARKED, THERE, RECORD):
             file.unlink(missing_ok=True)
 
 
 def _unneeded(ours: set[str]) -> set[str]:
-    """Those of `ours` that apt finds unneeded and that can go without anything else."""
-    if not ours:
-        return set()
-    found = ours & apt.automatic() & apt.would_remove("autoremove", "--purge")
-    while found and (others := apt.would_remove("purge", *sorted(found)) - found):
-        holding = {name for name in found if apt.would_remove("purge", name) & others}
-        if not holding:
-            raise SetupError(f"apt would remove {' '.join(sorted(others))}, too; nothing was removed")
-        found -= holding
-    return found
+    """Those of `ours` that nobody has asked for, that no other package needs, and that can go without anything else.
+
+    What was there before them has done without the ones that it recommends. What came later may not have. (apt's own
+    autoremove keeps whatever any package recommends, suggests, or could use in place of another.)
+    """
+    there = set(THERE.read_text().split()) if THERE.exists() else set()
+    automatic = ours & apt.automatic()
+    wanted = automatic - apt.recommended_by(apt.names() - automatic - there)
+    if not wanted or apt.would_remove("purge", *sorted(wanted)) <= wanted:
+        return wanted
+    unneeded: set[str] = set()
+    for name in sorted(wanted):
+        if apt.would_remove("purge", *sorted(unneeded), name) <= wanted:
+            unneeded.add(name)
+    return unneeded

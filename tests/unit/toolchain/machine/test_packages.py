@@ -25,6 +25,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, place in (
         ("POLICY", "policy-rc.d"),
         ("RECORD", "packages"),
+        ("THERE", "packages.there"),
         ("MARKED", "packages.marked"),
         ("REMOVING", "packages.removing"),
         ("BEFORE", "packages.before"),
@@ -98,7 +99,7 @@ folder = pathlib.Path(sys.argv[1])
 for module in (packages, locks):
     module.MACHINE = folder
 packages.POLICY, packages.RECORD = folder / "policy-rc.d", folder / "packages"
-packages.MARKED = folder / "packages.marked"
+packages.MARKED, packages.THERE = folder / "packages.marked", folder / "packages.there"
 packages.BEFORE, packages.LOG, packages.UNITS = folder / "packages.before", folder / "log", folder / "units"
 packages.install(["docker.io"])
 """

@@ -14,29 +14,19 @@ from toolchain.steps import SetupError
 
 Fake = Callable[[str, str], Path]
 
-# A small apt: `depends` has lines "package needed"; `auto` the packages that nobody has asked for by name.
+# A small apt: `depends` has lines "package needed", or "package needed other" where either is enough; `recommends` has
+# lines "package wanted"; `auto` the packages that nobody has asked for by name.
 APT = """
 cd {folder}
 echo "$*" >> calls
 purge() {{  # the named ones with all that depend on them
     gone=" $* "
     for _ in 1 2 3; do
-        while read -r package needed; do
-            case "$gone" in *" $needed "*) case "$gone" in *" $package "*) ;; *) gone="$gone$package " ;; esac ;; esac
+        while read -r package needed other; do
+            case "$gone" in *" $needed "*) ;; *) continue ;; esac
+            case "$gone" in *" ${{other:-$needed}} "*) ;; *) continue ;; esac
+            case "$gone" in *" $package "*) ;; *) gone="$gone$package " ;; esac
         done < depends
-    done
-    for each in $gone; do grep -qx "ii $each" known && echo "$each"; done
-}}
-unneeded() {{  # automatic ones that nobody else needs, again and again
-    gone=" "
-    for _ in 1 2 3; do
-        for each in $(cat auto); do
-            used=
-            while read -r package needed; do
-                test "$needed" = "$each" && case "$gone" in *" $package "*) ;; *) used=yes ;; esac
-            done < depends
-            test -z "$used" && case "$gone" in *" $each "*) ;; *) gone="$gone$each " ;; esac
-        done
     done
     for each in $gone; do grep -qx "ii $each" known && echo "$each"; done
 }}
@@ -44,7 +34,6 @@ words=
 for word; do case "$word" in -*|DPkg*) ;; *) words="$words $word" ;; esac; done
 set -- $(echo "$words") "$1"
 case "$1" in
-autoremove) for each in $(unneeded); do echo "Purg $each [1.0]"; done ;;
 purge) shift
     names=
     for word; do case "$word" in -*) ;; *) names="$names $word" ;; esac; done
@@ -57,6 +46,15 @@ esac
 exit 0
 """
 
+# Lines of `known`, or of each package its name, what it recommends and what it provides.
+QUERY = """
+cd {folder}
+case "$3" in *Recommends*) ;; *) exec cat known ;; esac
+while read -r state name; do
+    printf '%s\\t%s\\t%s\\n' "$name" "$(sed -n "s/^$name //p" recommends | paste -sd,)" "virtual-$name"
+done < known
+"""
+
 
 @dataclass
 class Debian:
@@ -64,12 +62,21 @@ class Debian:
 
     folder: Path
     depends: list[str] = field(default_factory=list)
+    recommends: list[str] = field(default_factory=list)
 
-    def install(self, *names: str, automatic: bool = False, depends: tuple[str, ...] = ()) -> None:
+    def install(
+        self,
+        *names: str,
+        automatic: bool = False,
+        depends: tuple[str, ...] = (),
+        recommends: tuple[str, ...] = (),
+    ) -> None:
         with (self.folder / "known").open("a") as known:
             known.writelines(f"ii {name}\n" for name in names)
         self.depends += depends
-        (self.folder / "depends").write_text("".join(f"{line}\n" for line in self.depends))
+        self.recommends += recommends
+        for name, lines in (("depends", self.depends), ("recommends", self.recommends)):
+            (self.folder / name).write_text("".join(f"{line}\n" for line in lines))
         with (self.folder / "auto").open("a") as auto:
             auto.writelines(f"{name}\n" for name in names if automatic)
 
@@ -88,11 +95,11 @@ def debian(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debia
     """A machine on which we have installed docker.io with iptables and runc."""
     for module in (packages, locks):
         monkeypatch.setattr(module, "MACHINE", tmp_path)
-    for name in ("POLICY", "RECORD", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS"):
+    for name in ("POLICY", "RECORD", "THERE", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS"):
         monkeypatch.setattr(packages, name, tmp_path / name.lower())
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     made = Debian(tmp_path)
-    fake("dpkg-query", f"cat {tmp_path}/known")
+    fake("dpkg-query", QUERY.format(folder=tmp_path))
     fake("dpkg", f'echo "dpkg $*" >> {tmp_path}/calls')
     fake(
         "apt-mark",
@@ -123,10 +130,58 @@ def test_what_came_later_and_needs_one_of_ours_stays_with_it(
     assert "kept, as somebody needs or has asked for them since: iptables" in capsys.readouterr().err
 
 
+def test_what_was_there_before_has_done_without_what_it_recommends(debian: Debian) -> None:
+    packages.THERE.write_text("base\n")
+    debian.install(recommends=("base iptables", "base virtual-runc"))
+    packages.purge()
+    assert debian.packages == {"base"}
+    assert not packages.THERE.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["iptables", "virtual-iptables", "iptables (>= 1.8)", "nftables | iptables:any"]
+)
+def test_what_came_later_keeps_what_it_recommends(debian: Debian, name: str) -> None:
+    packages.THERE.write_text("base\n")
+    debian.install("ufw", recommends=(f"ufw {name}",))
+    packages.purge()
+    assert debian.packages == {"base", "ufw", "iptables"}
+
+
+def test_a_record_that_does_not_say_what_was_there_keeps_what_is_recommended(debian: Debian) -> None:
+    debian.install(recommends=("base iptables",))
+    packages.purge()
+    assert debian.packages == {"base", "iptables"}
+
+
+def test_what_was_there_is_written_down_before_the_first_installation_alone(debian: Debian) -> None:
+    for record in (packages.RECORD, packages.MARKED):
+        record.unlink()
+    packages.install(["docker.io"])
+    debian.install("ufw")
+    packages.install(["mmdebstrap"])
+    assert "ufw" not in packages.THERE.read_text().split()
+
+
+def test_one_of_two_stays_where_either_is_enough(debian: Debian) -> None:
+    debian.install("ufw", depends=("ufw iptables runc",))
+    packages.purge()
+    assert debian.packages == {"base", "ufw", "runc"}
+
+
+def test_both_go_where_a_third_is_enough(debian: Debian) -> None:
+    debian.install(depends=("base base iptables",))
+    packages.purge()
+    assert debian.packages == {"base"}
+
+
 def test_what_somebody_has_asked_for_since_stays(debian: Debian) -> None:
     debian.wants("docker.io")
+    debian.install("tini", automatic=True, recommends=("docker.io tini",))
+    packages.RECORD.write_text(f"{packages.RECORD.read_text()}tini\n")
+    packages.MARKED.write_text(packages.RECORD.read_text())
     packages.purge()
-    assert debian.packages == {"base", "docker.io", "iptables", "runc"}
+    assert debian.packages == {"base", "docker.io", "iptables", "runc", "tini"}
 
 
 def test_not_even_what_nobody_needs_any_more_goes_along_when_it_is_not_ours(debian: Debian) -> None:
