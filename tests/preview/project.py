@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # The component that every program's resources hang on; Pulumi registers it before the program runs.
 # The stack itself, and the provider of the engine that reads the stack's state: neither makes anything.
 UNCOUNTED = ("pulumi:pulumi:Stack", "pulumi:providers:pulumi")
+ABSENT = "trainstack-absent"
+"""A kind cluster that nobody makes: the program is this clone's, and would look into one that stands."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.preview.project import Project
+from tests.preview.project import ABSENT, Project
 from tests.unit.infra.config.wrong_stacks import CASES
 from tests.unit.infra.samples import JOB
 
@@ -40,7 +40,7 @@ def test_is_refused_in_preview(project: Project, name: str) -> None:
 
 def test_a_good_stack_file_registers(project: Project) -> None:
     """Else the tests above could not fail."""
-    project.configure({"job": JOB})
+    project.configure({"cluster": {"name": ABSENT}, "job": JOB})
     found = project.preview()
     assert found.status == 0, found.shown
     assert "kubernetes:kubeflow.org/v1:PyTorchJob" in found.registered

@@ -10,12 +10,13 @@ import yaml
 
 from infra import dataset
 from infra.config import Stack, from_file
+from infra.config.cluster import ClusterKind
 from infra.image.component import rendered_reference
 from infra.job.context import context
 from infra.job.manifest import manifest
 from infra.objects.labels import OWNER
 from infra.objects.owner import marked
-from tests.preview.project import ROOT, Project
+from tests.preview.project import ABSENT, ROOT, Project
 
 STACKS = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
 OPERATOR = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
@@ -25,8 +26,7 @@ JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem.removeprefix("Pulumi."))
 def test_previews_without_its_cluster(tmp_path: Path, file: Path) -> None:
     project = Project(tmp_path, file.stem.removeprefix("Pulumi."))
-    config = yaml.safe_load(file.read_text())["config"]
-    project.configure({name.removeprefix("trainstack:"): section for name, section in config.items()})
+    project.configure(without_its_cluster(file))
     found = project.preview()
     assert found.status == 0, found.shown
     assert found.registered.count(JOB) == 1
@@ -36,6 +36,15 @@ def test_previews_without_its_cluster(tmp_path: Path, file: Path) -> None:
     # The image is not built yet: it alone is unknown of a job.
     previewed = [inputs for type_, inputs in found.inputs if type_ == JOB]
     assert [said(job) for job in previewed] == [said(job) for job in reviewed(from_file(file))]
+
+
+def without_its_cluster(file: Path) -> dict[str, Any]:
+    """The sections of a stack file; a kind cluster has a name under which none stands."""
+    config = yaml.safe_load(file.read_text())["config"]
+    sections = {name.removeprefix("trainstack:"): section for name, section in config.items()}
+    if from_file(file).cluster.kind is ClusterKind.KIND:
+        sections["cluster"] = {**sections.get("cluster", {}), "name": ABSENT}
+    return sections
 
 
 def reviewed(stack: Stack) -> list[dict[str, Any]]:
