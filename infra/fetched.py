@@ -43,7 +43,7 @@ def fetch(stack: Stack, environment: Mapping[str, str], cache: Path, show: Calla
 def main(name: str) -> int:
     """For the stack `name`; the exit status."""
     try:
-        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+        stack = from_file(paths.stack_file(name))
         fetch(stack, os.environ, paths.STATE / "cache", print)
     except (ConfigError, CommandError) as error:
         print(error, file=sys.stderr)

@@ -119,7 +119,7 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
 def main(name: str) -> int:
     """Print what is not as it should be with the stack `name`, and return the exit status."""
     try:
-        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+        stack = from_file(paths.stack_file(name))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

@@ -20,6 +20,11 @@ def resolved(text: str) -> Path:
     return ROOT / text
 
 
+def stack_file(stack: str) -> Path:
+    """The file that configures a stack of this clone."""
+    return ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+
+
 def kubeconfig(cluster: str) -> Path:
     """The file that reaches the cluster of this name, which a stack of this clone has made."""
     return STATE / "kubeconfig" / f"{cluster}.yaml"

@@ -64,7 +64,8 @@ class Releasing:
                     self._end_claim(volume)
                 if _is_ending(found):
                     self._await_end(volume)
-                self._forget_claim(volume, None if is_ending else claim)
+                elif found is not None:
+                    self._forget_claim(volume, found, None if is_ending else claim)
             elif is_ending:
                 raise HeldError(
                     f"claim {volume.namespace}/{volume.claim} is Terminating, and its files may go with it; "
@@ -87,15 +88,15 @@ class Releasing:
 
     def _await_end(self, volume: Volume) -> None:
         """Return once a Terminating volume without a claim is gone. Raises HeldError."""
-        end = time.monotonic() + GONE_S
-        while _is_ending(found := self._get(self.api.get, VOLUME, volume.name)):
-            if time.monotonic() > end:
-                raise HeldError(
-                    f"volume {volume.name} is Terminating, held by its finalizers: "
-                    f"{', '.join(found['metadata'].get('finalizers') or ())}\n"
-                    "  fix: have what set them let it go, then run this again"
-                )
-            time.sleep(PAUSE_S)
+
+        def held(found: Manifest) -> str:
+            holding = ", ".join(found["metadata"].get("finalizers") or ())
+            return (
+                f"volume {volume.name} is Terminating, held by its finalizers: {holding}\n"
+                "  fix: have what set them let it go, then run this again"
+            )
+
+        self._await_gone(lambda: self._get(self.api.get, VOLUME, volume.name), held)
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
@@ -106,28 +107,36 @@ class Releasing:
         for name in held:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
             self._get(self.api.delete, kind, name, volume.namespace, propagation="Foreground")
+
+        def holders(_: Manifest) -> str:
+            others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
+            return (
+                f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
+                f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
+            )
+
+        self._await_gone(lambda: self._get(self.api.get, CLAIM, volume.claim, volume.namespace), holders)
+
+    @staticmethod
+    def _await_gone(look: Callable[[], Manifest | None], held: Callable[[Manifest], str]) -> None:
+        """Return once `look` finds nothing. Raises HeldError with the words of `held` for what is still there."""
         end = time.monotonic() + GONE_S
-        while self._get(self.api.get, CLAIM, volume.claim, volume.namespace):
+        while (found := look()) is not None:
             if time.monotonic() > end:
-                others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
-                raise HeldError(
-                    f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
-                    f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
-                )
+                raise HeldError(held(found))
             time.sleep(PAUSE_S)
 
     def _pods(self, volume: Volume) -> list[Manifest]:
         listed = self.patience.ask(lambda: self.api.listed(POD, volume.namespace))
         return that_mount(volume.claim, listed)
 
-    def _forget_claim(self, volume: Volume, claim: Manifest | None) -> None:
+    def _forget_claim(self, volume: Volume, found: Manifest, claim: Manifest | None) -> None:
         """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
 
         Its phase may still be Bound: the controller takes a moment to see that the claim has gone, and the next claim
         of that name would be Pending for ever.
         """
-        found = self._get(self.api.get, VOLUME, volume.name) or {}
-        bound = found.get("spec", {}).get("claimRef") or {}
+        bound = found["spec"].get("claimRef") or {}
         uid = bound.get("uid")
         if not uid or (claim is not None and claim["metadata"]["uid"] == uid):
             return
@@ -159,7 +168,7 @@ def _is_ending(found: Manifest | None) -> bool:
 def main(name: str) -> int:
     """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
     try:
-        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+        stack = from_file(paths.stack_file(name))
         api = ClusterApi.at(addresses.of_stack(stack))
     except (ConfigError, ConfigException):
         return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet

@@ -78,7 +78,7 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
 def main(name: str) -> int:
     """Follow every job of the stack `name`; the worst of their statuses."""
     try:
-        stack = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml")
+        stack = from_file(paths.stack_file(name))
     except ConfigError as error:
         show(str(error))
         return UNKNOWN

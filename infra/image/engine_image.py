@@ -57,7 +57,7 @@ def build(config: ImageConfig) -> str:
 def main(name: str) -> int:
     """Build the image of the stack `name`, or say which one its cluster pulls; the exit status."""
     try:
-        config = from_file(paths.ROOT / "stacks" / f"Pulumi.{name}.yaml").image
+        config = from_file(paths.stack_file(name)).image
         print(
             f"image: {build(config)}" if not config.reference else f"{config.reference}: the cluster pulls it"
         )

@@ -17,6 +17,7 @@ from pulumi.dynamic import CreateResult, Resource
 
 from infra.dynamic import Props, Provider, plain_props
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
+from infra.objects.stack_state import OBJECT
 
 ADOPT = "TRAINSTACK_ADOPT"
 ID = re.compile(r"[0-9a-f]{16}")
@@ -64,7 +65,7 @@ def mark_objects(stack: str) -> None:
     owner = Owner(stack).owner
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if not args.type_.startswith("kubernetes:"):
+        if not args.type_.startswith(OBJECT):
             return None
         # Only the id may be unknown in a preview: with unknown metadata every object would seem to be another one.
         metadata = pulumi.Output.from_input(args.props["metadata"])

@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str]) -> int:
     """Render the stack named in `arguments`; the exit status."""
     given = parser().parse_args(arguments)
-    path = paths.ROOT / "stacks" / f"Pulumi.{given.stack}.yaml"
+    path = paths.stack_file(given.stack)
     if not path.exists():
         known = sorted(each.stem.removeprefix("Pulumi.") for each in path.parent.glob("Pulumi.*.yaml"))
         print(f"there is no stack {given.stack}; there are: {', '.join(known)}", file=sys.stderr)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.operating.job_lines import JobLines
+from toolchain.operating.state import KUBERNETES
 from toolchain.paths import LINKS, VENV
 from toolchain.progress import Event
 
@@ -24,7 +25,6 @@ OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
 # The command says the same with more words.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
 MOST_NAMED = 3
-KUBERNETES = "kubernetes:"
 MOST_DRIFTED = 5
 
 
