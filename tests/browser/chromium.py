@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.waiting import HANG_S
-from toolchain.images import scratch
-from toolchain.images.made_once import made_once
+from tests import containers
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOCAL, ROOT
 from toolchain.tools import venv
 
 HERE = Path(__file__).resolve().parent
-BASE = os.environ.get("TRAINSTACK_CPU_BASE", "debian:trixie-slim")
+SUITE = HERE.name
 LOCK = ROOT / "requirements-browser.lock"
 PHONE, DESK = 390, 1280
 """Widths in pixels of CSS."""
@@ -78,14 +72,6 @@ def _faults(view: dict[str, Any]) -> Iterator[str]:
         yield f"is {view['width']} pixels wide, so that it has to be moved to and fro"
 
 
-def image(engine: Engine) -> str:
-    """The image with the browser, made where the engine has none of this Dockerfile on this base."""
-    file = HERE / "Dockerfile"
-    name = f"trainstack/browser:{scratch.digest(file, BASE)}"
-    options = ("--quiet", "--build-arg", f"BASE={BASE}", "--tag", name, "--file", str(file))
-    return made_once(engine, name, lambda: engine.output("build", *options, str(HERE)))
-
-
 def axe() -> Path:
     """axe-core's script, out of a package that carries it."""
     programs = venv.ensure_beside(LOCAL / "browser", LOCK)
@@ -95,35 +81,10 @@ def axe() -> Path:
 
 def look(engine: Engine, page: Path, *widths: int) -> Seen:
     """Open `page`, a file, in `widths`; PHONE and DESK where none are given."""
+    files = {"page.html": page, "axe.js": axe(), "look.py": HERE / "inside" / "look.py"}
+    look, *given = [f"{containers.GIVEN}/{name}" for name in ("look.py", "page.html", "axe.js")]
     asked = [str(each) for each in widths or (PHONE, DESK)]
-    with tempfile.TemporaryDirectory(prefix="trainstack-page-") as place:
-        folder = Path(place)
-        folder.chmod(0o755)  # another user looks at it there
-        for source, name in (
-            (page, "page.html"),
-            (axe(), "axe.js"),
-            (HERE / "inside" / "look.py", "look.py"),
-        ):
-            shutil.copyfile(source, folder / name)
-            (folder / name).chmod(0o644)
-        command = [
-            engine.docker,
-            "run",
-            "--rm",
-            "--init",
-            "--network",
-            "none",
-            "--tmpfs",
-            "/tmp:exec,mode=1777",
-        ]
-        command += ["--volume", f"{folder}:/page:ro", image(engine)]
-        done = subprocess.run(
-            [*command, "/page/look.py", "/page/page.html", "/page/axe.js", *asked],
-            env={**os.environ, **engine.env},
-            capture_output=True,
-            text=True,
-            timeout=HANG_S,
-        )
+    done = containers.run(engine, SUITE, ["python3", look, *given, *asked], files)
     assert done.returncode == 0, done.stderr[-5000:]
     told = json.loads(done.stdout)
     return Seen(told["browser"], told["views"], told["paper"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from toolchain.images.made_once import made_once
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError, pipe
 
 LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
@@ -43,6 +45,20 @@ class RootFileSystem:
         command += ['--aptopt=Acquire::Languages "none"', *options, self.suite, "-"]
         mirror = os.environ.get("TRAINSTACK_DEBIAN_MIRROR")
         return [*command, mirror] if mirror else command
+
+
+def published(argument: str) -> str:
+    """The base that Dockerfile_training names by `argument`. Raises SetupError."""
+    found = re.search(rf"^ARG {argument}=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
+    if not found:
+        raise SetupError(f"Dockerfile_training names no {argument}", "restore it from git")
+    return found[1]
+
+
+def users_own(variable: str) -> str:
+    """The base that the user names in `variable`; one of ours is left from `make env`, and no choice."""
+    named = os.environ.get(variable, "")
+    return "" if named.startswith("trainstack/") else named
 
 
 def may_make(image: str) -> None:

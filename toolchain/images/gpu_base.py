@@ -6,9 +6,7 @@ in gpu-base.lock. Wheels of torch with CUDA are on PyPI for x86_64 alone, and so
 
 from __future__ import annotations
 
-import os
 import platform
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,7 +15,7 @@ from toolchain.images import base, cluster_images, scratch
 from toolchain.images.made_once import made_once
 from toolchain.machine import preflight
 from toolchain.machine.engine import Engine
-from toolchain.paths import LOGS, ROOT, cache
+from toolchain.paths import LOGS, cache
 from toolchain.progress import Step
 from toolchain.steps import SetupError, run, step
 from toolchain.tools import venv
@@ -40,22 +38,19 @@ PATIENCE_S = 300  # of uv with a connection that stands still
 
 def published() -> str:
     """The base that Dockerfile_training names. Raises SetupError."""
-    found = re.search(r"^ARG GPU_BASE=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
-    if not found:
-        raise SetupError("Dockerfile_training names no GPU_BASE", "restore it from git")
-    return found[1]
+    return base.published("GPU_BASE")
 
 
 def known(engine: Engine) -> dict[str, str]:
     """The variable that names our base where the engine has that alone, and the user names none; else nothing."""
-    if _users_own() or not engine.has_image(IMAGE) or _has_published(engine):
+    if base.users_own(VARIABLE) or not engine.has_image(IMAGE) or _has_published(engine):
         return {}
     return {VARIABLE: IMAGE}
 
 
 def ensure(engine: Engine) -> dict[str, str]:
     """As `known`, after making our base where the published one cannot be pulled. Raises SetupError."""
-    if _users_own() or _has_published(engine):
+    if base.users_own(VARIABLE) or _has_published(engine):
         return {}
     if there := known(engine):
         return there
@@ -68,12 +63,6 @@ def ensure(engine: Engine) -> dict[str, str]:
 
 def _has_published(engine: Engine) -> bool:
     return cluster_images.succeeds(engine, "image", "inspect", published())
-
-
-def _users_own() -> str:
-    """The base that the user's environment names; a name of ours is left from `make env`, and no choice."""
-    named = os.environ.get(VARIABLE, "")
-    return "" if named.startswith("trainstack/") else named
 
 
 def make(engine: Engine) -> str:

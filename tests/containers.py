@@ -1,0 +1,48 @@
+"""Debian's programs in containers of their own, without a network: of this machine they need the engine alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.e2e.waiting import HANG_S
+from toolchain.images import on_debian
+from toolchain.machine.engine import Engine
+
+HERE = Path(__file__).resolve().parent
+GIVEN = "/given"
+"""Where a container finds the files that it is given."""
+ALONE = ("--init", "--network", "none", "--tmpfs", "/tmp:exec,mode=1777")
+
+
+def image(engine: Engine, suite: str) -> str:
+    """The image that tests/<suite>/Dockerfile describes."""
+    return on_debian.ensure(engine, suite, HERE / suite / "Dockerfile")
+
+
+def give(folder: Path, files: Mapping[str, Path | str]) -> None:
+    """Write these files, by name -> file or text, for anybody to read: a container's user is another."""
+    folder.chmod(0o755)
+    for name, given in files.items():
+        (folder / name).write_bytes(given.encode() if isinstance(given, str) else given.read_bytes())
+        (folder / name).chmod(0o644)
+
+
+def run(
+    engine: Engine, suite: str, command: Sequence[str], files: Mapping[str, Path | str], given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `command` in a container of its own to its end, with `files` below GIVEN and `given` to read."""
+    with tempfile.TemporaryDirectory(prefix="trainstack-given-") as folder:
+        give(Path(folder), files)
+        mount = ("--volume", f"{folder}:{GIVEN}:ro")
+        return subprocess.run(
+            [engine.docker, "run", "--rm", "--interactive", *ALONE, *mount, image(engine, suite), *command],
+            env={**os.environ, **engine.env},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+        )
