@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import containers
+from tests.containers import GIVEN
 from tests.monitoring import examples
+from toolchain.machine.engine import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "monitoring" / "alerts.yaml"
+SUITE = Path(__file__).parent.name
 CASES = Path(__file__).with_name("alerts_test.yaml")
 
 
-def promtool(prometheus: Path, *arguments: str, given: str = "") -> str:
-    done = subprocess.run([prometheus / "promtool", *arguments], input=given, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
+class Promtool:
+    """Debian's promtool, in a container for each call; `files` by name -> file or text."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def run(
+        self, *arguments: str, files: Mapping[str, Path | str], given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return containers.run(self.engine, SUITE, ["promtool", *arguments], files, given)
+
+    def says(self, *arguments: str, files: Mapping[str, Path | str], given: str = "") -> str:
+        done = self.run(*arguments, files=files, given=given)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def promtool(engine: Engine) -> Promtool:
+    return Promtool(engine)
 
 
 def rules() -> list[dict[str, Any]]:
@@ -28,27 +49,30 @@ def rules() -> list[dict[str, Any]]:
     return found
 
 
-def test_promtool_takes_the_rules(prometheus: Path) -> None:
-    assert f"{len(rules())} rules found" in promtool(prometheus, "check", "rules", "--lint=all", str(RULES))
+def test_promtool_takes_the_rules(promtool: Promtool) -> None:
+    said = promtool.says("check", "rules", "--lint=all", f"{GIVEN}/{RULES.name}", files={RULES.name: RULES})
+    assert f"{len(rules())} rules found" in said
 
 
-def test_each_alert_fires_when_it_should(prometheus: Path, tmp_path: Path) -> None:
-    cases = tmp_path / "cases.yaml"
-    cases.write_text(CASES.read_text().replace("RULES", str(RULES)))
-    assert "SUCCESS" in promtool(prometheus, "test", "rules", str(cases))
+def test_each_alert_fires_when_it_should(promtool: Promtool) -> None:
+    said = promtool.says("test", "rules", f"{GIVEN}/cases.yaml", files=with_cases(RULES.read_text()))
+    assert "SUCCESS" in said
 
 
 @pytest.mark.parametrize(
     "changed", [("== 1", "== 2"), ("< 0.1", "< 0.01"), ("> 900", "> 90000"), ("== 0", "== 3")]
 )
-def test_a_changed_rule_fails_its_cases(prometheus: Path, tmp_path: Path, changed: tuple[str, str]) -> None:
+def test_a_changed_rule_fails_its_cases(promtool: Promtool, changed: tuple[str, str]) -> None:
     """The cases themselves can fail."""
-    (tmp_path / "rules.yaml").write_text(RULES.read_text().replace(*changed))
-    cases = tmp_path / "cases.yaml"
-    cases.write_text(CASES.read_text().replace("RULES", "rules.yaml"))
-    done = subprocess.run([prometheus / "promtool", "test", "rules", cases], capture_output=True, text=True)
+    files = with_cases(RULES.read_text().replace(*changed))
+    done = promtool.run("test", "rules", f"{GIVEN}/cases.yaml", files=files)
     assert "FAILED" in done.stdout + done.stderr
     assert done.returncode
+
+
+def with_cases(text: str) -> dict[str, str]:
+    """The files of the cases for rules of this text."""
+    return {"cases.yaml": CASES.read_text().replace("RULES", RULES.name), RULES.name: text}
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
@@ -65,7 +89,7 @@ def test_every_alert_names_a_page_that_there_is() -> None:
 
 
 def test_promtool_has_nothing_against_the_metrics(
-    prometheus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    promtool: Promtool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = examples.whole(tmp_path, monkeypatch)
-    assert promtool(prometheus, "check", "metrics", given=told) == ""
+    assert promtool.says("check", "metrics", files={}, given=told) == ""

@@ -4,122 +4,102 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-import subprocess
-import threading
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.processes import kill
-from tests.e2e.waiting import HANG_S, wait_until
+from tests import containers
+from tests.containers import GIVEN
+from tests.e2e import clones
+from tests.e2e.waiting import wait_until
 from tests.monitoring import examples
+from toolchain.machine.engine import Engine
+from toolchain.operating import environment
 from toolchain.operating.status import Part
+from toolchain.steps import SetupError
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "monitoring.md"
+ALERTS = ROOT / "monitoring" / "alerts.yaml"
 DASHBOARD = json.loads((ROOT / "monitoring" / "grafana-dashboard.json").read_text())
 QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
-LOOPBACK = "127.0.0.1"
+SERVER = "http://127.0.0.1:9090"
 
 
 class Scraped:
-    """A textfile behind HTTP, and the Prometheus that reads it."""
+    """A container with a Prometheus that is set up as docs/monitoring.md says, and with the text that it scrapes.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Parameters:
+        folder: what the container finds as GIVEN.
+    """
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self.engine, self.folder = engine, folder
         self.text = ""
-        self.address = f"http://{LOOPBACK}:{_free_port()}"
+        self.container = ""
 
-    def configuration(self, port: int) -> dict[str, Any]:
-        return {
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(ROOT / "monitoring" / "alerts.yaml")],
-            # As with node_exporter's textfile collector: the job is a label of the metrics' own.
-            "scrape_configs": [
-                {
-                    "job_name": "textfile",
-                    "honor_labels": True,
-                    "static_configs": [{"targets": [f"{LOOPBACK}:{port}"]}],
-                }
-            ],
-        }
+    def start(self, label: str, text: str) -> None:
+        """Start it with this text to scrape; `label` is of the container."""
+        inside = HERE / "inside" / "serve.sh"
+        containers.give(
+            self.folder, {"alerts.yaml": ALERTS, "prometheus.yaml": configuration(), inside.name: inside}
+        )
+        self.tell(text)
+        mount = ("--volume", f"{self.folder}:{GIVEN}:ro", "--label", label)
+        image = containers.image(self.engine, HERE.name)
+        command = ("sh", f"{GIVEN}/{inside.name}", GIVEN)
+        self.container = self.engine.output("run", "--detach", *containers.ALONE, *mount, image, *command)
 
-    def ask(self, path: str, **parameters: str) -> Any:
-        address = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(address, timeout=HANG_S) as answer:
-            told = json.load(answer)
-        assert told["status"] == "success", told
-        return told["data"]
+    def tell(self, text: str) -> None:
+        """Put `text` in the place of the one before, as `make status ARGS=--metrics` does."""
+        environment.write_whole(self.folder / "trainstack.prom", text)
+        self.text = text
+
+    def ends(self) -> str:
+        """What it has said, where it does not run any more; else nothing."""
+        if self.engine.output("inspect", "--format", "{{.State.Running}}", self.container) == "true":
+            return ""
+        return self.engine.output("logs", self.container)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
+        command = ("promtool", "query", "instant", "--format=json", SERVER, expression)
+        found: list[dict[str, Any]] = json.loads(self.engine.output("exec", self.container, *command))
         return found
 
-    def firing(self) -> set[str]:
-        return {
-            each["labels"]["alertname"] for each in self.ask("alerts")["alerts"] if each["state"] == "firing"
-        }
+    def alerts(self, state: str) -> set[str]:
+        """The names of those that are `pending` or `firing`."""
+        return {each["metric"]["alertname"] for each in self.query(f'ALERTS{{alertstate="{state}"}}')}
 
 
-def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def configuration() -> str:
+    """The page's own, but that it scrapes each second, and that the clone is where the container has it."""
+    (shown,) = re.findall(r"^ *```yaml\n(.*?)^ *```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    settings = yaml.safe_load(shown.replace("/srv/trainstack/monitoring/", f"{GIVEN}/"))
+    return yaml.safe_dump({"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, **settings})
 
 
 @pytest.fixture(scope="module")
-def scraped(prometheus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    folder = tmp_path_factory.mktemp("prometheus")
-    made = Scraped(folder)
+def scraped(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     with pytest.MonkeyPatch.context() as patch:
-        made.text = examples.whole(folder / "models", patch)
-
-    class Textfile(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(made.text.encode())
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer((LOOPBACK, 0), Textfile)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    (folder / "prometheus.yaml").write_text(yaml.safe_dump(made.configuration(server.server_address[1])))
-    command = [
-        str(prometheus / "prometheus"),
-        "--config.file",
-        "prometheus.yaml",
-        "--storage.tsdb.path",
-        "data",
-    ]
-    command += ["--web.listen-address", made.address.removeprefix("http://")]
-    log = folder / "log"
-    with log.open("wb") as sink:
-        process = subprocess.Popen(command, cwd=folder, stdout=sink, stderr=subprocess.STDOUT)
-    try:
+        text = examples.whole(tmp_path_factory.mktemp("prometheus") / "models", patch)
+    with clones.owned("prometheus") as folder:
+        made = Scraped(engine, folder / "given")
+        made.folder.mkdir()
+        made.start(f"{clones.PROJECT_LABEL}={folder}", text)
 
         def has_scraped() -> bool:
-            assert process.poll() is None, log.read_text()
+            assert not (said := made.ends()), said
             try:
                 return bool(made.query("trainstack_status_timestamp_seconds"))
-            except urllib.error.URLError:
+            except SetupError:  # it does not answer yet
                 return False
 
         wait_until("Prometheus has scraped the textfile", has_scraped)
         yield made
-    finally:
-        kill(process)
-        server.shutdown()
-        server.server_close()
 
 
 def filled_in(expression: str) -> str:
@@ -145,7 +125,7 @@ def test_the_dashboard_offers_the_stacks(scraped: Scraped) -> None:
 
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert(scraped: Scraped) -> None:
-    shown = json.dumps(DASHBOARD) + (ROOT / "monitoring" / "alerts.yaml").read_text()
+    shown = json.dumps(DASHBOARD) + ALERTS.read_text()
     told = set(re.findall(r"^# TYPE (\w+)", scraped.text, re.MULTILINE))
     assert len(told) > 12
     assert {name for name in told if not re.search(rf"\b{name}\b", shown)} == {
@@ -163,13 +143,6 @@ def test_the_values_arrive_as_they_were_told(scraped: Scraped) -> None:
 def test_an_alert_fires_in_a_real_prometheus(
     scraped: Scraped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait_until("the failed job is told of", lambda: "TrainstackJobFailed" in scraped.firing())
-    scraped.text = examples.whole(tmp_path, monkeypatch, down=[Part.OPERATOR])
-
-    def is_pending() -> bool:
-        return any(
-            each["labels"]["alertname"] == "TrainstackOperatorDown"
-            for each in scraped.ask("alerts")["alerts"]
-        )
-
-    wait_until("the operator is missed", is_pending)
+    wait_until("the failed job is told of", lambda: "TrainstackJobFailed" in scraped.alerts("firing"))
+    scraped.tell(examples.whole(tmp_path, monkeypatch, down=[Part.OPERATOR]))
+    wait_until("the operator is missed", lambda: "TrainstackOperatorDown" in scraped.alerts("pending"))
