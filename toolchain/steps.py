@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from toolchain.interruption import POLL_S
@@ -90,8 +90,9 @@ def run(
     cwd: Path | None = None,
     timeout: float | None = None,
     stdin: bytes | None = None,
+    stdout: Path | None = None,
 ) -> None:
-    """Run `cmd` to its end with both outputs appended to `log`.
+    """Run `cmd` to its end with both outputs appended to `log`, or what it prints written to the file `stdout`.
 
     `env` is added to the process's own environment, which goes without the names in `unset`. Raises SetupError
     with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
@@ -100,7 +101,7 @@ def run(
     shown = " ".join(words)
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink:
+    with log.open("ab") as sink, stdout.open("wb") if stdout else nullcontext(sink) as printed:
         sink.write(f"$ {shown}\n".encode())
         sink.flush()
         start = sink.tell()
@@ -108,8 +109,8 @@ def run(
             child = subprocess.Popen(
                 words,
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
+                stdout=printed,
+                stderr=sink,
                 env={**inherited, **(env or {})},
                 cwd=cwd,
             )

@@ -9,6 +9,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+FILES = (
+    "Makefile",
+    "Pulumi.yaml",
+    "pyproject.toml",
+    "Dockerfile_training",
+    "docs/notebook.ipynb",
+    "requirements.lock",
+    "requirements-board.lock",
+    "requirements-notebook.lock",
+)
 # As the trainer writes them; what it imports beside is in the image only, and writes no event.
 WRITE_EVENTS = """
 import sys
@@ -27,8 +37,7 @@ class Clone:
         self.root = root
         shutil.copytree(ROOT / "toolchain", root / "toolchain", ignore=shutil.ignore_patterns("__pycache__"))
         (root / "docs").mkdir()
-        locks = ("requirements.lock", "requirements-board.lock", "requirements-notebook.lock")
-        for name in ("Makefile", "Pulumi.yaml", "pyproject.toml", "docs/notebook.ipynb", *locks):
+        for name in FILES:
             shutil.copy2(ROOT / name, root / name)
 
     def run_of(self, stack: str, name: str) -> Path:

@@ -17,6 +17,7 @@ import pytest
 from tests.e2e.project import clean_environment
 from tests.e2e.waiting import HANG_S
 from tests.monitoring.clone import Clone
+from toolchain.machine.engine import Engine
 
 SHAPES = {
     "conv1.weight": (20, 1, 5, 5),
@@ -93,7 +94,7 @@ def write_data(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+def clone(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """With a finished run and the data that it was trained on."""
     clone = Clone(tmp_path_factory.mktemp("notebook") / "clone")
     write_data(clone.root / "data")

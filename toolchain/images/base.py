@@ -86,3 +86,5 @@ def _make(engine: Engine, system: RootFileSystem, log: Path) -> None:
 
 
 TRAINER_CPU = RootFileSystem("base", "trixie")
+PYTHON = "3.13"
+"""The version of its `python3`."""

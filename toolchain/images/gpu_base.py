@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import sys
 from pathlib import Path
 
 from toolchain.images import base, cluster_images, scratch
@@ -24,7 +23,6 @@ from toolchain.tools import venv
 VARIABLE = "TRAINSTACK_GPU_BASE"
 LOCK = Path(__file__).with_name("gpu-base.lock")
 INSTALL = Path(__file__).with_name("gpu-base.sh")
-PYTHON = "3.13"  # Debian trixie's
 PROCESSOR = "x86_64"
 IMAGE = (
     f"trainstack/base-gpu:{base.TRAINER_CPU.suite}-{scratch.digest(base.TRAINER_CPU.image, LOCK, INSTALL)}"
@@ -90,11 +88,9 @@ def _wheels(place: Path) -> Path:
     """
     packages = place / "packages"
     shutil.rmtree(packages, ignore_errors=True)
-    system = ["--python-version", PYTHON, "--python-platform", f"{PROCESSOR}-manylinux_2_28"]
-    locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(LOCK)]
-    options = ["--python", sys.executable, *system, *locked, "--target", str(packages)]
     variables = {"UV_CACHE_DIR": str(place / "uv"), "UV_HTTP_TIMEOUT": str(PATIENCE_S)}
-    run([venv.find_uv(), "pip", "install", "--quiet", *options], log=LOG, env=variables)
+    words = venv.words_for(PROCESSOR, base.PYTHON, LOCK, packages)
+    run([venv.find_uv(), *words], log=LOG, env=variables)
     return packages
 
 
@@ -104,7 +100,7 @@ def _install(engine: Engine, debian: str, packages: Path, progress: Step) -> Non
     The folder goes with uv's cache beside it once the container has a copy: the disk would hold all that three times.
     """
     mounts = ["--volume", f"{packages}:/mnt/packages:ro", "--volume", f"{INSTALL}:/mnt/install.sh:ro"]
-    container = engine.output("create", *mounts, debian, "sh", "/mnt/install.sh", PYTHON)
+    container = engine.output("create", *mounts, debian, "sh", "/mnt/install.sh", base.PYTHON)
     try:
         progress.note("copying them into the engine")
         run([engine.docker, "start", "--attach", container], log=LOG, env=engine.env)

@@ -1,7 +1,9 @@
-"""Small images on the trainer image's base, each a Dockerfile of Debian's packages with the argument BASE."""
+"""Small images on the trainer image's base: each a Dockerfile of Debian's packages, with the argument BASE."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 
 from toolchain.images import base, cluster_images, scratch
@@ -9,19 +11,22 @@ from toolchain.images.made_once import made_once
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS
 from toolchain.steps import run, step
+from toolchain.tools import venv
 
 # Tells the program, and `docker build`, the base to use.
 VARIABLE = "TRAINSTACK_CPU_BASE"
 
 
-def ensure(engine: Engine, name: str, dockerfile: Path) -> str:
-    """The image `trainstack/<name>`, made where the engine has none of this Dockerfile on this base.
+def ensure(engine: Engine, name: str, dockerfile: Path, lock: Path | None = None) -> str:
+    """The image `trainstack/<name>`, made where the engine has none of these files on this base. Raises SetupError.
 
-    The Dockerfile copies nothing: it is built without a folder. Raises SetupError.
+    Parameters:
+        lock: names Python packages, which the Dockerfile finds in a folder `packages`. Nothing else can be copied.
     """
     under = trainer_base(engine)
-    image = f"trainstack/{name}:{scratch.digest(dockerfile, under)}"
-    return made_once(engine, image, lambda: _make(engine, name, image, dockerfile, under))
+    sources = (dockerfile, lock) if lock else (dockerfile,)
+    image = f"trainstack/{name}:{scratch.digest(*sources, under)}"
+    return made_once(engine, image, lambda: _make(engine, image, under, dockerfile, lock))
 
 
 def trainer_base(engine: Engine) -> str:
@@ -40,7 +45,18 @@ def trainer_base(engine: Engine) -> str:
     return base.ensure(engine, base.TRAINER_CPU, LOGS / "base.log")
 
 
-def _make(engine: Engine, name: str, image: str, dockerfile: Path, under: str) -> None:
-    command = [engine.docker, "build", "--quiet", "--build-arg", f"BASE={under}", "--tag", image, "-"]
-    with step(f"image for {name}"):
-        run(command, log=LOGS / f"{name}.log", env=engine.env, stdin=dockerfile.read_bytes())
+def _make(engine: Engine, image: str, under: str, dockerfile: Path, lock: Path | None) -> None:
+    name = image.partition(":")[0].rpartition("/")[2]
+    with (
+        step(f"image for {name}") as progress,
+        tempfile.TemporaryDirectory(prefix="trainstack-image-") as made,
+    ):
+        folder = Path(made)
+        shutil.copy2(dockerfile, folder / "Dockerfile")
+        if lock:
+            progress.note(f"the packages of {lock.name}")
+            machine = engine.output("info", "--format", "{{.Architecture}}")
+            venv.install_for(machine, base.PYTHON, lock, folder / "packages")
+            progress.note("building it")
+        options = ("--quiet", "--build-arg", f"BASE={under}", "--tag", image)
+        run([engine.docker, "build", *options, folder], log=LOGS / f"{name}.log", env=engine.env)

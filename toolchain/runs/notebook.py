@@ -1,20 +1,30 @@
-"""`make notebook`: docs/notebook.ipynb, run from top to bottom on a finished run and the data that it has seen."""
+"""`make notebook`: docs/notebook.ipynb, run in a container on a finished run and the data that it has seen."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+from toolchain.images import on_debian
 from toolchain.machine import engine
 from toolchain.paths import DATA, LOCAL, LOGS, ROOT
 from toolchain.runs import records
 from toolchain.runs.records import Run
 from toolchain.steps import SetupError, run, step
-from toolchain.tools import venv
 
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 LOCK = ROOT / "requirements-notebook.lock"
-PACKAGES = LOCAL / "notebook"
+DOCKERFILE = Path(on_debian.__file__).with_name("notebook.Dockerfile")
+CLONE = "/clone"
+"""Where the container has what of this clone the notebook reads."""
+EXECUTE = f"""
+import sys
+import nbclient
+import nbformat
+notebook = nbformat.read("{CLONE}/" + sys.argv[1], as_version=4)
+nbformat.write(nbclient.execute(notebook, cwd="{CLONE}"), sys.stdout)
+"""
 RESULTS = LOCAL / "notebooks"
 NETWORK = "lenet"
 """The one that the notebook writes out."""
@@ -29,13 +39,36 @@ def notebook(stack: str, name: str) -> None:
     Raises SetupError.
     """
     chosen = choose(stack, name)
-    env = {"STACK": chosen.stack, "RUN": chosen.name, "DATA": str(_data(chosen))}
-    program = venv.ensure_beside(PACKAGES, LOCK) / "jupyter-execute"
+    try:
+        result = _execute(chosen, _data(chosen))
+    finally:
+        engine.stop()  # ours, where nobody else uses it
+    print(f"notebook: {result}")
+
+
+def _execute(chosen: Run, data: Path) -> Path:
+    """Run it in a container that has no network and may read models and data; returns the file of the result."""
+    running = engine.ensure()
+    image = on_debian.ensure(running, "notebook", DOCKERFILE, LOCK)
+    folders = {
+        ROOT / "Pulumi.yaml": "Pulumi.yaml",
+        NOTEBOOK: NOTEBOOK.name,
+        records.models_folder(): "models",
+    }
+    options = [f"--volume={folder}:{CLONE}/{name}:ro" for folder, name in folders.items()]
+    options += [f"--volume={data}:{CLONE}/data:ro", f"--env=STACK={chosen.stack}", f"--env=RUN={chosen.name}"]
+    options += ["--network=none", "--read-only", "--tmpfs=/tmp", f"--user={os.getuid()}:{os.getgid()}"]
     RESULTS.mkdir(parents=True, exist_ok=True)
     result = RESULTS / f"{chosen.name}.ipynb"
-    with step(f"notebook on {chosen.stack}/{chosen.name}"):
-        run([program, NOTEBOOK, f"--output={result}"], log=LOGS / "notebook.log", cwd=ROOT, env=env)
-    print(f"notebook: {result}")
+    part = result.with_suffix(".part")
+    command = [running.docker, "run", "--rm", "--init", *options, image, "python3", "-c", EXECUTE]
+    try:
+        with step(f"notebook on {chosen.stack}/{chosen.name}"):
+            run([*command, NOTEBOOK.name], log=LOGS / "notebook.log", env=running.env, stdout=part)
+        part.replace(result)
+    finally:
+        part.unlink(missing_ok=True)
+    return result
 
 
 def choose(stack: str, name: str) -> Run:
@@ -75,9 +108,9 @@ def _digits() -> Path:
     """The digits, copied out of a trainer image."""
     folder = RESULTS / DIGITS
     if not any(folder.glob(f"{IMAGES}*")):
-        answering = engine.find()
-        images = answering.output("images", "--quiet", "--filter", LABEL).split() if answering else []
-        if not answering or not images:
+        answering = engine.ensure()
+        images = answering.output("images", "--quiet", "--filter", LABEL).split()
+        if not images:
             raise SetupError(
                 "the digits are in the trainer image, and there is none on this machine", "make up"
             )

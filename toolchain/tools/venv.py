@@ -71,6 +71,33 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
     return folder / "bin"
 
 
+def install_for(machine: str, python: str, lock: Path, target: Path) -> None:
+    """Put the packages that `lock` names into the folder `target`, as words_for says. Raises SetupError."""
+    _uv(find_uv(), target, *words_for(machine, python, lock, target))
+
+
+def words_for(machine: str, python: str, lock: Path, target: Path) -> list[str]:
+    """The words for uv that put the packages of `lock` into `target`, for the Python of another Linux than this one.
+
+    Parameters:
+        machine: the processor's name, `x86_64`.
+        python: its version, `3.13`.
+    """
+    system = ["--python-version", python, "--python-platform", f"{machine}-manylinux_2_28"]
+    locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(lock)]
+    return [
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        sys.executable,
+        *system,
+        *locked,
+        "--target",
+        str(target),
+    ]
+
+
 def program(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of the program that Pulumi runs."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]

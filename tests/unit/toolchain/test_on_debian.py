@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from toolchain.images import base, cluster_images, on_debian
 from toolchain.machine.engine import Engine
+from toolchain.tools import venv
 
 ENGINE = Engine("docker", ours=False)
 OURS = base.TRAINER_CPU.image
@@ -50,28 +52,61 @@ def test_the_base_is_the_trainer_images(
         assert (found, built) == ((published, []) if reached else (OURS, [OURS]))
 
 
-def test_an_image_is_made_again_for_another_dockerfile_or_another_base(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    file, under, there = tmp_path / "Dockerfile", ["debian:1"], set[str]()
-    built: list[tuple[list[str], bytes]] = []
+@dataclass
+class Builds:
+    """An engine in which images are built: `there` are their names, `folders` what each was built from."""
 
-    def run(command: list[str], *, stdin: bytes, **_: Any) -> None:
-        built.append((command, stdin))
-        there.add(command[command.index("--tag") + 1])
+    under: str = "debian:1"
+    there: set[str] = field(default_factory=set)
+    folders: list[dict[str, str]] = field(default_factory=list)
 
-    monkeypatch.setattr(on_debian, "run", run)
-    monkeypatch.setattr(on_debian, "trainer_base", lambda engine: under[0])
-    monkeypatch.setattr(Engine, "has_image", lambda self, name: name in there)
+    def run(self, command: list[str | Path], **_: Any) -> None:
+        words = [str(word) for word in command]
+        assert f"BASE={self.under}" in words
+        self.there.add(words[words.index("--tag") + 1])
+        files = [path for path in Path(words[-1]).rglob("*") if path.is_file()]
+        self.folders.append({str(path.relative_to(words[-1])): path.read_text() for path in files})
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Builds:
+    made = Builds()
+
+    def install(machine: str, python: str, lock: Path, target: Path) -> None:
+        target.mkdir()
+        (target / "installed").write_text(f"{machine} {python} {lock.read_text()}")
+
+    monkeypatch.setattr(on_debian, "run", made.run)
+    monkeypatch.setattr(on_debian, "trainer_base", lambda engine: made.under)
+    monkeypatch.setattr(venv, "install_for", install)
+    monkeypatch.setattr(Engine, "output", lambda self, *words: "aarch64")
+    monkeypatch.setattr(Engine, "has_image", lambda self, name: name in made.there)
     monkeypatch.setattr("toolchain.machine.locks.MACHINE", tmp_path)
+    return made
+
+
+def test_an_image_is_made_again_where_its_files_or_its_base_are_others(
+    builds: Builds, tmp_path: Path
+) -> None:
+    file, lock = tmp_path / "Dockerfile", tmp_path / "some.lock"
     file.write_text("ARG BASE\nFROM ${BASE}\n")
-    first = on_debian.ensure(ENGINE, "browser", file)
-    assert on_debian.ensure(ENGINE, "browser", file) == first
-    ((command, text),) = built
-    assert "BASE=debian:1" in command
-    assert (command[-1], text) == ("-", file.read_bytes())
-    under[0] = "debian:2"
-    second = on_debian.ensure(ENGINE, "browser", file)
+    lock.write_text("numpy==2.0")
+
+    def made() -> tuple[str, str]:
+        return on_debian.ensure(ENGINE, "browser", file), on_debian.ensure(ENGINE, "notebook", file, lock)
+
+    first = made()
+    assert made() == first
+    plain, with_packages = builds.folders
+    assert plain == {"Dockerfile": file.read_text()}
+    assert with_packages == {**plain, "packages/installed": f"aarch64 {base.PYTHON} numpy==2.0"}
+    lock.write_text("numpy==2.1")
+    assert made()[0] == first[0]
+    assert len(builds.there) == 3
+    builds.under = "debian:2"
+    made()
+    assert len(builds.there) == 5
     file.write_text("ARG BASE\nFROM ${BASE}\nUSER 1000\n")
-    assert len({first, second, on_debian.ensure(ENGINE, "browser", file)}) == 3
-    assert {each.partition(":")[0] for each in there} == {"trainstack/browser"}
+    made()
+    assert len(builds.there) == 7
+    assert {each.partition(":")[0] for each in builds.there} == {"trainstack/browser", "trainstack/notebook"}
