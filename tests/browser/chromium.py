@@ -68,6 +68,10 @@ def _faults(view: dict[str, Any]) -> Iterator[str]:
     for link in view["links"]:
         if not link["leads"]:
             yield f"a link leads nowhere: {link['to']}"
+    for text in view["cut"]:
+        yield f"a text leaves its picture: {text}"
+    for one, other in view["covered"]:
+        yield f"two texts lie over each other: {one}, {other}"
     if view["width"] > view["given"]:
         yield f"is {view['width']} pixels wide, so that it has to be moved to and fro"
 

@@ -23,6 +23,8 @@ FAULTS = {
     "asks for https://example.com/": '<link rel="stylesheet" href="https://example.com/style.css">',
     "an image is not shown: gone": '<img alt="gone" src="data:image/png;base64,AAAA">',
     "a link leads nowhere: #nowhere": '<a href="#nowhere">away</a>',
+    "a text leaves its picture: too long": '<svg width="40" height="20"><text y="15">too long</text></svg>',
+    "two texts lie over each other: one, two": '<svg><text y="20">one</text><text x="5" y="22">two</text></svg>',
     "pixels wide, so that it has to be moved": '<div style="width: 3000px">wide</div>',
 }
 

@@ -23,7 +23,14 @@ CURVES = (
     ("lr", "Learning rate"),
     ("images_per_s", "Images per second"),
 )
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 260, 70, 14, 14, 44
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = (
+    480,
+    260,
+    100,
+    14,
+    14,
+    44,
+)  # LEFT: nine digits in DejaVu, a wide font
 MOST_POINTS = 400
 FEW = 20
 """Points that get a dot each."""
@@ -131,7 +138,7 @@ def _frame(first: float, last: float, low: float, high: float) -> Iterator[str]:
     for part in (0.0, 0.5, 1.0):
         y = HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
         yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{low + part * (high - low):.3g}</text>'
+        yield f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{_mark(low + part * (high - low))}</text>'
     below = HEIGHT - BOTTOM + 20
     for x, anchor, text in (
         (LEFT, "start", f"{first:.6g}"),
@@ -139,3 +146,8 @@ def _frame(first: float, last: float, low: float, high: float) -> Iterator[str]:
         (WIDTH - RIGHT, "end", f"{last:.6g}"),
     ):
         yield f'<text x="{x}" y="{below}" text-anchor="{anchor}">{text}</text>'
+
+
+def _mark(value: float) -> str:
+    """Three digits, or whole numbers below ten millions: at most nine characters."""
+    return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"

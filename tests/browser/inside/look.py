@@ -23,6 +23,16 @@ SEEN = """
 const all = (what, of) => [...document.querySelectorAll(what)].map(of);
 const target = each => each.getAttribute('href');
 const shown = each => each.getClientRects().length > 0;
+const whole = each => each.ownerSVGElement ? whole(each.ownerSVGElement) : each;
+const box = each => each.getBoundingClientRect();
+const within = (inner, outer) => inner.left >= outer.left - 1 && inner.right <= outer.right + 1
+  && inner.top >= outer.top - 1 && inner.bottom <= outer.bottom + 1;
+// Lines may touch: a letter's box is higher than the letter.
+const covers = (one, other) =>
+  Math.min(one.right, other.right) - Math.max(one.left, other.left) > 2
+  && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 0.4 * Math.min(one.height, other.height);
+const texts = all('svg text', each => ({text: each.textContent.trim(), box: box(each), picture: whole(each)}))
+  .filter(each => each.text);
 return {
   title: document.title,
   text: document.body.innerText,
@@ -31,6 +41,10 @@ return {
   tables: Object.fromEntries(all('table', each => [each.caption ? each.caption.innerText : '', each.rows.length])),
   images: all('img', each => ({alt: each.alt, width: each.naturalWidth, shown: shown(each)})),
   curves: all('svg polyline', each => each.getTotalLength()),
+  cut: texts.filter(each => !within(each.box, box(each.picture))).map(each => each.text),
+  covered: texts.flatMap((one, place) => texts.slice(place + 1)
+    .filter(other => other.picture === one.picture && covers(one.box, other.box))
+    .map(other => [one.text, other.text])),
   links: all('a', each => ({to: target(each), leads: !!document.querySelector(target(each))})),
   asked: performance.getEntriesByType('resource').map(each => each.name).filter(each => !each.startsWith('data:')),
   width: document.documentElement.scrollWidth,

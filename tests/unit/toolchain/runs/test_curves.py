@@ -82,3 +82,15 @@ def test_runs_that_have_told_nothing_have_no_page(models: Models) -> None:
         (models.run(name) / records.METRICS).write_text("")
     assert curves.write(records.find("a-1"), records.find("b-2")) is None
     assert not curves.FOLDER.exists()
+
+
+@pytest.mark.parametrize("power", range(-12, 13))
+@pytest.mark.parametrize("digits", [1.0, 1.2345678, 9.9951, 9.9999999, -1.2345678, -9.9999999])
+def test_the_numbers_beside_a_curve_are_short(models: Models, digits: float, power: int) -> None:
+    value = digits * 10.0**power
+    found = charts(page(models, [{**LINE, "test_loss": value, "step": at} for at in (1, 2)], [LINE]))
+    marks = [each.text or "" for each in found["Loss on test examples"].iter("text")][:3]
+    assert all(0 < len(mark) <= 9 for mark in marks), marks
+    assert min(abs(float(mark) - value) for mark in (marks[0], marks[-1])) <= 0.005 * abs(value)
+    if 3 <= power < 6:
+        assert all(mark.lstrip("-").isdigit() for mark in (marks[0], marks[-1]) if abs(float(mark)) > 999)
