@@ -80,7 +80,7 @@ def words_for(machine: str, python: str, lock: Path, target: Path) -> list[str]:
     """The words for uv that put the packages of `lock` into `target`, for the Python of another Linux than this one.
 
     Parameters:
-        machine: the processor's name, `x86_64`.
+        machine: the processor's name, as a container engine tells it.
         python: its version, `3.13`.
     """
     system = ["--python-version", python, "--python-platform", f"{machine}-manylinux_2_28"]
