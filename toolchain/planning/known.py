@@ -53,7 +53,7 @@ class Known:
 def known(stack: str, job: Job, given: Given) -> Known:
     """Everything that the model takes. Raises SetupError for what nobody can know."""
     run = measured.last(stack, job.name)
-    size, of_size = _size(job, run, given)
+    size, of_size = _size(stack, job, run, given)
     batch, per_replica = _batch(job, run, given)
     fabric, of_fabric = _fabric(job, given)
     cores = loopback.cores() if given.cores is None and job.here else given.cores or None
@@ -75,7 +75,7 @@ def known(stack: str, job: Job, given: Given) -> Known:
     return Known(replace(bare, image_s=image_s), fabric, said)
 
 
-def _size(job: Job, run: Measured | None, given: Given) -> tuple[int, str]:
+def _size(stack: str, job: Job, run: Measured | None, given: Given) -> tuple[int, str]:
     """Bytes of a step's all-reduce, and where they are from."""
     if given.parameters:
         return exchanged(given.parameters), f"{given.parameters:,} parameters, as given"
@@ -85,11 +85,14 @@ def _size(job: Job, run: Measured | None, given: Given) -> tuple[int, str]:
         return exchanged(
             PARAMETERS[job.network]
         ), f"network {job.network} has {PARAMETERS[job.network]:,} parameters"
-    whose = f"network {job.network}" if job.network else "its image's own program"
+    unknown = f"how much a step of job {job.name} exchanges cannot be known"
+    if job.network is None:
+        raise SetupError(
+            f"{unknown}: its image has a program of its own", "say it: --parameters, with --batch-size"
+        )
     raise SetupError(
-        f"how much a step of job {job.name} exchanges cannot be known: {whose} has left "
-        "no checkpoint of a finished run",
-        "make up first, or say how many parameters there are: --parameters",
+        f"{unknown}: no finished run of network {job.network} has left a checkpoint here",
+        f"make up STACK={stack}, or say how many parameters there are: --parameters",
     )
 
 
