@@ -4,6 +4,8 @@ DATA_DIR ?=
 # For one `make up`: ADOPT=<owner's id> takes a lost stack over, REPLACE_CLUSTER=yes lets a cluster be made anew.
 ADOPT ?=
 REPLACE_CLUSTER ?=
+# For `make up`: a file for where the time goes, which a browser's trace viewer opens.
+TRACE ?=
 # For `make review`: the revision to compare with; without it where the present commit leaves the main branch.
 BASE ?=
 PYTHON ?= python3
@@ -25,7 +27,7 @@ MIN_ACCURACY ?=
 .PHONY: up fetch down watch status doctor runs models use compare board notebook plan test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
-	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" $(ARGS)
+	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
 
 fetch:
 	@$(PYTHON) -m toolchain fetch --stack "$(STACK)"

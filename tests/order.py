@@ -7,7 +7,6 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 
 CLONES = [
-    "e2e/test_bare_systems.py",
     "e2e/test_examples.py",
     "e2e/test_guarded_namespace.py",
     "e2e/test_kubeflow_clients.py",
@@ -20,13 +19,17 @@ CLONES = [
     "e2e/test_trainer_v2.py",
     "faults/test_engine_killed.py",
     "faults/table/test_disk_full.py",
-    "faults/table/test_machine_inside.py",
     "faults/table/test_volume.py",
+]
+MACHINES = [
+    "e2e/test_bare_systems.py",
+    "faults/table/test_machine_inside.py",
 ]
 
 # One process of pytest runs a group, one test after the other: those of `cluster` share a clone with its cluster,
 # those of `image` the trainer image and the cores that its trainings take, those of `matrix` a clone of their own, and
-# those of `clones` bring up clusters of their own, one after the other for the sake of the machine.
+# those of `clones` and `machines` bring up clusters of their own, one after the other for the sake of the machine:
+# `machines` those that make every image anew in an engine of their own, and take as long as all the others.
 GROUPS = {
     "faults": "cluster",
     "e2e": "cluster",
@@ -38,6 +41,7 @@ GROUPS = {
     "faults/table/test_saves.py": "image",
     "matrix/test_on_kind.py": "matrix",
     **dict.fromkeys(CLONES, "clones"),
+    **dict.fromkeys(MACHINES, "machines"),
 }
 
 FIRST = [

@@ -20,6 +20,7 @@ from toolchain.operating import (
     prometheus_text,
     pulumi_output,
     status,
+    trace,
     up,
     watch,
 )
@@ -58,7 +59,8 @@ def _up(asked: Asked) -> None:
         pulumi_output.be_verbose()
     consents.hand_on(asked.adopt, asked.replace_cluster)
     data_dir = Path(asked.data_dir) if asked.data_dir else None
-    up.up(asked.stack, data_dir, protected.ensure_committed)
+    with trace.recorded(Path(asked.trace) if asked.trace else None):
+        up.up(asked.stack, data_dir, protected.ensure_committed)
 
 
 def _down(asked: Asked) -> None:
@@ -102,6 +104,7 @@ ALL: tuple[Command, ...] = (
                 "REPLACE_CLUSTER",
                 choices=("", "no", "yes"),
             ),
+            Option("--trace", "file for where the time goes, which a trace viewer opens", "TRACE"),
             VERBOSE,
         ),
     ),

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -64,6 +64,7 @@ class Board:
         self.times: list[tuple[str, float]] = []
         self.ticker: threading.Thread | None = None
         self.screen: Screen | None = None
+        self.recorder: Callable[[Event], None] | None = None
         self.live = is_terminal()
         self.usual: Mapping[str, float] = {}
         self.pause = BEAT_S
@@ -81,6 +82,8 @@ class Board:
     def send(self, event: Event) -> bool:
         """Hand `event` to the live view; whether there is one."""
         with self.lock:
+            if self.recorder:
+                self.recorder(event)
             if self.screen and not self.screen.send(event):
                 self.screen = None
             return self.screen is not None

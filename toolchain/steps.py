@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,6 +74,11 @@ def expect(usual: Mapping[str, float]) -> None:
 def draw_on(screen: Screen | None) -> None:
     """Have `screen` draw from now on; None: lines again."""
     _board.show(screen)
+
+
+def record_with(recorder: Callable[[Event], None] | None) -> None:
+    """Have `recorder` get every event from now on; None: nobody."""
+    _board.recorder = recorder
 
 
 def phase_times() -> list[tuple[str, float]]:

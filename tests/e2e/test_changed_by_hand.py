@@ -98,9 +98,15 @@ def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path
         kind, name = each["kind"], each["metadata"]["name"]
         assert [line for line in lines if f" {kind}/" in line and f"/{name} (" in line], (each, lines)
 
-    done = project.make("up")
+    trace = tmp_path / "trace.json"
+    done = project.make("up", f"TRACE={trace}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "found changed in the cluster: " in done.stdout
+    spans = [each["name"] for each in json.loads(trace.read_text())["traceEvents"] if each["ph"] == "X"]
+    assert "pulumi up" in spans
+    for each in objects:
+        name = each["metadata"]["name"]
+        assert [span for span in spans if f" {each['kind']} " in span and span.endswith(name)], (each, spans)
     assert differing(project, list(applied(project))) == []
     again = project.make("drift")
     assert again.returncode == 0, again.stdout

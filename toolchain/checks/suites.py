@@ -55,11 +55,18 @@ MACHINE = [
     "tests/e2e",
     "tests/runbooks",
 ]
+FAULTS = "tests/faults/table"
+EVERY = "not bench and not gpu and not again"
 
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
-    "full": [EVERY_UNIT, Stage(MACHINE, "not bench and not gpu and not again")],
+    # The table of faults takes as long as all the rest.
+    "full": [
+        EVERY_UNIT,
+        Stage(MACHINE, EVERY, options=[f"--ignore={FAULTS}"]),
+        Stage([FAULTS], EVERY),
+    ],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     "pictures": [
         Stage(["tests/e2e/test_tutorial.py"], "slow", processes=0, options=["--record-tutorial"]),
@@ -70,6 +77,9 @@ SUITES = {
 TAKEN_UP = {"full"}
 """Suites that, once interrupted, go on after the tests that have passed."""
 
+NONE_CHOSEN = 5
+"""pytest's exit status where options such as `-k` have left no test."""
+
 
 def api_server() -> list[Path]:
     """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without any cluster."""
@@ -79,7 +89,10 @@ def api_server() -> list[Path]:
 
 
 def test(name: str, extra: Sequence[str]) -> int:
-    """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails."""
+    """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails.
+
+    Options in `extra` may leave a stage without a test, but not each of them.
+    """
     passed = passed_tests.file(name) if name in TAKEN_UP else None
     try:
         status = _stages(SUITES[name], passed, extra)
@@ -93,6 +106,7 @@ def test(name: str, extra: Sequence[str]) -> int:
 
 
 def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) -> int:
+    status = NONE_CHOSEN
     for stage in stages:
         with setup.project_lock():
             variables = _prepare(stage)
@@ -103,9 +117,11 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *stage.options, *SHOWN, *extra]
-        if status := pytest_run.run(chosen, environment.for_child(variables)):
-            return status
-    return 0
+        ended = pytest_run.run(chosen, environment.for_child(variables))
+        if ended not in (0, NONE_CHOSEN if extra else 0):
+            return ended
+        status = min(status, ended)
+    return status
 
 
 def _prepare(stage: Stage) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,8 @@ from toolchain.tools import build, go_modules
 PUBLISHED_NODE = (
     "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 )
+# Names the base of the trainer image.
+CPU_BASE = "TRAINSTACK_CPU_BASE"
 # Tells the program where the operator's manifests are.
 OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
@@ -100,19 +103,24 @@ def may_build(engine: Engine, nodes: bool) -> None:
             base.may_make(system.image)
 
 
-def ensure(jobs: Jobs, engine: Engine, nodes: bool) -> dict[str, str]:
+def ensure(
+    jobs: Jobs, engine: Engine, nodes: bool, with_base: Callable[[dict[str, str]], None]
+) -> dict[str, str]:
     """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is.
 
     Parameters:
         nodes: whether the cluster's nodes are ours to make.
+        with_base: called beside the other builds with the variable that names the trainer image's base, once that is
+            built.
     """
     if published(engine, nodes):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
     trainer_base = jobs.start(partial(_base, engine, base.TRAINER_CPU))
+    jobs.start(lambda: with_base({CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}
-    return {**node_image, "TRAINSTACK_CPU_BASE": trainer_base.result(), **small.result()}
+    return {**node_image, CPU_BASE: trainer_base.result(), **small.result()}
 
 
 def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:

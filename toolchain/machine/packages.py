@@ -46,9 +46,14 @@ def install(names: Sequence[str]) -> None:
 
     Raises SetupError with apt's last lines, and before anything is done where packages would have to go for it. What
     came new is added to RECORD and marked automatically installed. An installation that was killed is finished first.
+    What is there by now is not asked for: apt would take it for wanted by somebody.
     """
     with machine_wide("packages"):
         _finish_interrupted()
+        there = apt.names()
+        names = [name for name in names if name not in there]
+        if not names:
+            return
         run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
         wanted = ("install", "--no-install-recommends", *names)
         if lost := apt.would_remove(*wanted):
@@ -56,7 +61,7 @@ def install(names: Sequence[str]) -> None:
                 f"to install {' '.join(names)}, {' '.join(sorted(lost))} would have to be removed; nothing was changed",
                 "start the container engine that is here, or remove those packages yourself",
             )
-        before = "\n".join(sorted(apt.names()))
+        before = "\n".join(sorted(there))
         if not RECORD.exists():
             THERE.write_text(before)
         BEFORE.write_text(before)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from toolchain.images import cluster_images, gpu_base, pulled_kubectl
 from toolchain.machine import engine, preflight
-from toolchain.operating import environment
+from toolchain.operating import environment, user_backend
 from toolchain.parallel import Jobs
-from toolchain.paths import LOCAL, VENV, cache
-from toolchain.steps import step
+from toolchain.paths import LOCAL, LOGS, ROOT, VENV, cache
+from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools import build, choice, plugins, venv
 from toolchain.tools.installed import which
 
@@ -75,7 +75,8 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
         kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
         plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
-        images = jobs.start(lambda: _images(jobs, running.result(), stack, packages))
+        early = stack if builds_image and builds else ""
+        images = jobs.start(lambda: _images(jobs, running.result(), stack, packages, early))
         gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
         kubectl = jobs.start(lambda: _kubectl(images.result(), running.result(), choices["kubectl"]))
         links = [(name, program.result()) for name, program in programs.items()]
@@ -152,9 +153,38 @@ def _kind(choice: choice.Choice, stack: str, packages: Future[Path]) -> Path | N
     return choice.program() if choice.is_available or makes_nodes(stack) else None
 
 
-def _images(jobs: Jobs, running: engine.Engine, stack: str, packages: Future[Path]) -> dict[str, str]:
+def _images(
+    jobs: Jobs, running: engine.Engine, stack: str, packages: Future[Path], early: str
+) -> dict[str, str]:
     packages.result()
-    return cluster_images.ensure(jobs, running, makes_nodes(stack))
+    return cluster_images.ensure(
+        jobs, running, makes_nodes(stack), lambda base: _trainer_image(early, running, base)
+    )
+
+
+def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> None:
+    """Build the trainer image of `stack`, if any, while the compiler leaves disk and network idle.
+
+    `pulumi up` takes it then. Where this fails, it fails there again, and is told as one of the stack's resources.
+    """
+    if not stack or environment.uses_gpu_base(stack):
+        return
+    uv = venv.find_uv()  # the program resolves a project's packages with it
+    variables = environment.for_stack({**running.env, **base, **venv.uv_cache(uv)}, stack)
+    variables["PATH"] = os.pathsep.join([variables["PATH"], str(uv.parent)])
+    with step("trainer image, beside the tools") as progress:
+        try:
+            run(
+                venv.program("infra.image.engine_image", stack),
+                log=LOGS / "trainer-image.log",
+                env=variables,
+                unset=user_backend.unwanted(),
+                cwd=ROOT,
+            )
+        except StoppedError:
+            raise
+        except SetupError:
+            progress.conclude("not built yet; `pulumi up` tries again and says why")
 
 
 def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,9 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return found
 
 
-def ensure(nodes: bool) -> set[str]:
+def ensure(nodes: bool, with_base: Callable[[dict[str, str]], None] = lambda base: None) -> set[str]:
     with Jobs() as jobs:
-        return set(jobs.start(lambda: cluster_images.ensure(jobs, ENGINE, nodes)).result())
+        return set(jobs.start(lambda: cluster_images.ensure(jobs, ENGINE, nodes, with_base)).result())
 
 
 def test_nodes_of_our_own_take_all(made: list[str]) -> None:
@@ -56,6 +58,25 @@ def test_nodes_of_our_own_take_all(made: list[str]) -> None:
 def test_nodes_of_others_take_what_their_pods_run(made: list[str]) -> None:
     assert ensure(nodes=False) == COMMON
     assert sorted(made) == sorted([*cluster_images.OPERATOR, base.TRAINER_CPU.name])
+
+
+@pytest.mark.parametrize("nodes", [True, False])
+def test_the_trainer_images_base_is_told_while_tools_are_still_built(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: bool
+) -> None:
+    was_told = threading.Event()
+
+    def build_last(name: str) -> Path:
+        assert was_told.wait(timeout=600), "it waits for the tools"
+        return tmp_path
+
+    def note(base: dict[str, str]) -> None:
+        assert base == {cluster_images.CPU_BASE: "base"}
+        was_told.set()
+
+    monkeypatch.setattr(build, "build", build_last)
+    ensure(nodes, note)
+    assert was_told.is_set()
 
 
 @pytest.mark.parametrize("built", [set[str](), set(cluster_images.OPERATOR), set(cluster_images.BUILT)])

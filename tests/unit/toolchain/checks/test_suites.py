@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from toolchain.checks import pytest_run, suites
 from toolchain.checks.suites import SUITES
+from toolchain.operating import setup
 from toolchain.paths import ROOT
 
 TESTED = [ROOT / "tests", ROOT / "standins" / "tests"]
@@ -34,10 +37,37 @@ def test_every_test_is_in_the_full_suite_or_a_benchmark() -> None:
 
 def test_the_full_suite_leaves_out_marks_that_another_suite_has() -> None:
     """`pulumi` stands for one file, which the second stage names; what `again` marks is tried by `make reliability`."""
-    left_out = {
-        word for stage in SUITES["full"] for word in stage.marks.split() if word not in ("not", "and")
-    }
-    assert left_out == {"pulumi", "bench", "gpu", "again"}
+    words = {word for stage in SUITES["full"] for word in stage.marks.split()}
+    assert words - {"not", "and"} == {"pulumi", "bench", "gpu", "again"}
+
+
+def test_the_full_suite_ends_with_the_folder_that_the_stage_before_leaves_out() -> None:
+    _, rest, table = SUITES["full"]
+    assert rest.options == [f"--ignore={folder}" for folder in table.folders]
+    assert table.marks == rest.marks
+
+
+@pytest.mark.parametrize(
+    ("ended", "extra", "status"),
+    [
+        ((0, 0, 0), (), 0),
+        ((0, 5, 5), ("-k", "x"), 0),
+        ((5, 0, 5), ("-k", "x"), 0),
+        ((5, 5, 5), ("-k", "x"), 5),
+        ((0, 5), (), 5),
+        ((5, 1), ("-k", "x"), 1),
+        ((1,), (), 1),
+    ],
+)
+def test_options_may_leave_a_stage_without_a_test_but_not_each(
+    monkeypatch: pytest.MonkeyPatch, ended: tuple[int, ...], extra: tuple[str, ...], status: int
+) -> None:
+    statuses = iter(ended)
+    monkeypatch.setattr(suites, "_prepare", lambda stage: {})
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    monkeypatch.setattr(pytest_run, "run", lambda chosen, variables: next(statuses))
+    assert suites._stages(SUITES["full"], None, extra) == status
+    assert list(statuses) == [], "a stage that fails is the last"
 
 
 def _is_below(file: Path, place: Path) -> bool:

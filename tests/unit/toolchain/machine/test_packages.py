@@ -71,6 +71,16 @@ def test_services_are_forbidden_while_packages_are_installed(apt: Path) -> None:
     assert packages.RECORD.read_text() == "docker.io\n"
 
 
+def test_what_is_there_by_now_is_not_asked_for_again(apt: Path) -> None:
+    """Two that need the same package find it missing; apt takes what is asked for twice for wanted by somebody."""
+    packages.install(["mmdebstrap"])
+    apt.write_text("")
+    packages.install(["mmdebstrap"])
+    assert apt.read_text() == ""
+    packages.install(["mmdebstrap", "docker.io"])
+    assert packages.RECORD.read_text().split() == ["mmdebstrap", "docker.io"]
+
+
 def test_the_systems_own_engine_does_not_start_at_the_next_boot(apt: Path, tmp_path: Path) -> None:
     enable(tmp_path, "docker.service", "containerd.service", "ssh.service")
     packages.install(["docker.io"])

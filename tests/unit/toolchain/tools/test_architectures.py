@@ -14,6 +14,8 @@ from toolchain.tools import go_modules, venv
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Those with Python packages that run on the user's machine; the GPU image's are for amd64 alone, as PyTorch's is.
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
+# What they come with is left out on purpose: a command line's driver that a container of the tests does without.
+WITHOUT_DEPENDENCIES = ("requirements-browser.lock",)
 PLATFORMS = [*(f"{name}-manylinux_2_28" for name in ARCHITECTURES.values()), "aarch64-apple-darwin"]
 NETWORK = pytest.mark.slow(
     reason="asks the package index, or Go's module proxy where a module is not in the cache"
@@ -31,6 +33,7 @@ def installed(lock: Path, platform: str, python: str, folder: Path) -> subproces
         "--dry-run",
         "--no-build",
         "--require-hashes",
+        *(["--no-deps"] if lock.name in WITHOUT_DEPENDENCIES else []),
         *there,
         "-r",
         str(lock),
