@@ -17,14 +17,14 @@ A ?=
 B ?=
 # For `make board`: where TensorBoard listens on this machine, 0 for a free port.
 PORT ?= 6006
-# For `make rerun`: one job of a stack that has several.
+# For `make rerun` and `make plan`: one job of a stack that has several.
 JOB ?=
 # For `make promote`: two stacks, and the accuracy that the first has to have reached.
 FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up fetch down watch status doctor runs models use compare board notebook test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare board notebook plan test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
@@ -61,6 +61,9 @@ board:
 
 notebook:
 	@$(PYTHON) -m toolchain notebook --stack "$(STACK)" --run "$(RUN)"
+
+plan:
+	@$(PYTHON) -m toolchain plan --stack "$(STACK)" --job "$(JOB)" $(ARGS)
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STANDINS = ROOT / "standins"
 SHIPPED = ("infra", "storage", "toolchain", "trainer", "pulumi_standins")
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
+PROBE = ROOT / "toolchain" / "planning" / "all_reduce_probe.py"
 
 
 def _modules(package: str) -> Iterator[tuple[str, Path]]:
@@ -63,7 +64,13 @@ def _foreign(modules: Iterable[tuple[str, Path]], allowed: Callable[[str], bool]
 def test_the_toolchain_needs_the_standard_library_only() -> None:
     """It runs before any package is installed."""
     known = {"toolchain", *sys.stdlib_module_names}
-    assert _foreign(_modules("toolchain"), known.__contains__) == []
+    modules = [(name, path) for name, path in _modules("toolchain") if path != PROBE]
+    assert _foreign(modules, known.__contains__) == []
+
+
+def test_the_probe_runs_in_the_trainer_image_and_imports_nothing_of_ours() -> None:
+    known = {"torch", *sys.stdlib_module_names}
+    assert _foreign([("probe", PROBE)], known.__contains__) == []
 
 
 def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:

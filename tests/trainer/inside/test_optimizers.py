@@ -34,6 +34,14 @@ def test_steps_are_those_of_torch_optim(recipe: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_gradients_and_the_loss_are_exchanged_in_float32(name: str) -> None:
+    """What `make plan` reckons with, docs/plan.md: buffers come on top, of which these have none."""
+    network = networks.build(name, seed=1)
+    parameters = sum(parameter.numel() for parameter in network.parameters())
+    assert Flat(network).exchanged.nbytes == 4 * (parameters + 1)
+
+
 def test_a_run_never_imports_the_compiler() -> None:
     code = (
         "import sys; from trainer.__main__ import main; main(['--dataset', 'digits']); "
