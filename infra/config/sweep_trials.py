@@ -66,7 +66,8 @@ def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig,
             raise ConfigError(
                 paragraph(file, key_of(("job", key)), found, allowed, f"remove {key}, or sweep")
             )
-    longest = job_name(template.name, sweep, sweep.trials - 1)
+    # Ten times as many: a proposal that a kill has torn leaves its number unused.
+    longest = job_name(template.name, sweep, 10 * sweep.trials)
     if len(longest) > JOB_NAME_LENGTH:
         allowed = f"names of jobs of at most {JOB_NAME_LENGTH} characters; {longest} has {len(longest)}"
         fix = f"shorten it, or job.name, {template.name}"

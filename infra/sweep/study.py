@@ -158,13 +158,18 @@ def _rounded(value: float, distribution: BaseDistribution) -> float:
     return min(max(float(f"{value:.{DIGITS}g}"), low), high)
 
 
+def _last(trial: FrozenTrial) -> float | None:
+    """The result, or what is known so far; of a failed trial Optuna keeps none."""
+    return trial.intermediate_values.get(trial.last_step, trial.value)
+
+
 def _told(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
     told = [
         {
             "number": each.number,
             "state": each.state.name.lower(),
             "values": _values(each, space),
-            "objective": each.value,
+            "objective": _last(each),
             "epoch": each.last_step,
             "run": each.user_attrs.get(RUN) or "",
         }

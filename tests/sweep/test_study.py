@@ -110,6 +110,7 @@ def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
     assert found.best == second.number
     best = next(each for each in found.trials if each.number == found.best)
     assert (best.objective, best.run) == (0.5, "s"), "the last epoch counts"
+    assert found.trials[first.number].objective == 0.99, "what is known of a failed one is told"
 
 
 def test_what_was_proposed_before_with_the_same_values_is_not_trained_again(
