@@ -24,7 +24,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-.PHONY: up fetch down watch status doctor runs models use compare board notebook plan test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare sweep board notebook plan test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
@@ -55,6 +55,9 @@ use:
 
 compare:
 	@$(PYTHON) -m toolchain compare -- "$(A)" "$(B)"
+
+sweep:
+	@$(PYTHON) -m toolchain sweep --stack "$(STACK)" $(ARGS)
 
 board:
 	@$(PYTHON) -m toolchain board --port "$(PORT)"

@@ -65,6 +65,8 @@ def main() -> None:
         depends_on = [*operator.ready, *guarded, *pulled, *shared, *program.ran_before(stack, runs)]
         held = owned.held.queued
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held)
+        if job.name in stack.trials:
+            continue
         model = program.model_path(stack, job, submitted.run)
         folder = paths.models(stack.name) if stack.models_are_here else None
         runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)

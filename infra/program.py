@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +17,7 @@ from infra.clusters.kind.ownership import ForeignClusterError
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
-from infra.config import ConfigError, Stack, encrypted, from_raw
+from infra.config import ConfigError, Stack, encrypted, from_raw, sweep_trials
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
@@ -43,6 +45,9 @@ REFUSALS = (
 )
 """Errors that need no traceback: they say what to change."""
 
+TRIALS = "TRAINSTACK_TRIALS"
+"""Variable with the name of a file: `make sweep` writes the trials there that are under way."""
+
 
 def stack_config() -> Stack:
     """The stack's validated configuration, as Pulumi hands it over. Raises ConfigError."""
@@ -58,7 +63,20 @@ def stack_config() -> Stack:
         raw = encrypted.restored(raw, read(Path(pulumi.get_root_directory()) / file), secret, file)
     stack = from_raw(name, raw, file)
     refuse_ttl(stack)
-    return stack
+    return with_trials(stack)
+
+
+def with_trials(stack: Stack) -> Stack:
+    """`stack` with the jobs of the trials that `make sweep` has under way, behind its own. Raises ConfigError."""
+    file = os.environ.get(TRIALS)
+    if not file or stack.sweep is None:
+        return stack
+    (template,), mount_path = stack.jobs, stack.storage.mount_path
+    made = [
+        sweep_trials.job(template, stack.sweep, mount_path, stack.file, each)
+        for each in sweep_trials.read(Path(file))
+    ]
+    return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
 
 
 def refuse_ttl(stack: Stack) -> None:
@@ -118,7 +136,7 @@ def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
         run: the id of the job's run.
     """
     folder = paths.models(stack.name)
-    return (folder if len(stack.jobs) == 1 else folder / "runs" / run) / (job.model or "")
+    return (folder if len(stack.own_jobs) == 1 else folder / "runs" / run) / (job.model or "")
 
 
 def ran_before(stack: Stack, runs: dict[str, JobRun]) -> list[JobRun]:

@@ -14,6 +14,7 @@ CLONES = [
     "e2e/test_review_page.py",
     "e2e/test_stacks.py",
     "e2e/test_storage_kinds.py",
+    "e2e/test_sweep.py",
     "e2e/test_takeover.py",
     "e2e/test_torchrun.py",
     "e2e/test_trainer_v2.py",

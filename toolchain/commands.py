@@ -28,6 +28,7 @@ from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
 from toolchain.planning import forecast
 from toolchain.planning.figures import FIGURES, given, whole
 from toolchain.runs import board, comparison, listing, models, notebook, use
+from toolchain.sweep import searching
 
 Asked = argparse.Namespace
 
@@ -67,6 +68,15 @@ def _down(asked: Asked) -> None:
     if asked.verbose:
         pulumi_output.be_verbose()
     up.down(asked.stack)
+
+
+def _sweep(asked: Asked) -> None:
+    if asked.katib:
+        searching.katib(asked.stack)
+        return
+    if asked.verbose:
+        pulumi_output.be_verbose()
+    searching.sweep(asked.stack, protected.ensure_committed)
 
 
 def _show_environment(asked: Asked) -> None:
@@ -268,6 +278,19 @@ ALL: tuple[Command, ...] = (
                 metavar="RUN",
                 offer=Offer.RUNS,
             ),
+        ),
+    ),
+    Command(
+        "sweep",
+        "search for the options that train best, as the stack file's section sweep says",
+        "sweep --stack dev",
+        _sweep,
+        (
+            STACK,
+            Option(
+                "--katib", "print an Experiment for a cluster with Katib, and search nothing", is_switch=True
+            ),
+            VERBOSE,
         ),
     ),
     Command(

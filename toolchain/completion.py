@@ -19,7 +19,7 @@ _trainstack_stacks() {{
 }}
 _trainstack_runs() {{
   local folder
-  for folder in {models}/*/runs/*/; do
+  for folder in {models}/*/runs/*/ {models}/*/sweep/runs/*/; do
     folder="${{folder%/}}"
     [ "${{folder##*/}}" = "*" ] || echo "${{folder##*/}}"
   done

@@ -13,7 +13,9 @@ LOCKS = (
     "requirements.lock",
     "requirements-board.lock",
     "requirements-browser.lock",
+    "requirements-katib.lock",
     "requirements-notebook.lock",
+    "requirements-sweep.lock",
     "toolchain/images/gpu-base.lock",
 )
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)

@@ -132,7 +132,7 @@ def ensure_gpus(stack: Stack, offered: int) -> None:
 def job_key(stack: Stack, name: str) -> str:
     """`job`, or `jobs[1]`."""
     names = [job.name for job in stack.jobs]
-    return "job" if len(names) == 1 or stack.matrix else f"jobs[{names.index(name)}]"
+    return "job" if len(names) == 1 or stack.matrix or stack.sweep else f"jobs[{names.index(name)}]"
 
 
 def provide(stack: Stack) -> Cluster:

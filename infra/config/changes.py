@@ -31,6 +31,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("storage", "allowedRoots"),
         *_keys("image", "unpinned"),
         *_keys("matrix", "maxParallel"),
+        *_keys("sweep", "options name trials parallel objective prune seed"),
         "protected",
     ],
     Outcome.IN_PLACE: [
@@ -110,6 +111,7 @@ NOTES = {
     "matrix.options": "Jobs whose values stay are left as they are; another key renames, and so replaces, all jobs.",
     "matrix.exclude": "The jobs that are left out are removed; their finished runs stay on the volume.",
     "matrix.maxParallel": "Jobs that have started are not stopped.",
+    "sweep.options": "`make sweep` then asks for another name: trials of other options cannot be compared.",
     "job.queue": "The new one waits for Kueue. The run goes on under its id.",
     "storage.keepRuns.number": "Its run goes on under its id.",
     "storage.keepRuns.days": "Its run goes on under its id.",

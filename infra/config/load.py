@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import matrix_jobs, taken_run
+from infra.config import matrix_jobs, sweep_trials, taken_run
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
@@ -25,6 +25,7 @@ from infra.config.operator import Gang, OperatorApi, OperatorConfig
 from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import StorageKind
+from infra.config.sweep import SweepConfig
 from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
 
@@ -32,7 +33,7 @@ PREFIX = "trainstack:"
 
 
 class Sections(Section):
-    """The sections of a stack file; exactly one of `job` and `jobs` is given, and `matrix` beside `job` alone."""
+    """The sections of a stack file; one of `job` and `jobs` is given, and `matrix` or `sweep` beside `job` alone."""
 
     cluster: ClusterConfig = setting(
         about="Where the training runs.", default=ClusterConfig(), allowed="a mapping"
@@ -64,6 +65,12 @@ class Sections(Section):
         allowed="a mapping with options",
         examples=["{options: {training.lr: [0.01, 0.1]}}"],
     )
+    sweep: SweepConfig | None = setting(
+        about="What `make sweep` searches for, with job as the template: see [A search](sweep.md).",
+        default=None,
+        allowed="a mapping with options",
+        examples=["{options: {training.lr: [0.01, 0.1]}}"],
+    )
     protected: bool = setting(
         about="Let `make up` apply the stack only from a clean Git tree whose renderings are fresh.",
         default=False,
@@ -76,7 +83,8 @@ class Sections(Section):
 class Stack:
     """A stack's name and its validated sections. `jobs` holds at least one.
 
-    `template` is what they are made from by `matrix`; both are None where the stack file lists its jobs.
+    `template` is what they are made from by `matrix`; both are None where the stack file lists its jobs. `sweep` is
+    what `make sweep` searches for; of the jobs, those that it has proposed are named in `trials`.
     """
 
     name: str
@@ -88,6 +96,13 @@ class Stack:
     jobs: tuple[JobConfig, ...]
     matrix: MatrixConfig | None = None
     template: JobConfig | None = None
+    sweep: SweepConfig | None = None
+    trials: frozenset[str] = frozenset()
+
+    @property
+    def own_jobs(self) -> tuple[JobConfig, ...]:
+        """The jobs that the stack file asks for: all but trials of a search."""
+        return tuple(job for job in self.jobs if job.name not in self.trials)
 
     @property
     def cluster_name(self) -> str:
@@ -141,6 +156,9 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)
+    if given.sweep:
+        stack = replace(stack, sweep=given.sweep)
+        sweep_trials.ensure_possible(jobs[0], given.sweep, given.image, file)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)
@@ -160,6 +178,10 @@ def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
         raise ConfigError(
             paragraph(file, f"{PREFIX}matrix", "(present beside jobs)", "matrix beside job", fix)
         )
+    if given.sweep and (given.matrix or not given.job):
+        found = f"(present beside {'matrix' if given.matrix else 'jobs'})"
+        fix = "give the search a stack of its own, with one job"
+        raise ConfigError(paragraph(file, f"{PREFIX}sweep", found, "sweep beside job alone", fix))
     if given.matrix and given.job:
         return matrix_jobs.jobs(given.job, given.matrix, file)
     names = [job.name for job in jobs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -34,11 +34,8 @@ def jobs(template: JobConfig, matrix: MatrixConfig, file: str) -> tuple[JobConfi
     for values in matrix.combinations():
         _ensure_named(template, values, made, file)
         places = {key_of(("job", key)): key_of(("matrix", matrix.place(key, values[key]))) for key in values}
-        try:
-            job = _OneJob.model_validate({"job": _section(template, values)}).job
-        except ValidationError as error:
-            found = explain(error, _OneJob, file, places)
-            raise ConfigError(f"{found}\n  in: job {name(template.name, values)}, made by matrix") from None
+        section = template_with(template, values) | {"name": name(template.name, values)}
+        job = made_from(section, file, places, "matrix")
         made[job.name] = job
     return tuple(made.values())
 
@@ -49,8 +46,12 @@ def name(template: str, values: Combination) -> str:
     return "-".join([template, *words])
 
 
-def _section(template: JobConfig, values: Combination) -> dict[str, Any]:
-    """The section `job` of the job with `values`, as a stack file would have it; not validated."""
+def template_with(template: JobConfig, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `job` of `template` with `values`, as a stack file would have it; not validated.
+
+    Parameters:
+        values: a job's keys, without `job.`, to their values.
+    """
     section = copy.deepcopy(template.model_dump(by_alias=True, exclude_unset=True))
     for key, value in values.items():
         *outer, last = segments(key)
@@ -59,7 +60,23 @@ def _section(template: JobConfig, values: Combination) -> dict[str, Any]:
             inner[each] = inner.get(each) or {}
             inner = inner[each]
         inner[last] = value
-    return section | {"name": name(template.name, values)}
+    return section
+
+
+def made_from(section: Mapping[str, Any], file: str, places: Mapping[str, str], maker: str) -> JobConfig:
+    """The job of `section`. Raises ConfigError where it is no valid job.
+
+    Parameters:
+        section: as `template_with` returns it, with the job's name.
+        file: the stack file's path.
+        places: key of the job -> what the file calls it, of those that it has elsewhere.
+        maker: the section that makes the job.
+    """
+    try:
+        return _OneJob.model_validate({"job": section}).job
+    except ValidationError as error:
+        found = explain(error, _OneJob, file, places)
+        raise ConfigError(f"{found}\n  in: job {section['name']}, made by {maker}") from None
 
 
 def _ensure_named(template: JobConfig, values: Combination, made: Container[str], file: str) -> None:

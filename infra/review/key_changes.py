@@ -75,6 +75,8 @@ def _keys(sections: Sections, single: bool) -> Keys:
             found |= _of_one_of_several(job)
     if sections.matrix:
         found |= dict(_below("matrix", sections.matrix))
+    if sections.sweep:
+        found |= dict(_below("sweep", sections.sweep))
     return found | ({"protected": True} if sections.protected else {})
 
 

@@ -97,7 +97,7 @@ def provide(
         return []
 
     def runs(reference: str) -> list[str]:
-        return [run_id(job, context(stack, reference, datasets[job.name])) for job in stack.jobs]
+        return [run_id(job, context(stack, reference, datasets[job.name])) for job in stack.own_jobs]
 
     props = {
         "kubeconfigPath": cluster.kubeconfig_path,
@@ -106,8 +106,8 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "pod": beside.fields(stack.jobs),
-        "placements": [Placement.of(job).props() for job in stack.jobs],
+        "pod": beside.fields(stack.own_jobs),
+        "placements": [Placement.of(job).props() for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),
         "instance": cluster.cluster_uid,

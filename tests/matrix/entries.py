@@ -47,6 +47,7 @@ GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 PATIENT = {"job.runPolicy.schedulingPolicy": {"scheduleTimeoutSeconds": 30}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
 SEEDS = {"matrix.options": {"training.seed": [1, 2]}}
+SEARCH = {"sweep.options": {"training.lr": [0.01, 0.1]}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
 EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
 NFS = {"storage.nfsServer": "first.example", "storage.nfsPath": "/first"}
@@ -169,6 +170,13 @@ OBJECTS: dict[str, Entry] = {
         },
     ),
     "matrix.maxParallel": Entry(1, SEEDS),
+    "sweep.options": Entry({"training.lr": [0.01, 0.2]}, SEARCH),
+    "sweep.name": Entry("other", SEARCH),
+    "sweep.trials": Entry(3, SEARCH),
+    "sweep.parallel": Entry(3, SEARCH),
+    "sweep.objective": Entry("loss", SEARCH),
+    "sweep.prune": Entry(False, SEARCH),
+    "sweep.seed": Entry(3, SEARCH),
     "jobs": Entry([JOB, {**JOB, "name": "second"}], without=("job",)),
 }
 # On a kind cluster: these make another cluster, build an image, or need nodes.

@@ -140,7 +140,7 @@ def _up(stack: str) -> str:
 
 def _latest(stack: str) -> str:
     """What was trained instead: `dataset: auto`, for example, trains on the digits where there is no MNIST."""
-    runs = [each for each in records.all_runs() if each.stack == stack]
+    runs = [each for each in records.all_runs() if each.stack == stack and not each.is_trial]
     if not runs:
         return ""
     dataset = runs[-1].config.get("dataset")

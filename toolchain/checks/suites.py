@@ -46,6 +46,7 @@ EVERY_UNIT = Stage(["tests/unit"], "not pulumi", needs_machine=False, processes=
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
     "tests/monitoring",
+    "tests/sweep",
     "tests/browser",
     "tests/preview",
     "tests/matrix",

@@ -57,7 +57,7 @@ def text(stack: str, findings: Sequence[Finding]) -> str:
         "trainstack_status_timestamp_seconds", "When the stack was looked at, in seconds since 1970."
     )
     now.add(time.time(), stack=stack)
-    runs = [run for run in records.all_runs() if run.stack == stack]
+    runs = [run for run in records.all_runs() if run.stack == stack and not run.is_trial]
     families = [now, *parts(stack, findings), *jobs(stack, findings), *volume(stack), *trainings(stack, runs)]
     return "".join(f"{line}\n" for family in families for line in family.lines())
 

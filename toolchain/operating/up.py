@@ -90,6 +90,14 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     print("\n".join([*origin.report_lines(runs), *closing_lines(found)]), flush=True)
 
 
+def update_again(stack: str) -> state.Deployment:
+    """`pulumi up` of a stack that this process has brought up; its state then. Raises SetupError."""
+    variables = environment.for_stack(environment.load() or {}, stack)
+    with setup.project_lock():
+        _update(variables, stack, _deployment(variables, stack))
+        return _deployment(variables, stack)
+
+
 def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """The phases that took longest, in their order: after a cold start there are many."""
     least = sorted((seconds for _, seconds in times), reverse=True)[:MOST_TIMES][-1:]

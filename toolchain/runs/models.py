@@ -30,10 +30,7 @@ def models() -> list[tuple[Path, list[Run]]]:
     """
     current = [run for run in records.all_runs() if run.is_current]
     tops = sorted(each for each in records.models_folder().glob("*/*.pt") if not each.name.startswith("."))
-    return [
-        (top, [run for run in current if run.model and run.folder.parents[1] / run.model.name == top])
-        for top in tops
-    ]
+    return [(top, [run for run in current if run.model and run.top / run.model.name == top]) for top in tops]
 
 
 def as_record(model: Path, runs: list[Run]) -> dict[str, Any]:

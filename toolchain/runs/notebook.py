@@ -73,7 +73,9 @@ def _execute(chosen: Run, data: Path) -> Path:
 
 def choose(stack: str, name: str) -> Run:
     """The run to look at. Raises SetupError where there is none, or the notebook cannot look into it."""
-    finished = [each for each in records.all_runs() if each.stack == stack and each.model]
+    finished = [
+        each for each in records.all_runs() if each.stack == stack and each.model and not each.is_trial
+    ]
     if not name and not finished:
         raise SetupError(f"no run of stack {stack} is finished here", f"make up STACK={stack}")
     chosen = records.find(name) if name else finished[-1]

@@ -19,6 +19,8 @@ from toolchain.steps import SetupError
 CONFIG, METRICS, ORIGIN = "config.json", "metrics.jsonl", "origin.json"
 # The trainer's other files of weights.
 PASSING = ("checkpoint", "best")
+TRIALS = "sweep"
+"""Folder beside a stack's own runs with those of `make sweep`'s trials."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class Run:
     origin: dict[str, Any]
 
     @property
+    def is_trial(self) -> bool:
+        """Whether it is a trial of a search: the stack's own model is none of these."""
+        return self.folder.parents[1].name == TRIALS and self.folder.parents[2].name == self.stack
+
+    @property
+    def top(self) -> Path:
+        """The stack's folder, which has the model of its latest run."""
+        return self.folder.parents[2 if self.is_trial else 1]
+
+    @property
     def commit(self) -> str:
         """The commit in short, with a + for a tree that was not clean; empty where none is known."""
         commit = self.origin.get("commit")
@@ -62,7 +74,7 @@ class Run:
         """Whether a model at the top of the stack's folder is this run's."""
         if self.model is None:
             return False
-        top = self.folder.parents[1] / self.model.name
+        top = self.top / self.model.name
         try:
             same_size = top.is_file() and top.stat().st_size == self.model.stat().st_size
             return same_size and _same(top, self.model)
@@ -78,7 +90,7 @@ def models_folder() -> Path:
 def all_runs() -> list[Run]:
     """The runs of all stacks, the latest last; one that is being removed has a hidden name, and then none."""
     found = []
-    for folder in models_folder().glob("*/runs/*"):
+    for folder in (*models_folder().glob("*/runs/*"), *models_folder().glob(f"*/{TRIALS}/runs/*")):
         if folder.is_dir() and not folder.name.startswith("."):
             with suppress(FileNotFoundError):
                 found.append(read(folder))
@@ -111,18 +123,24 @@ def read(folder: Path) -> Run:
     last = epochs[-1] if epochs else {}
     written = _written(folder)
     return Run(
-        stack=folder.parents[1].name,
+        stack=_stack(folder),
         name=folder.name,
         folder=folder,
         config=_mapping(folder / CONFIG),
-        epochs=int(_number(last.get("epoch")) or 0),
-        accuracy=_number(last.get("accuracy")),
-        loss=_number(last.get("test_loss")),
-        seconds=_number(last.get("training_s")),
+        epochs=int(number(last.get("epoch")) or 0),
+        accuracy=number(last.get("accuracy")),
+        loss=number(last.get("test_loss")),
+        seconds=number(last.get("training_s")),
         ended=datetime.fromtimestamp(max(written.values(), default=folder.stat().st_mtime)),
         model=next((path for path in sorted(written) if _is_model(path)), None),
         origin=_mapping(folder / ORIGIN),
     )
+
+
+def _stack(folder: Path) -> str:
+    """The name of the stack whose run is in `folder`; a stack of its own may be called as the trials' folder is."""
+    of_trial = folder.parents[1].name == TRIALS and folder.parents[2] != models_folder()
+    return folder.parents[2 if of_trial else 1].name
 
 
 def _written(folder: Path) -> dict[Path, float]:
@@ -135,7 +153,7 @@ def _written(folder: Path) -> dict[Path, float]:
     return found
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -263,3 +263,19 @@ def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     configured(job=JOB)
     with pytest.raises(pulumi.RunError, match=str(error)):
         run_program()
+
+
+def test_trials_of_a_search_are_jobs_that_nobody_waits_for(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`make sweep` watches them itself: an update is to end, so that the next one can give a trial up."""
+    file = tmp_path / "trials"
+    file.write_text(json.dumps([{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]))
+    monkeypatch.setenv(program.TRIALS, str(file))
+    configured(job=JOB, sweep={"options": {"training.lr": [0.1, 0.2]}})
+    run_program()
+    jobs = {name for name in recorder.manifests() if name.startswith("PyTorchJob/")}
+    names = ("pytorch-simple", "pytorch-simple-sweep-0", "pytorch-simple-sweep-4")
+    assert jobs == {f"PyTorchJob/{name}" for name in names}
+    (run,) = recorder.of(RUN)
+    assert run.inputs["job"] == "pytorch-simple"

@@ -21,6 +21,10 @@ def training(**changes: Any) -> dict[str, Any]:
     return job(training=changes)
 
 
+def search(option: Any, key: str = "training.lr", **changes: Any) -> dict[str, Any]:
+    return with_job(sweep={"options": {key: option}, **changes})
+
+
 EXISTING = {"kind": "existing"}
 
 
@@ -480,5 +484,151 @@ CASES: dict[str, Case] = {
         "Equal",
         "Exists where there is no key",
         "add the taint's key",
+    ),
+    "a search without options": Case(
+        with_job(sweep={}), "sweep.options", "(absent)", "a mapping of keys", "options: {training.lr"
+    ),
+    "a search of no option": Case(
+        with_job(sweep={"options": {}}), "sweep.options", "{}", "at least one key", "training.lr"
+    ),
+    "a search beside a matrix": Case(
+        {**search([0.1, 0.2]), "matrix": {"options": {"training.seed": [1, 2]}}},
+        "sweep",
+        "(present beside matrix)",
+        "sweep beside job alone",
+        "a stack of its own",
+    ),
+    "a search beside jobs": Case(
+        {"jobs": [JOB], "sweep": {"options": {"training.lr": [0.1, 0.2]}}},
+        "sweep",
+        "(present beside jobs)",
+        "sweep beside job alone",
+        "a stack of its own",
+    ),
+    "an unknown option": Case(
+        search([1, 2], "training.lrr"),
+        "sweep.options.training.lrr",
+        "(unknown)",
+        "training.batchSize",
+        "did you mean training.lr",
+    ),
+    "an option beyond training": Case(
+        search([1, 2], "nprocPerNode"), "sweep.options.nprocPerNode", "(unknown)", "training.lr", "remove"
+    ),
+    "an option that changes the data": Case(
+        search(["mnist", "digits"], "training.dataset"),
+        "sweep.options.training.dataset",
+        "(unknown)",
+        "training.lr",
+        "keep it in job.training",
+    ),
+    "an option with one number": Case(
+        search(0.1), "sweep.options.training.lr", "0.1", "a list of numbers, or {min", "training.lr: [0.01]"
+    ),
+    "an option with a list of one": Case(
+        search([0.1]), "sweep.options.training.lr", "[0.1]", "at least two values", "job.training"
+    ),
+    "an option with a value twice": Case(
+        search([0.1, "1e-1"]), "sweep.options.training.lr[1]", "0.1", "values that differ", "remove one"
+    ),
+    "an option with a word": Case(
+        search([0.1, "fast"]), "sweep.options.training.lr[1]", "'fast'", "a number above 0", "0.01"
+    ),
+    "an option with a value that no job takes": Case(
+        search([0.1, 0]), "sweep.options.training.lr[1]", "0", "a number above 0", "0.01"
+    ),
+    "an option with a fraction where whole numbers are": Case(
+        search({"min": 1.5, "max": 64}, "training.batchSize"),
+        "sweep.options.training.batchSize.min",
+        "1.5",
+        "a whole number",
+        "64",
+    ),
+    "an option with true": Case(
+        search([True, 0.1]), "sweep.options.training.lr[0]", "True", "a number above 0", "0.01"
+    ),
+    "an option without an end": Case(
+        search({"min": 0.1}), "sweep.options.training.lr.max", "(absent)", "both min and max", "add `max"
+    ),
+    "an option upside down": Case(
+        search({"min": 0.3, "max": 0.1}), "sweep.options.training.lr.max", "0.1", "above min, 0.3", "exchange"
+    ),
+    "an option with a step": Case(
+        search({"min": 0.1, "max": 0.3, "step": 0.1}),
+        "sweep.options.training.lr.step",
+        "0.1",
+        "min, max and log",
+        "remove the key",
+    ),
+    "an option with log as a text": Case(
+        search({"min": 0.1, "max": 0.3, "log": "yes"}),
+        "sweep.options.training.lr.log",
+        "'yes'",
+        "true or false",
+        "log: true",
+    ),
+    "an option with the logarithm of nothing": Case(
+        search({"min": 0, "max": 0.9, "log": True}, "training.momentum"),
+        "sweep.options.training.momentum.min",
+        "0",
+        "above 0 where log is true",
+        "raise min",
+    ),
+    "an option that stands in the command, too": Case(
+        {
+            "job": {**JOB, "command": ["python3", "x.py", "--lr=0.1"]},
+            "sweep": {"options": {"training.lr": [0.1, 0.2]}},
+        },
+        "sweep.options.training.lr",
+        "0.1",
+        "--lr in one place",
+        "out of command",
+    ),
+    "a search's name": Case(search([0.1, 0.2], name="My search"), "sweep.name", "'My search'", "20", "sweep"),
+    "a search whose jobs' names are too long": Case(
+        {
+            "job": {**JOB, "name": "m" * 40},
+            **{"sweep": {"options": {"training.lr": [0.1, 0.2]}, "name": "s" * 12}},
+        },
+        "sweep.name",
+        "ssss",
+        "at most 50 characters",
+        "shorten",
+    ),
+    "a search of no trials": Case(
+        search([0.1, 0.2], trials=0), "sweep.trials", "0", "1 to 1000", "trials: 20"
+    ),
+    "a search of too many trials": Case(
+        search([0.1, 0.2], trials=1001), "sweep.trials", "1001", "1 to 1000", "trials: 20"
+    ),
+    "a search without a place for a trial": Case(
+        search([0.1, 0.2], parallel=0), "sweep.parallel", "0", "1 to 100", "parallel: 2"
+    ),
+    "a search for something else": Case(
+        search([0.1, 0.2], objective="f1"), "sweep.objective", "'f1'", "accuracy, loss", "objective:"
+    ),
+    "a search's unknown key": Case(
+        search([0.1, 0.2], pruner="median"), "sweep.pruner", "'median'", "parallel", "prune"
+    ),
+    "a search with a job that takes a run": Case(
+        {**job(runId="pytorch-simple-0a1b2c3d"), "sweep": {"options": {"training.lr": [0.1, 0.2]}}},
+        "job.runId",
+        "pytorch-simple-0a1b2c3d",
+        "nothing beside sweep",
+        "remove runId",
+    ),
+    "a search with a suspended job": Case(
+        {**job(runPolicy={"suspend": True}), "sweep": {"options": {"training.lr": [0.1, 0.2]}}},
+        "job.runPolicy.suspend",
+        "True",
+        "nothing beside sweep",
+        "remove runPolicy.suspend",
+    ),
+    "a search with a program that tells no accuracy": Case(
+        {**search([0.1, 0.2]), "image": {"dockerfile": "examples/own-script/Dockerfile"}},
+        "sweep",
+        "(present)",
+        "our trainer tells",
+        "remove sweep",
     ),
 }

@@ -139,6 +139,7 @@ def test_the_last_run_of_each_job_of_the_stack(models: Models) -> None:
     models.run("a-b-2", epoch(1, 0.75))
     models.run("a-b-3", epoch(1, 0.9), stack="gpu", weights="third")
     models.run("c-1")
+    models.run("a-b-sweep-0-1", epoch(1, 0.95), stack="dev/sweep", weights="a trial")
     found = parsed(prometheus_text.text("dev", []))
     told = [(labels["job"], labels["run"], value) for labels, value in found["trainstack_last_run_finished"]]
     assert told == [("a-b", "a-b-2", 0), ("c", "c-1", 0)]

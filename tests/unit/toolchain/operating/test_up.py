@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
-from toolchain.operating import api_server, applied_commits, environment, plans, pulumi_cli, state, up, update
+from toolchain.operating import (
+    api_server,
+    applied_commits,
+    environment,
+    plans,
+    pulumi_cli,
+    setup,
+    state,
+    up,
+    update,
+)
 from toolchain.operating.state import Access
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
@@ -123,3 +134,23 @@ def test_the_phases_that_took_longest_are_told_in_their_order() -> None:
     assert [each for each in times if each in told] == told
     assert min(seconds for _, seconds in told) >= 3.0
     assert (up.longest(times[:3]), up.longest([])) == (times[:3], [])
+
+
+def test_a_stack_that_is_up_is_updated_and_its_new_state_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `make sweep` does between trials: no set-up, but under the lock of the clone."""
+    told: list[str] = []
+    states: list[state.Deployment] = [{"resources": []}, {"resources": [{"type": "new"}]}]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        told.append("locked")
+        yield
+        told.append("free")
+
+    monkeypatch.setattr(setup, "project_lock", lock)
+    monkeypatch.setattr(environment, "load", dict)
+    monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": stack})
+    monkeypatch.setattr(up, "_deployment", lambda *_: states[len(told) - 1])
+    monkeypatch.setattr(up, "_update", lambda variables, stack, before: told.append(variables["PATH"]))
+    assert up.update_again("dev") is states[1]
+    assert told == ["locked", "dev", "free"]

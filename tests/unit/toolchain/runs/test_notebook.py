@@ -77,6 +77,7 @@ def test_the_latest_finished_run_of_the_stack_is_taken(
     models.run("mnist-1", epoch(1, 0.9), weights="first")
     models.run("mnist-2", epoch(1, 0.9), weights="second")
     models.run("mnist-3", epoch(1, 0.9))
+    models.run("mnist-sweep-0-1", epoch(1, 0.9), weights="a trial", stack="dev/sweep")
     models.run("mnist-4", epoch(1, 0.9), weights="fourth", stack="gpu")
     notebook.notebook("dev", "")
     notebook.notebook("dev", "gpu/mnist-4")

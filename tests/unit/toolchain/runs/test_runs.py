@@ -13,6 +13,7 @@ import pytest
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain.runs import comparison, listing, records
+from toolchain.runs import models as model_list
 from toolchain.steps import SetupError
 
 
@@ -224,3 +225,39 @@ def test_the_commands(three: Models, capsys: pytest.CaptureFixture[str]) -> None
     assert "epochs done" in capsys.readouterr().out
     assert command.main(["compare", "--", "mnist-1", ""]) == 1
     assert "make compare A=<run> B=<run>" in capsys.readouterr().err
+
+
+def trial_of(
+    models: Models, name: str, *epochs: dict[str, Any], stack: str = "dev", weights: str = ""
+) -> Path:
+    """A run that `make sweep` has begun: beside the stack's own, in a folder for them."""
+    return models.run(name, *epochs, stack=f"{stack}/{records.TRIALS}", weights=weights)
+
+
+def test_the_trials_of_a_search_are_listed_with_their_stack(
+    models: Models, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models.run("mnist-1", epoch(1, 0.8), weights="own")
+    trial_of(models, "mnist-sweep-0-1", epoch(1, 0.9), weights="trial")
+    trial_of(models, "mnist-sweep-1-1", epoch(1, 0.7))
+    models.run("mnist-1", epoch(1, 0.8), stack="sweep", weights="another stack's")
+    (models.folder / "dev" / "mnist_cnn.pt").write_text("own")
+    (models.folder / "dev" / records.TRIALS / "mnist_cnn.pt").write_text("trial")
+    (models.folder / "sweep" / "mnist_cnn.pt").write_text("another stack's")
+    found = {run.name if run.is_trial else f"{run.stack}/{run.name}": run for run in records.all_runs()}
+    assert found.keys() == {"dev/mnist-1", "mnist-sweep-0-1", "mnist-sweep-1-1", "sweep/mnist-1"}
+    assert {run.stack for run in found.values() if run.is_trial} == {"dev"}
+    assert {name for name, run in found.items() if run.is_current} == {"dev/mnist-1", "sweep/mnist-1"}
+    listing.show("dev", "ended", False)
+    assert "mnist-sweep-1-1" in capsys.readouterr().out
+    assert records.find("dev/mnist-sweep-0-1").accuracy == 0.9
+
+
+def test_a_stacks_model_is_none_of_its_trials(models: Models) -> None:
+    """Byte for byte the same it may be: then it is listed."""
+    trial_of(models, "mnist-sweep-0-1", epoch(1, 0.9), weights="trial")
+    top = models.folder / "dev" / "mnist_cnn.pt"
+    top.write_text("own")
+    assert [runs for _, runs in model_list.models()] == [[]]
+    top.write_text("trial")
+    assert [[run.name for run in runs] for _, runs in model_list.models()] == [["mnist-sweep-0-1"]]

@@ -1,0 +1,98 @@
+"""Section `sweep`: a search over options of the training, which `make sweep` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from infra.config.section import Natural, Section, Whole, refusal, setting
+from infra.config.sweep_space import FORMS, Choice, Range, option
+
+MOST_TRIALS = 1000
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,18}[a-z0-9])?")
+
+
+class Objective(StrEnum):
+    """What a trial is judged by, after its last epoch."""
+
+    ACCURACY = "accuracy"
+    LOSS = "loss"
+
+    @property
+    def metric(self) -> str:
+        """Its key in a run's metrics.jsonl."""
+        return {"accuracy": "accuracy", "loss": "test_loss"}[self]
+
+    @property
+    def direction(self) -> str:
+        """`maximize` or `minimize`, as Optuna and Katib say it."""
+        return "maximize" if self is Objective.ACCURACY else "minimize"
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        allowed = "at most 20 lower-case letters, digits and -, beginning with a letter"
+        raise refusal(allowed, "write for example `name: sweep`")
+    return value
+
+
+class SweepConfig(Section):
+    """A search for the options that train best, within a number of trials; `job` is the template of each."""
+
+    options: Mapping[str, Any] = setting(
+        about="Keys of job's training, `training.lr` for example, each with the values that are tried.",
+        allowed=f"a mapping of keys to {FORMS}",
+        examples=["{training.lr: {min: 0.001, max: 0.3, log: true}}"],
+    )
+    name: Annotated[str, AfterValidator(_name)] = setting(
+        about="Name of the search: of its study's file, and within the names of its jobs.",
+        default="sweep",
+        allowed="at most 20 lower-case letters, digits and -, beginning with a letter",
+        examples=["sweep"],
+    )
+    trials: Annotated[Whole, Field(ge=1, le=MOST_TRIALS)] = setting(
+        about="How many trials there are in all.",
+        default=20,
+        allowed=f"a whole number from 1 to {MOST_TRIALS}",
+        examples=[20],
+    )
+    parallel: Annotated[Whole, Field(ge=1, le=100)] = setting(
+        about="How many of them run at once.",
+        default=1,
+        allowed="a whole number from 1 to 100",
+        examples=[2],
+    )
+    objective: Objective = setting(
+        about="What is made as good as it can be: accuracy as high, or loss as low.",
+        default=Objective.ACCURACY,
+    )
+    prune: bool = setting(
+        about="Stop a trial that after an epoch is worse than the median of the others after the same epoch.",
+        default=True,
+        allowed="true or false",
+        examples=["false"],
+    )
+    seed: Natural = setting(
+        about="Seed of the proposals.",
+        default=0,
+        allowed="a whole number of at least 0",
+        examples=[1],
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SweepConfig:
+        if not self.options:
+            fix = "write `options: {training.lr: [0.01, 0.1]}`"
+            raise refusal("at least one key", fix, "options", {})
+        for key, given in self.options.items():
+            option(key, given)
+        return self
+
+    @property
+    def space(self) -> dict[str, Range | Choice]:
+        """The options by key. The order is that of the keys' names: Pulumi hands mappings over sorted."""
+        return {key: option(key, self.options[key]) for key in sorted(self.options)}

@@ -1,0 +1,77 @@
+"""The jobs of a search's trials: the stack's own job with proposed values, under names of their own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infra.config.errors import ConfigError, key_of, paragraph
+from infra.config.image import ImageConfig
+from infra.config.job import JobConfig
+from infra.config.matrix_jobs import made_from, template_with
+from infra.config.names import JOB_NAME_LENGTH
+from infra.config.sweep import SweepConfig
+
+FOLDER = "sweep"
+"""On the volume: the runs of trials, and the studies. The model at the volume's top stays that of the stack's job."""
+MODEL_DIR = "TRAINER_MODEL_DIR"
+EPOCHS = "training.epochs"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One proposal: its number in the study, and the values of the options by key."""
+
+    number: int
+    values: dict[str, float]
+
+
+def read(file: Path) -> list[Trial]:
+    """The trials that are under way, as `make sweep` writes them down."""
+    return [Trial(each["number"], each["values"]) for each in json.loads(file.read_text())]
+
+
+def job_name(template: str, sweep: SweepConfig, number: int | str) -> str:
+    """`mnist-sweep-7`: the name of a trial's job."""
+    return f"{template}-{sweep.name}-{number}"
+
+
+def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, trial: Trial) -> JobConfig:
+    """The job of `trial`. Raises ConfigError where it is none.
+
+    Parameters:
+        template: the stack's own job.
+        mount_path: where the pods see the volume.
+        file: the stack file's path, for errors.
+    """
+    places = {key_of(("job", key)): key_of(("sweep", f"options.{key}")) for key in trial.values}
+    given: dict[str, Any] = dict(trial.values)
+    if EPOCHS in given:
+        given["training.digitsEpochs"] = None  # they would count in place of the values
+    section = template_with(template, given) | {"name": job_name(template.name, sweep, trial.number)}
+    section["env"] = {**section.get("env", {}), MODEL_DIR: f"{mount_path}/{FOLDER}"}
+    return made_from(section, file, places, "sweep")
+
+
+def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig, file: str) -> None:
+    """Raises ConfigError where no trial could be a job, or could tell how good it is."""
+    if image.is_wholly_own:
+        allowed = "nothing where image.dockerfile is wholly your own: our trainer tells how good a trial is"
+        raise ConfigError(paragraph(file, key_of(("sweep",)), "(present)", allowed, "remove sweep"))
+    for key, found in (("runId", template.run_id), ("runPolicy.suspend", template.run_policy.suspend)):
+        if found:
+            allowed = "nothing beside sweep, whose jobs train"
+            raise ConfigError(
+                paragraph(file, key_of(("job", key)), found, allowed, f"remove {key}, or sweep")
+            )
+    # Ten times as many: a proposal that a kill has torn leaves its number unused.
+    longest = job_name(template.name, sweep, 10 * sweep.trials)
+    if len(longest) > JOB_NAME_LENGTH:
+        allowed = f"names of jobs of at most {JOB_NAME_LENGTH} characters; {longest} has {len(longest)}"
+        fix = f"shorten it, or job.name, {template.name}"
+        raise ConfigError(paragraph(file, key_of(("sweep", "name")), sweep.name, allowed, fix))
+    for end in (0, -1):
+        values = {key: each.values[end] for key, each in sweep.space.items()}
+        job(template, sweep, "/models", file, Trial(0, values))

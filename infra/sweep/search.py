@@ -1,0 +1,96 @@
+"""What a stack file asks a search for, as `make sweep` takes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+from infra import dataset
+from infra.config import ConfigError, Stack
+from infra.config.errors import key_of, paragraph
+from infra.config.matrix_jobs import made_from, template_with
+from infra.config.sweep import SweepConfig
+from infra.config.sweep_trials import EPOCHS, FOLDER, job_name
+from infra.image.component import rendered_reference
+from infra.job import run_id
+from infra.job.context import context
+from infra.objects.job_kinds import OF_API
+
+DIGITS = 16
+
+
+def asked(stack: Stack) -> SweepConfig:
+    """The section `sweep`. Raises ConfigError where the stack has none."""
+    if stack.sweep is None:
+        fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`: docs/sweep.md"
+        raise ConfigError(
+            paragraph(stack.file, key_of(("sweep",)), "(absent)", "a mapping with options", fix)
+        )
+    return stack.sweep
+
+
+def search(stack: Stack) -> dict[str, Any]:
+    """The search of `stack`, as JSON data.
+
+    `study` has what infra/sweep/study.py takes of it; `name` is the search's, `job` the beginning of its jobs' names,
+    `namespace` theirs and `resource` their kind for kubectl; `metric` is the objective's key in metrics.jsonl, `folder`
+    that of studies and runs on the volume. Raises ConfigError where the stack has no search, or its volume is not on
+    this machine, and DataError.
+    """
+    sweep = asked(stack)
+    if not stack.models_are_here:
+        kind = f"{stack.cluster.kind.value}, with storage.kind {stack.storage.kind.value}"
+        allowed = "kind with storage.kind hostPath: a search reads and writes on a volume of this machine"
+        fix = (
+            f"make sweep STACK={stack.name} ARGS=--katib, which prints an Experiment for a cluster with Katib"
+        )
+        raise ConfigError(paragraph(stack.file, key_of(("cluster", "kind")), f"({kind})", allowed, fix))
+    return {
+        "name": sweep.name,
+        "job": job_name(stack.jobs[0].name, sweep, ""),
+        "namespace": stack.cluster.namespace,
+        "resource": OF_API[stack.operator.api].resource,
+        "metric": sweep.objective.metric,
+        "objective": sweep.objective.value,
+        "folder": FOLDER,
+        "study": study(stack),
+    }
+
+
+def study(stack: Stack) -> dict[str, Any]:
+    """What infra/sweep/study.py is asked with, but for the file and what was observed. Raises DataError."""
+    sweep = asked(stack)
+    return {
+        "identity": identity(stack),
+        "direction": sweep.objective.direction,
+        "options": {key: each.asked() for key, each in sweep.space.items()},
+        "trials": sweep.trials,
+        "parallel": sweep.parallel,
+        "prune": sweep.prune,
+        "seed": sweep.seed,
+    }
+
+
+def identity(stack: Stack) -> str:
+    """A hash of all that trials have in common whose results are compared: training, image, data, options, objective.
+
+    A search may go on with more trials, more of them at once, with pruning or without. Raises DataError.
+    """
+    sweep, template = asked(stack), stack.jobs[0]
+    section = template_with(template, dict.fromkeys([*sweep.options, *_replaced(sweep)]))
+    common = made_from(section, stack.file, {}, "sweep")
+    chosen = dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
+    inputs = run_id.inputs(common, context(stack, rendered_reference(stack), chosen))
+    parts = {
+        "training": inputs,
+        "options": {key: each.asked() for key, each in sweep.space.items()},
+        "objective": sweep.objective.value,
+    }
+    text = json.dumps(parts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _replaced(sweep: SweepConfig) -> list[str]:
+    return ["training.digitsEpochs"] if EPOCHS in sweep.options else []

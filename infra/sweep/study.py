@@ -1,0 +1,195 @@
+"""`python -m infra.sweep.study`: one exchange with the study of a search, which Optuna keeps in a file on the volume.
+
+Standard input has what was observed, standard output what to do now, both as JSON. All that lasts is in the file: what
+a process that was killed has done counts, and the next one does the rest. It runs in an environment of its own, which
+has Optuna and nothing of the program's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, TrialState
+
+IDENTITY, RUN, TORN = "identity", "run", "torn"
+# As many finished trials as make a median; Optuna's own default is 5.
+MEDIAN_OF = 3
+DIGITS = 4
+"""Significant digits of a proposal: a stack file is read by people."""
+
+
+class _HeldAlready(JournalFileOpenLock):
+    """`make sweep` holds a lock of its own. Optuna's would outlive a kill, and keep the next process waiting."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        """Nothing."""
+
+
+class AnotherSearchError(Exception):
+    """The study of this name is of other options, or of another training."""
+
+
+def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Write down what was observed, judge what is under way, and propose what is missing.
+
+    Parameters:
+        request: `journal`, the study's file; `identity`, what its trials have in common; `direction`; `options`, by key
+            as infra.config.sweep_space has them; `trials`, how many in all; `parallel`, how many at once; `prune`;
+            `seed`; `proposes`, whether trials are proposed now; and `observed`, a list of `number`, `outcome` (running,
+            succeeded or failed), `run`, and `objective`, pairs of an epoch and the objective after it.
+
+    Returns `trials`, each with `number`, `state` (running, complete, pruned or fail), `values` by key, `objective`,
+    `epoch` and `run`, and the number of the `best`. Raises AnotherSearchError.
+    """
+    study = _open(request)
+    space = {key: _distribution(each) for key, each in request["options"].items()}
+    for each in _trials(study):
+        if each.state == TrialState.RUNNING and each.params.keys() != space.keys():
+            _trial(study, each).set_user_attr(TORN, True)  # a kill in the midst of a proposal
+            study.tell(each.number, state=TrialState.FAIL)
+    for observed in request["observed"]:
+        _write_down(study, observed, request["prune"])
+    while request["proposes"] and _wants_more(study, request):
+        _propose(study, space)
+    return _told(study, space)
+
+
+def _open(request: Mapping[str, Any]) -> optuna.Study:
+    file = Path(request["journal"])
+    _cut_torn_line(file)
+    storage = JournalStorage(JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file))))
+    try:
+        study = optuna.load_study(study_name=file.stem, storage=storage)
+    except KeyError:
+        study = optuna.create_study(study_name=file.stem, storage=storage, direction=request["direction"])
+    if IDENTITY not in study.user_attrs:
+        study.set_user_attr(IDENTITY, request["identity"])
+    if study.user_attrs[IDENTITY] != request["identity"]:
+        raise AnotherSearchError
+    # Each process is a new one: the same seed would propose the same again.
+    seed = request["seed"] + len(_trials(study))
+    study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=request["parallel"] > 1)
+    study.pruner = optuna.pruners.MedianPruner(n_startup_trials=MEDIAN_OF)
+    return study
+
+
+def _cut_torn_line(file: Path) -> None:
+    """Drop what a kill left of a line: Optuna would write the next one behind it, and then refuse the file."""
+    if not file.exists():
+        return
+    with file.open("r+b") as opened:
+        content = opened.read()
+        opened.truncate(content.rfind(b"\n") + 1)
+
+
+def _trials(study: optuna.Study) -> list[FrozenTrial]:
+    return list(study.get_trials(deepcopy=False))
+
+
+def _trial(study: optuna.Study, frozen: FrozenTrial) -> optuna.Trial:
+    """A trial that an earlier process has asked for."""
+    return optuna.Trial(study, frozen._trial_id)
+
+
+def _distribution(asked: Mapping[str, Any]) -> BaseDistribution:
+    if "values" in asked:
+        return CategoricalDistribution(asked["values"])
+    kind = IntDistribution if asked["whole"] else FloatDistribution
+    return kind(asked["low"], asked["high"], log=asked["log"])
+
+
+def _write_down(study: optuna.Study, observed: Mapping[str, Any], prune: bool) -> None:
+    """What was observed of one trial. What is known of it already changes nothing."""
+    frozen = next(each for each in _trials(study) if each.number == observed["number"])
+    if frozen.state != TrialState.RUNNING:
+        return
+    trial = _trial(study, frozen)
+    for epoch, value in observed["objective"]:
+        if epoch not in frozen.intermediate_values:
+            trial.report(value, epoch)
+    if observed["run"]:
+        trial.set_user_attr(RUN, observed["run"])
+    if observed["outcome"] == "failed":
+        study.tell(frozen.number, state=TrialState.FAIL)
+    elif observed["outcome"] == "succeeded":
+        study.tell(frozen.number, observed["objective"][-1][1])
+    elif prune and observed["objective"] and trial.should_prune():
+        study.tell(frozen.number, state=TrialState.PRUNED)
+
+
+def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:
+    whole = [each for each in _trials(study) if TORN not in each.user_attrs]
+    running = [each for each in whole if each.state == TrialState.RUNNING]
+    return len(running) < int(request["parallel"]) and len(whole) < int(request["trials"])
+
+
+def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> None:
+    """Ask for a trial. One with the values of a complete trial has its result, and nothing is trained again."""
+    number = study.ask(dict(space)).number
+    values = {each.number: _values(each, space) for each in _trials(study)}
+    for each in _trials(study):
+        if each.state == TrialState.COMPLETE and values[each.number] == values[number]:
+            proposed = next(one for one in _trials(study) if one.number == number)
+            _trial(study, proposed).set_user_attr(RUN, each.user_attrs.get(RUN))
+            study.tell(number, each.value)
+            return
+
+
+def _values(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, float]:
+    """The values of a trial as a stack file has them: rounded, and within their range."""
+    return {key: _rounded(trial.params[key], space[key]) for key in sorted(trial.params)}
+
+
+def _rounded(value: float, distribution: BaseDistribution) -> float:
+    if not isinstance(distribution, FloatDistribution):
+        return value
+    low, high = float(distribution.low), float(distribution.high)
+    return min(max(float(f"{value:.{DIGITS}g}"), low), high)
+
+
+def _last(trial: FrozenTrial) -> float | None:
+    """The result, or what is known so far; of a failed trial Optuna keeps none."""
+    return trial.intermediate_values.get(trial.last_step, trial.value)
+
+
+def _told(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+    told = [
+        {
+            "number": each.number,
+            "state": each.state.name.lower(),
+            "values": _values(each, space),
+            "objective": _last(each),
+            "epoch": each.last_step,
+            "run": each.user_attrs.get(RUN) or "",
+        }
+        for each in _trials(study)
+        if TORN not in each.user_attrs
+    ]
+    is_known = any(each["state"] == "complete" for each in told)
+    return {"trials": told, "best": study.best_trial.number if is_known else None}
+
+
+def main() -> int:
+    """One exchange; the exit status."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    request = json.load(sys.stdin)
+    try:
+        print(json.dumps(exchange(request)))
+    except AnotherSearchError:
+        print(json.dumps({"error": "another search"}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

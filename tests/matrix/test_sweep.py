@@ -1,0 +1,226 @@
+"""A search under the real Pulumi on a real API server, with a real study; operator and trainer are played.
+
+While the search pauses, each of its jobs trains an epoch: its line is written where the search reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import program
+from infra.config import from_raw
+from infra.sweep import search
+from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
+from tests.matrix.judging import uid
+from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
+from tests.matrix.project import AppliedProject, with_changes
+from toolchain.sweep import kept_study, rounds, trials
+from toolchain.sweep.kept_study import KeptStudy
+from toolchain.sweep.trials import Answer, Search, Trial
+
+NAMESPACE = "sweep"
+CHANGES: dict[str, Any] = {
+    "cluster.namespace": NAMESPACE,
+    "job.labels": {BY_HAND: "true"},
+    "sweep.options": {"training.lr": {"min": 0.001, "max": 0.3, "log": True}},
+    "sweep.trials": 6,
+    "sweep.parallel": 2,
+}
+EPOCHS = 2
+# The trials before it make the median that it is below.
+FAILS, POOR = 1, 5
+OWN = "mnist"
+
+
+class KilledError(BaseException):
+    """SIGKILL."""
+
+
+@pytest.fixture
+def project(
+    api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AppliedProject]:
+    made = AppliedProject(tmp_path_factory.mktemp("sweep"), api_server.kubeconfig, "sweep")
+    try:
+        yield made
+    finally:
+        made.environment.pop(program.TRIALS, None)
+        made.destroy()
+
+
+class Applied:
+    """The trials' jobs in a stack of the test's, by whole updates, and what the cluster does meanwhile."""
+
+    def __init__(self, project: AppliedProject, asked: Search, file: Path) -> None:
+        self.project, self.asked, self.file = project, asked, file
+        self.is_up = False
+        self.most = 0
+
+    def submit(self, wanted: Sequence[Trial]) -> None:
+        self.file.write_text(json.dumps([each.proposal() for each in wanted]))
+        self.project.environment[program.TRIALS] = str(self.file)
+        if self.is_up:
+            self.project.apply()
+        else:
+            self._bring_up()
+        self.is_up = True
+        self.most = max(self.most, len(self.jobs()))
+
+    def _bring_up(self) -> None:
+        """The stack's own job is waited for, and so has to end meanwhile; a trial is not."""
+        with ThreadPoolExecutor(1) as pool:
+            update = pool.submit(self.project.apply)
+            wait_until("the stack's job is there", lambda: update.done() or self._has_own())
+            if self._has_own():
+                self.end(OWN, "Succeeded")
+            update.result()
+
+    def _has_own(self) -> bool:
+        return OWN in self._all()
+
+    def _all(self) -> dict[str, dict[str, Any]]:
+        found: Any = self.project.jobs.list_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL)
+        return {each["metadata"]["name"]: each for each in found["items"]}
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """The trials' jobs in the cluster, by name."""
+        return {name: job for name, job in self._all().items() if name.startswith(self.asked.job)}
+
+    def runs(self) -> Mapping[str, str]:
+        return {name: job["metadata"]["labels"]["trainstack/run"] for name, job in self.jobs().items()}
+
+    def conditions(self) -> Mapping[str, str] | None:
+        if not self.is_up:
+            return None
+        return {
+            name: (job.get("status", {}).get("conditions") or [{"type": "Pending"}])[-1]["type"]
+            for name, job in self.jobs().items()
+        }
+
+    def last_lines(self, run: str) -> list[str]:
+        return []
+
+    def end(self, name: str, word: str) -> None:
+        """As the operator finds the job."""
+        status = {"status": {"conditions": [{"type": word, "status": "True", "message": "played"}]}}
+        self.project.jobs.patch_namespaced_custom_object_status(
+            GROUP, VERSION, NAMESPACE, PLURAL, name, status
+        )
+
+    def work(self) -> None:
+        """An epoch of every job that runs."""
+        for name, job in self.jobs().items():
+            if "status" not in job:
+                self._train(name, job)
+
+    def _train(self, name: str, job: dict[str, Any]) -> None:
+        number = int(name.removeprefix(self.asked.job))
+        folder = self.asked.folder / "runs" / job["metadata"]["labels"]["trainstack/run"]
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "metrics.jsonl"
+        done = file.read_text().count("\n") if file.exists() else 0
+        if number == FAILS and done:
+            self.end(name, "Failed")
+            return
+        value = 0.1 if number == POOR else 0.8 + 0.01 * number + 0.001 * done
+        with file.open("a") as opened:
+            opened.write(json.dumps({"epoch": done + 1, "accuracy": value}) + "\n")
+        if done + 1 == EPOCHS:
+            (folder / "mnist_cnn.pt").touch()
+            self.end(name, "Succeeded")
+
+
+def asked_of(stack_file: Path, folder: Path) -> Search:
+    """The search of the stack file; its cluster is no kind cluster, whose volume it would ask for."""
+    stack = from_raw("sweep", with_changes(CHANGES), str(stack_file))
+    return Search(
+        name="sweep",
+        job=f"{OWN}-sweep-",
+        namespace=NAMESPACE,
+        resource="pytorchjobs.v1.kubeflow.org",
+        metric="accuracy",
+        objective="accuracy",
+        folder=folder,
+        study=search.study(stack),
+    )
+
+
+def begin(applied: Applied, said: list[str], most: int = 100) -> Answer:
+    """`make sweep` as a process of its own, which is killed after `most` pauses."""
+    pauses = iter(range(most))
+
+    def pause() -> None:
+        if next(pauses, None) is None:
+            raise KilledError
+        applied.work()
+
+    return rounds.search(
+        applied.asked, KeptStudy(applied.asked, kept_study.python()), applied, said.append, pause
+    )
+
+
+def test_a_search_submits_gives_up_goes_on_and_leaves_the_stack_as_it_was(
+    project: AppliedProject, tmp_path: Path
+) -> None:
+    project.configured(**CHANGES)
+    text = project.stack_file.read_text()
+    asked = asked_of(project.stack_file, tmp_path / "sweep")
+    asked.folder.mkdir()
+    file = tmp_path / "trials.json"
+    first, said = Applied(project, asked, file), list[str]()
+    with pytest.raises(KilledError):
+        begin(first, said, most=1)
+    own = uid(first._all()[OWN])
+    before = {name: uid(job) for name, job in first.jobs().items()}
+    assert set(before) == {"mnist-sweep-0", "mnist-sweep-1"}
+    specs = project.job_specs(**CHANGES)
+    for job in first.jobs().values():
+        (container,) = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"]
+        env = {each["name"]: each["value"] for each in container["env"]}
+        assert env["TRAINER_MODEL_DIR"].endswith("/sweep")
+        assert any(word.startswith("--lr") for word in container["args"])
+        assert job["spec"]["runPolicy"] == specs[OWN]["runPolicy"]
+
+    second = Applied(project, asked, file)
+    answer = begin(second, said)
+    states = {each.number: each.state for each in answer.trials}
+    complete = dict.fromkeys(range(6), trials.COMPLETE)
+    assert states == {**complete, FAILS: trials.FAILED, POOR: trials.PRUNED}
+    assert answer.best == 4
+    assert second.most == 2
+    assert "trial 5: given up after epoch 1, accuracy=0.1000" in "\n".join(said)
+    assert second.jobs() == {}, "each job has gone with its trial"
+    assert uid(second._all()[OWN]) == own, "the stack's own job was left alone"
+    for each in answer.trials:
+        lines = (asked.folder / "runs" / each.run / "metrics.jsonl").read_text().splitlines()
+        epochs = [json.loads(line)["epoch"] for line in lines]
+        assert epochs == list(range(1, len(epochs) + 1)), "nothing was trained twice"
+    assert project.stack_file.read_text() == text
+    del project.environment[program.TRIALS]
+    project.apply("--expect-no-changes")
+    assert set(project.outputs()["jobs"]) == {OWN}
+
+
+def test_make_up_in_the_midst_of_a_search_takes_the_trials_away_and_the_search_makes_them_again(
+    project: AppliedProject, tmp_path: Path
+) -> None:
+    project.configured(**CHANGES)
+    asked = asked_of(project.stack_file, tmp_path / "sweep")
+    asked.folder.mkdir()
+    applied, said = Applied(project, asked, tmp_path / "trials.json"), list[str]()
+    with pytest.raises(KilledError):
+        begin(applied, said, most=1)
+    runs = applied.runs()
+    del project.environment[program.TRIALS]
+    project.apply()
+    assert applied.jobs() == {}
+    with pytest.raises(KilledError):
+        begin(applied, said, most=0)
+    assert applied.runs() == runs, "they go on with their runs"

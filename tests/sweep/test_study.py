@@ -1,0 +1,232 @@
+"""The study of a search with a real Optuna: what it proposes, gives up and keeps, whatever kills it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.toolchain.sweep.played import KilledError, PlayedStack, World
+from toolchain.paths import ROOT
+from toolchain.steps import SetupError
+from toolchain.sweep import kept_study, rounds, trials
+from toolchain.sweep.kept_study import KeptStudy
+from toolchain.sweep.trials import Answer, Observed
+
+OPTIONS = {
+    "training.lr": {"low": 0.001, "high": 0.3, "log": True, "whole": False},
+    "training.epochs": {"low": 1, "high": 9, "log": False, "whole": True},
+    "training.batchSize": {"values": [32, 64]},
+}
+PLAN: dict[str, Any] = {
+    "identity": "0a1b",
+    "direction": "maximize",
+    "options": OPTIONS,
+    "trials": 6,
+    "parallel": 2,
+    "prune": True,
+    "seed": 0,
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path, dict(PLAN))
+
+
+def study(world: World, optuna: Path) -> KeptStudy:
+    """As a new process has it."""
+    return KeptStudy(world.asked, optuna)
+
+
+def ended(found: Answer, outcome: str, value: float) -> list[Observed]:
+    return [Observed(each.number, outcome, "r", ((1, value),)) for each in found.in_state(trials.RUNNING)]
+
+
+def test_proposals_are_within_their_ranges_differ_and_are_kept(world: World, optuna: Path) -> None:
+    world.plan |= {"trials": 8, "parallel": 8}
+    found = study(world, optuna).exchange([], proposes=True)
+    values = [each.values for each in found.trials]
+    assert len({json.dumps(each) for each in values}) == 8
+    for each in values:
+        assert 0.001 <= each["training.lr"] <= 0.3
+        assert each["training.lr"] == float(f"{each['training.lr']:.4g}"), "people read it"
+        assert each["training.epochs"] in range(1, 10)
+        assert each["training.batchSize"] in (32, 64)
+    assert study(world, optuna).exchange([], proposes=True) == found
+
+
+def test_each_process_proposes_something_new(world: World, optuna: Path) -> None:
+    world.plan["parallel"] = 1
+    found = study(world, optuna).exchange([], proposes=True)
+    for _ in range(5):
+        found = study(world, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
+    assert len({each.values["training.lr"] for each in found.trials}) == 6
+
+
+def test_the_same_seed_proposes_the_same(tmp_path: Path, optuna: Path) -> None:
+    found = []
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        (tmp_path / name).mkdir()
+        made = World(tmp_path / name, {**PLAN, "seed": seed})
+        found.append([each.values for each in study(made, optuna).exchange([], proposes=True).trials])
+    assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize(("direction", "poor", "good"), [("maximize", 0.2, 0.9), ("minimize", 0.9, 0.2)])
+def test_a_trial_worse_than_the_median_is_given_up(
+    world: World, optuna: Path, direction: str, poor: float, good: float
+) -> None:
+    world.plan |= {"direction": direction, "parallel": 3}
+    found = study(world, optuna).exchange([], proposes=True)
+    found = study(world, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
+    bad, better, last = found.in_state(trials.RUNNING)
+    seen = [
+        Observed(bad.number, "running", "r", ((1, poor),)),
+        Observed(better.number, "running", "r", ((1, good),)),
+    ]
+    world.plan["prune"] = False
+    assert len(study(world, optuna).exchange(seen, proposes=False).in_state(trials.RUNNING)) == 3
+    world.plan["prune"] = True
+    found = study(world, optuna).exchange(seen, proposes=False)
+    assert [each.number for each in found.in_state(trials.PRUNED)] == [bad.number]
+    assert {each.number for each in found.in_state(trials.RUNNING)} == {better.number, last.number}
+    (given_up,) = found.in_state(trials.PRUNED)
+    assert (given_up.objective, given_up.epoch, given_up.run) == (poor, 1, "r")
+
+
+def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
+    found = study(world, optuna).exchange([], proposes=True)
+    assert found.best is None
+    first, second = found.in_state(trials.RUNNING)
+    seen = [
+        Observed(first.number, "failed", "r", ((1, 0.99),)),
+        Observed(second.number, "succeeded", "s", ((1, 0.9), (2, 0.5))),
+    ]
+    found = study(world, optuna).exchange(seen, proposes=True)
+    assert found.best == second.number
+    best = next(each for each in found.trials if each.number == found.best)
+    assert (best.objective, best.run) == (0.5, "s"), "the last epoch counts"
+    assert found.trials[first.number].objective == 0.99, "what is known of a failed one is told"
+
+
+def test_what_was_proposed_before_with_the_same_values_is_not_trained_again(
+    world: World, optuna: Path
+) -> None:
+    world.plan |= {"options": {"training.batchSize": {"values": [32, 64]}}, "parallel": 1, "trials": 8}
+    found = study(world, optuna).exchange([], proposes=True)
+    trained = []
+    while under_way := found.in_state(trials.RUNNING):
+        (trial,) = under_way
+        trained.append(trial.values["training.batchSize"])
+        found = study(world, optuna).exchange(
+            [Observed(trial.number, "succeeded", f"r{trial.number}", ((1, 0.5),))], proposes=True
+        )
+    assert sorted(trained) == sorted(set(trained))
+    assert len(found.in_state(trials.COMPLETE)) == 8
+    assert all(each.run for each in found.trials)
+
+
+def test_what_is_told_twice_counts_once(world: World, optuna: Path) -> None:
+    found = study(world, optuna).exchange([], proposes=True)
+    seen = ended(found, "succeeded", 0.5)
+    first = study(world, optuna).exchange(seen, proposes=False)
+    other = [Observed(each.number, "failed", "x", ((1, 0.1),)) for each in seen]
+    assert study(world, optuna).exchange(seen, proposes=False) == first
+    assert study(world, optuna).exchange(other, proposes=False) == first
+
+
+def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> None:
+    study(world, optuna).exchange([], proposes=True)
+    file = kept_study.file_of(world.asked)
+    before = file.read_bytes()
+    world.plan["identity"] = "other"
+    with pytest.raises(SetupError, match="was begun with other options"):
+        study(world, optuna).exchange([], proposes=True)
+    assert file.read_bytes() == before
+
+
+def test_a_file_that_is_no_study_is_told(world: World, optuna: Path) -> None:
+    kept_study.file_of(world.asked).write_text("not a study\n" * 3)
+    with pytest.raises(SetupError, match="cannot be used") as refused:
+        study(world, optuna).exchange([], proposes=True)
+    assert "take the file away" in refused.value.fix
+
+
+def test_nothing_is_written_where_nothing_has_happened(world: World, optuna: Path) -> None:
+    study(world, optuna).exchange([], proposes=True)
+    before = kept_study.file_of(world.asked).read_bytes()
+    study(world, optuna).exchange([], proposes=True)
+    assert kept_study.file_of(world.asked).read_bytes() == before
+
+
+# In one process: each of its own would take a second.
+CUTS = """
+import json, sys
+from pathlib import Path
+from infra.sweep.study import exchange
+request = json.load(sys.stdin)
+file = Path(request["journal"])
+
+def observed(found, value):
+    running = [each for each in found["trials"] if each["state"] == "running"]
+    return [dict(number=each["number"], outcome="succeeded", run="r", objective=[[1, value]]) for each in running]
+
+first = exchange(request)
+exchange({**request, "observed": observed(first, 0.5)})
+whole = file.read_bytes()
+lines = whole.splitlines(keepends=True)
+ends = [sum(map(len, lines[:count])) for count in range(len(lines) + 1)]
+told = []
+for cut in [*ends, *(end + 7 for end in ends[:-1])]:
+    file.write_bytes(whole[:cut])
+    before = exchange(request)
+    told.append([before, exchange({**request, "proposes": False, "observed": observed(before, 0.4)})])
+print(json.dumps(told))
+"""
+
+
+def test_a_study_that_a_kill_has_cut_anywhere_goes_on(world: World, optuna: Path) -> None:
+    """Behind each line, and within each."""
+    request = {**PLAN, "parallel": 1, "proposes": True, "observed": []}
+    request["journal"] = str(kept_study.file_of(world.asked))
+    command = [str(optuna), "-c", CUTS]
+    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told) > 20
+    for before, after in told:
+        (running,) = [each for each in before["trials"] if each["state"] == "running"]
+        assert running["values"].keys() == OPTIONS.keys()
+        assert after["best"] is not None
+        assert [each["state"] for each in after["trials"]] == ["complete"] * len(after["trials"])
+
+
+@pytest.mark.parametrize("call", [3, 21])
+def test_a_whole_search_killed_meanwhile_trains_nothing_twice(
+    tmp_path: Path, optuna: Path, call: int
+) -> None:
+    world = World(tmp_path, {**PLAN, "trials": 4}, fails=frozenset({1}), kill_at=call)
+
+    def pause() -> None:
+        world.called()
+        world.work()
+
+    def begin() -> Answer:
+        return rounds.search(world.asked, study(world, optuna), PlayedStack(world), world.said.append, pause)
+
+    with pytest.raises(KilledError):
+        begin()
+    world.kill_at = None
+    found = begin()
+    assert {each.number: each.state for each in found.trials if each.state != trials.PRUNED} == {
+        0: "complete",
+        1: "fail",
+        2: "complete",
+        3: "complete",
+    }
+    assert all(epochs == sorted(set(epochs)) for epochs in world.trained.values())
+    assert found.best == 0

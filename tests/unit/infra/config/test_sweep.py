@@ -1,0 +1,134 @@
+"""Section `sweep`: which options a search has, and which jobs its trials are. What is refused is in wrong_stacks.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import program
+from infra.config import Stack, from_raw
+from infra.config.job import JobConfig
+from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
+from infra.config.sweep_trials import Trial, job, read
+from infra.config.training import TrainingConfig
+from infra.job.manifest import manifest, run_of
+from infra.job.run_id import inputs
+from tests.matrix.entries import OBJECTS
+from tests.unit.infra.samples import job_context
+
+JOB: dict[str, Any] = {
+    "name": "mnist",
+    "training": {"epochs": 2, "digitsEpochs": 12, "lr": 0.5},
+    "env": {"A": "b"},
+}
+LR = {"training.lr": {"min": "1e-3", "max": 0.3, "log": True}}
+
+
+def of(options: Any = LR, template: dict[str, Any] = JOB, **others: Any) -> Stack:
+    given = {"job": template, "sweep": {"options": options, **others}}
+    return from_raw("dev", given, "stacks/Pulumi.dev.yaml")
+
+
+def trial(stack: Stack, number: int, **values: float) -> JobConfig:
+    assert stack.sweep
+    given = {f"training.{key}": value for key, value in values.items()}
+    return job(stack.jobs[0], stack.sweep, "/models", stack.file, Trial(number, given))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_of_training_but_those_of_the_data_may_be_searched(key: str) -> None:
+    value = OBJECTS[f"job.{key}"].value
+    assert isinstance(value, int | float)
+    whole = isinstance(value, int)
+    low = value if whole else value / 2
+    high = value + 1 if whole else value
+    found = of({key: {"min": low, "max": high}}).sweep
+    assert found
+    assert found.space == {key: Range(low, high, log=False, whole=whole)}
+    stack = of({key: [low, high]})
+    assert stack.sweep
+    assert stack.sweep.space == {key: Choice((low, high))}
+    alias = key.removeprefix("training.")
+    made = trial(stack, 0, **{alias: high})
+    (name,) = [name for name, field in TrainingConfig.model_fields.items() if field.alias == alias]
+    assert getattr(made.training, name) == high
+
+
+def test_no_key_of_training_is_forgotten() -> None:
+    aliases = {str(field.alias) for field in TrainingConfig.model_fields.values()}
+    assert {key.removeprefix("training.") for key in KEYS} == aliases - set(LEFT_OUT)
+
+
+def test_a_number_written_as_text_is_one_as_everywhere() -> None:
+    found = of().sweep
+    assert found
+    assert found.space == {"training.lr": Range(0.001, 0.3, log=True, whole=False)}
+
+
+def test_the_order_in_the_file_changes_nothing() -> None:
+    one, other = {"training.seed": [1, 2], **LR}, {**LR, "training.seed": [1, 2]}
+    first, second = of(one).sweep, of(other).sweep
+    assert first
+    assert second
+    assert list(first.space) == list(second.space)
+
+
+def test_a_trial_is_the_job_with_other_values_and_a_folder_of_its_own() -> None:
+    stack = of()
+    made = trial(stack, 7, lr=0.02)
+    assert made.name == "mnist-sweep-7"
+    assert made.training == stack.jobs[0].training.model_copy(update={"lr": 0.02})
+    assert made.env == {"A": "b", "TRAINER_MODEL_DIR": "/models/sweep"}
+    others = {"name": "mnist", "training": made.training, "env": {"A": "b"}}
+    assert made.model_copy(update=others) == stack.jobs[0].model_copy(update={"training": made.training})
+
+
+def test_the_same_values_train_the_same() -> None:
+    """A trial that was killed goes on with its run; another number is another run of the same."""
+    stack = of()
+    same = [run_of(manifest(trial(stack, 1, lr=0.02), job_context())) for _ in range(2)]
+    assert same[0] == same[1]
+    found = [inputs(trial(stack, number, lr=0.02), job_context()) for number in (1, 2)]
+    assert found[0] == found[1]
+
+
+def test_searched_epochs_count_on_the_digits_too() -> None:
+    stack = of({"training.epochs": [1, 3]})
+    assert trial(stack, 0, epochs=3).training.digits_epochs is None
+    assert trial(of(), 0, lr=0.1).training.digits_epochs == 12
+
+
+def test_the_stack_file_alone_has_its_own_job() -> None:
+    stack = of()
+    assert [each.name for each in stack.jobs] == ["mnist"]
+    assert stack.own_jobs == stack.jobs
+    assert program.with_trials(stack) == stack
+
+
+def test_the_program_adds_the_trials_that_are_under_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "trials"
+    file.write_text(json.dumps([{"number": n, "values": {"training.lr": n / 10}} for n in (1, 3)]))
+    monkeypatch.setenv(program.TRIALS, str(file))
+    stack = program.with_trials(of())
+    assert [each.name for each in stack.jobs] == ["mnist", "mnist-sweep-1", "mnist-sweep-3"]
+    assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
+    assert stack.own_jobs == of().jobs
+    assert read(file)[1] == Trial(3, {"training.lr": 0.3})
+    without = from_raw("dev", {"job": JOB}, "stacks/Pulumi.dev.yaml")
+    assert program.with_trials(without) == without, "another stack of this process has no search"
+
+
+def test_a_model_stays_where_it_was_while_there_are_trials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "trials").write_text(json.dumps([{"number": 1, "values": {"training.lr": 0.1}}]))
+    before = program.model_path(of(), of().jobs[0], "mnist-0")
+    monkeypatch.setenv(program.TRIALS, str(tmp_path / "trials"))
+    stack = program.with_trials(of())
+    assert len(stack.jobs) == 2
+    assert program.model_path(stack, stack.jobs[0], "mnist-0") == before

@@ -1,0 +1,149 @@
+"""The trials' jobs in the stack: what the program is told, and what state and cluster tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import program
+from tests.unit.toolchain.sweep.played import JOB, World
+from toolchain.operating import environment, live_objects, recovery, up
+from toolchain.sweep import applied_trials
+from toolchain.sweep.applied_trials import AppliedTrials
+from toolchain.sweep.trials import Trial
+
+STATE: dict[str, Any] = {
+    "resources": [
+        {
+            "type": "pulumi:providers:kubernetes",
+            "inputs": {"kubeconfigPath": "/kubeconfig", "context": "one"},
+        },
+        *(
+            {
+                "type": f"kubernetes:{kind}",
+                "inputs": {"metadata": {"name": name, "labels": {"trainstack/run": f"{name}-0a1b2c3d"}}},
+            }
+            for kind, name in (
+                ("kubeflow.org/v1:PyTorchJob", "mnist"),
+                ("kubeflow.org/v1:PyTorchJob", f"{JOB}3"),
+                ("trainer.kubeflow.org/v1alpha1:TrainJob", f"{JOB}4"),
+                ("core/v1:ConfigMap", f"{JOB}5"),
+            )
+        ),
+        {"type": "kubernetes:kubeflow.org/v1:PyTorchJob"},
+    ]
+}
+
+
+class Calls:
+    """What was called, and what kubectl answers."""
+
+    def __init__(self) -> None:
+        self.updates: list[tuple[str, object]] = []
+        self.kubectl: list[tuple[str, ...]] = []
+        self.answer = subprocess.CompletedProcess[str]([], 0, "", "")
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    found = Calls()
+    monkeypatch.setenv(applied_trials.TRIALS, "")
+
+    def kubectl(*words: Any) -> subprocess.CompletedProcess[str]:
+        found.kubectl.append(words[2:])
+        return found.answer
+
+    def told() -> object:
+        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: STATE)
+    monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
+    monkeypatch.setattr(live_objects, "kubectl", kubectl)
+    monkeypatch.setattr(up, "update_again", lambda stack: found.updates.append((stack, told())))
+    return found
+
+
+@pytest.fixture
+def stack(calls: Calls, tmp_path: Path) -> AppliedTrials:
+    def bring_up() -> None:
+        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+        calls.updates.append(("make up", told))
+
+    return AppliedTrials("dev", World(tmp_path, {}).asked, tmp_path / "sweep" / "dev.json", bring_up)
+
+
+def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, calls: Calls) -> None:
+    trial = Trial(3, "running", {"training.lr": 0.1})
+    stack.submit([])
+    stack.submit([trial])
+    stack.submit([])
+    told = [{"number": 3, "values": {"training.lr": 0.1}}]
+    assert calls.updates == [("make up", []), ("dev", told), ("dev", [])]
+
+
+def test_a_failed_make_up_is_done_again(stack: AppliedTrials, calls: Calls) -> None:
+    def fail() -> None:
+        raise RuntimeError("no engine")
+
+    works, stack.bring_up = stack.bring_up, fail
+    with pytest.raises(RuntimeError):
+        stack.submit([])
+    stack.bring_up = works
+    stack.submit([])
+    assert calls.updates == [("make up", [])]
+
+
+def test_the_program_reads_the_same_variable() -> None:
+    assert applied_trials.TRIALS == program.TRIALS
+
+
+def test_the_state_tells_the_runs_of_trials_alone(stack: AppliedTrials) -> None:
+    assert stack.runs() == {f"{JOB}{number}": f"{JOB}{number}-0a1b2c3d" for number in (3, 4)}
+
+
+def test_the_cluster_tells_the_conditions(stack: AppliedTrials, calls: Calls) -> None:
+    def job(name: str, *conditions: tuple[str, str]) -> dict[str, Any]:
+        held = [{"type": kind, "status": status} for kind, status in conditions]
+        return {"metadata": {"name": name}, "status": {"conditions": held}}
+
+    items = [
+        {"metadata": {"name": "new"}},
+        job("running", ("Created", "True"), ("Running", "True")),
+        job("done", ("Running", "False"), ("Succeeded", "True")),
+        job("trainjob", ("Complete", "True")),
+        job("failed", ("Failed", "True")),
+    ]
+    calls.answer = subprocess.CompletedProcess([], 0, json.dumps({"items": items}), "")
+    assert stack.conditions() == {
+        "new": "Pending",
+        "running": "Running",
+        "done": "Succeeded",
+        "trainjob": "Succeeded",
+        "failed": "Failed",
+    }
+    (words,) = calls.kubectl
+    assert words[:2] == ("get", "pytorchjobs.v1.kubeflow.org")
+    assert words[-2:] == ("--namespace", "kubeflow")
+
+
+def test_a_server_that_does_not_answer_tells_nothing(stack: AppliedTrials, calls: Calls) -> None:
+    calls.answer = subprocess.CompletedProcess([], 1, "", "refused")
+    assert stack.conditions() is None
+
+
+def test_a_stack_that_is_not_up_tells_nothing(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
+    assert (stack.conditions(), stack.runs(), stack.last_lines("r"), calls.kubectl) == (None, {}, [], [])
+
+
+def test_the_last_lines_are_those_of_the_runs_pods(stack: AppliedTrials, calls: Calls) -> None:
+    calls.answer = subprocess.CompletedProcess([], 0, "Traceback\nValueError\n", "")
+    assert stack.last_lines("r") == ["Traceback", "ValueError"]
+    assert "trainstack/run=r" in calls.kubectl[0]

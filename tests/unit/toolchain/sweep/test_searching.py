@@ -1,0 +1,143 @@
+"""`make sweep` around its rounds: what it refuses, what it makes, what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolchain import commands
+from toolchain.__main__ import read
+from toolchain.operating import backend, environment
+from toolchain.paths import STACKS
+from toolchain.steps import SetupError
+from toolchain.sweep import kept_study, rounds, searching
+from toolchain.sweep.trials import Answer, Trial
+from toolchain.tools import venv
+
+TOLD = {
+    "name": "sweep",
+    "job": "mnist-sweep-",
+    "namespace": "kubeflow",
+    "resource": "pytorchjobs.v1.kubeflow.org",
+    "metric": "accuracy",
+    "objective": "accuracy",
+    "folder": "sweep",
+    "study": {"trials": 3},
+}
+BEST = Trial(0, "complete", {"training.lr": 0.1}, 0.9, 1, "mnist-sweep-0-0a1b2c3d")
+ANSWER = Answer((BEST, Trial(1, "running", {"training.lr": 0.2})), 0)
+
+
+class _Study:
+    def __init__(self, *_: Any) -> None:
+        """Nothing."""
+
+    def exchange(self, observed: object, *, proposes: bool) -> Answer:
+        return ANSWER
+
+
+@pytest.fixture
+def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Folders of its own, with everything that takes time left out."""
+    monkeypatch.setattr(searching, "FILES", tmp_path / "sweep")
+    monkeypatch.setattr(searching, "MODELS", tmp_path / "models")
+    monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
+    monkeypatch.setattr(backend, "stacks", lambda: ["dev"])
+    monkeypatch.setattr(environment, "is_protected", lambda stack: False)
+    monkeypatch.setattr(searching, "_told", lambda stack, *options: json.dumps(TOLD))
+    monkeypatch.setattr(kept_study, "python", lambda: tmp_path / "python")
+    monkeypatch.setattr(kept_study, "KeptStudy", _Study)
+    monkeypatch.setattr(rounds, "search", lambda *_: Answer((BEST,), 0))
+    return tmp_path
+
+
+def committed(_: str) -> Callable[[], None]:
+    return lambda: None
+
+
+def test_it_says_where_it_stands_and_ends_with_the_best(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    searching.sweep("dev", committed)
+    said = capsys.readouterr()
+    assert "1 of 3 trials are done, 1 under way" in said.err
+    assert said.out.endswith("      lr: 0.1\n")
+    assert f"{STACKS.name}/Pulumi.dev.yaml" in said.out
+    assert (clone / "models" / "dev" / "sweep").is_dir()
+
+
+def test_a_stack_that_there_is_not_is_refused(clone: Path) -> None:
+    with pytest.raises(SetupError, match="there is no stack"):
+        searching.sweep("prod", committed)
+
+
+def test_a_protected_stack_is_refused(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "is_protected", lambda stack: True)
+    with pytest.raises(SetupError, match="dev is protected") as refused:
+        searching.sweep("dev", committed)
+    assert "make promote" in refused.value.fix
+
+
+def test_two_searches_of_one_stack_are_refused(clone: Path) -> None:
+    with (
+        searching.held("dev"),
+        searching.held("gpu"),
+        pytest.raises(SetupError, match="another `make sweep` works on stack dev"),
+    ):
+        searching.sweep("dev", committed)
+    searching.sweep("dev", committed)
+
+
+@pytest.mark.parametrize(("user", "mode"), [(0, 0o2775), (1000, 0o1777)])
+def test_pods_may_write_into_the_folder(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, user: int, mode: int
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    folder = clone / "models" / "dev" / "sweep"
+    searching.make_folder(folder)
+    assert folder.stat().st_mode & 0o7777 == mode
+    folder.chmod(0o755)
+    searching.make_folder(folder)
+    assert folder.stat().st_mode & 0o7777 == 0o755, "what is there is the user's"
+
+
+def test_a_folder_that_cannot_be_written_is_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(SetupError, match="cannot be written") as refused:
+        searching.make_folder(clone / "models" / "dev" / "sweep")
+    assert "sudo chmod o+w" in refused.value.fix
+    (clone / "models" / "gpu").write_text("a file")
+    with pytest.raises(SetupError, match="cannot be made"):
+        searching.make_folder(clone / "models" / "gpu" / "sweep")
+
+
+def test_what_the_stack_file_says_wrongly_is_told(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.undo()
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 1, "", "stacks/Pulumi.dev.yaml: wrong\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(SetupError, match=r"^stacks/Pulumi\.dev\.yaml: wrong$"):
+        searching.search("dev")
+    assert asked[0][-3:] == ["-m", "infra.sweep", "dev"]
+
+
+def test_katib_is_printed_and_nothing_else_is_done(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(searching, "_told", lambda stack, *options: f"{stack} {options}\n")
+    asked = read(["sweep", "--stack", "dev", "--katib"])
+    commands.BY_NAME["sweep"].run(asked)
+    assert capsys.readouterr().out == "dev ('--katib',)\n"
+    assert not (clone / "models").exists()

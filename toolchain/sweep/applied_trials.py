@@ -1,0 +1,82 @@
+"""The trials' jobs in the stack: the program gets them by a file, and the stack file stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from toolchain.operating import environment, live_objects, recovery, state, status, up
+from toolchain.operating.environment import write_whole
+from toolchain.sweep.trials import Search, Trial
+
+TRIALS = "TRAINSTACK_TRIALS"
+"""Variable with the name of the file; held equal to the program's."""
+LINES = 5
+
+
+class AppliedTrials:
+    """Jobs of one stack, by `make up` at first and by `pulumi up` alone then.
+
+    Parameters:
+        name: of the stack.
+        asked: the search.
+        file: where the trials are written down for the program.
+        bring_up: `make up` of the stack.
+    """
+
+    def __init__(self, name: str, asked: Search, file: Path, bring_up: Callable[[], None]) -> None:
+        self.name, self.asked, self.file, self.bring_up = name, asked, file, bring_up
+        self.is_up = False
+
+    def submit(self, trials: Sequence[Trial]) -> None:
+        """Have the stack hold jobs for these trials, and for no others. Raises SetupError."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.file, json.dumps([each.proposal() for each in trials]))
+        os.environ[TRIALS] = str(self.file)
+        if self.is_up:
+            up.update_again(self.name)
+        else:
+            self.bring_up()
+            self.is_up = True
+
+    def runs(self) -> Mapping[str, str]:
+        """Job -> its run, of the trials in the stack's state."""
+        jobs = [
+            each.get("inputs") or {} for each in state.resources(self._state()) if each["type"] in state.JOBS
+        ]
+        found = {}
+        for metadata in (job.get("metadata") or {} for job in jobs):
+            name, run = str(metadata.get("name")), (metadata.get("labels") or {}).get(state.RUN_LABEL)
+            if name.startswith(self.asked.job) and run:
+                found[name] = str(run)
+        return found
+
+    def conditions(self) -> Mapping[str, str] | None:
+        """Job -> its condition; None where the API server does not tell."""
+        done = self._kubectl("get", self.asked.resource, "--output", "json")
+        if done is None or done.returncode:
+            return None
+        return {
+            each["metadata"]["name"]: (status.job_conditions(each) or ["Pending"])[-1]
+            for each in json.loads(done.stdout)["items"]
+        }
+
+    def last_lines(self, run: str) -> list[str]:
+        """What the pods of `run` have said last; nothing where they are gone."""
+        chosen = ("--selector", f"{state.RUN_LABEL}={run}", "--tail", str(LINES), "--prefix")
+        done = self._kubectl("logs", *chosen)
+        return done.stdout.splitlines() if done else []
+
+    def _kubectl(self, *words: str) -> subprocess.CompletedProcess[str] | None:
+        access = state.access(self._state())
+        if access is None:
+            return None
+        variables = environment.for_stack(environment.load() or {}, self.name)
+        return live_objects.kubectl(variables, access, *words, "--namespace", self.asked.namespace)
+
+    def _state(self) -> state.Deployment:
+        variables = environment.for_stack(environment.load() or {}, self.name)
+        return recovery.deployment_of_any_backend(variables, self.name)

@@ -1,0 +1,97 @@
+"""The search itself: look, judge, propose, have the stack changed, wait; until no trial is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from toolchain.steps import SetupError
+from toolchain.sweep import trials
+from toolchain.sweep.trials import Answer, Search, Stack, Study, Trial, observe
+
+MOST_FAILED = 3
+"""So many trials that fail before any other comes to its end are one mistake, not bad luck."""
+FINAL = (trials.COMPLETE, trials.PRUNED, trials.FAILED)
+
+
+def search(
+    asked: Search, study: Study, stack: Stack, say: Callable[[str], None], pause: Callable[[], None]
+) -> Answer:
+    """Run all trials; what the study says at the end.
+
+    All that lasts is in the study and in the stack: a search that was killed anywhere goes on. Raises SetupError.
+
+    Parameters:
+        say: gets a line for each trial that ends.
+        pause: waits for a moment.
+    """
+    answer = study.exchange([], proposes=False)
+    answer = _look(asked, study, stack, say, answer, None)
+    under_way, is_over = answer.in_state(trials.RUNNING), len(answer.trials) >= asked.study["trials"]
+    if is_over and not under_way and not stack.runs():
+        return answer
+    stack.submit(under_way)
+    submitted, failed = _numbers(answer), 0
+    while True:
+        conditions = stack.conditions()
+        before, answer = answer, _look(asked, study, stack, say, answer, conditions, proposes=True)
+        failed += len(answer.in_state(trials.FAILED)) - len(before.in_state(trials.FAILED))
+        if failed >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
+            raise SetupError(
+                f"{failed} trials have failed, and none has come to its end",
+                "mend what their last lines say; the same command goes on then",
+            )
+        under_way = answer.in_state(trials.RUNNING)
+        if _numbers(answer) != submitted or _is_one_lost(asked, under_way, conditions):
+            stack.submit(under_way)
+            submitted = _numbers(answer)
+        if not submitted:
+            return answer
+        pause()
+
+
+def _look(
+    asked: Search,
+    study: Study,
+    stack: Stack,
+    say: Callable[[str], None],
+    known: Answer,
+    conditions: Mapping[str, str] | None,
+    *,
+    proposes: bool = False,
+) -> Answer:
+    """Observe what is under way, and tell the study; a line for each trial that has ended by that."""
+    runs = stack.runs()
+    seen = [observe(asked, each, runs, conditions) for each in known.in_state(trials.RUNNING)]
+    answer = study.exchange(seen, proposes=proposes)
+    ended = {each.number for each in known.trials if each.state in FINAL}
+    for each in answer.trials:
+        if each.state in FINAL and each.number not in ended:
+            say(line(asked, each))
+            if each.state == trials.FAILED and each.run:
+                for text in stack.last_lines(each.run):
+                    say(f"    {text}")
+    return answer
+
+
+def _numbers(answer: Answer) -> set[int]:
+    return {each.number for each in answer.in_state(trials.RUNNING)}
+
+
+def _is_one_lost(asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None) -> bool:
+    """Whether somebody has taken the job of a running trial away."""
+    names = [f"{asked.job}{each.number}" for each in under_way]
+    return conditions is not None and any(name not in conditions for name in names)
+
+
+def line(asked: Search, trial: Trial) -> str:
+    """`trial 3: accuracy=0.9712 with batchSize=64, lr=0.0123`."""
+    what = {trials.PRUNED: f"given up after epoch {trial.epoch}, ", trials.FAILED: "failed, "}.get(
+        trial.state, ""
+    )
+    result = "" if trial.objective is None else f"{asked.objective}={trial.objective:.4f} "
+    return f"trial {trial.number}: {what}{result}with {options(trial)}"
+
+
+def options(trial: Trial) -> str:
+    """`batchSize=64, lr=0.0123`."""
+    return ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in sorted(trial.values.items()))

@@ -1,0 +1,109 @@
+"""`make sweep`: from the stack file to the best trial."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain.operating import backend, environment, up
+from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
+from toolchain.steps import SetupError, say
+from toolchain.sweep import conclusion, kept_study, rounds, trials
+from toolchain.sweep.applied_trials import AppliedTrials
+from toolchain.sweep.trials import Search
+from toolchain.tools import venv
+
+MODULE = "infra.sweep"
+FILES = LOCAL / "sweep"
+PAUSE_S = 3.0
+
+
+def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
+    """Search on `stack`, or go on with it, and print the best trial. Raises SetupError.
+
+    Parameters:
+        ensure_committed: as `up.up` takes it.
+    """
+    backend.check_stack(stack)
+    venv.ensure()
+    if environment.is_protected(stack):
+        raise SetupError(
+            f"stack {stack} is protected: only what was reviewed is applied, and nobody reviews trials",
+            "search with a stack that is not, and take the best options to this one by `make promote`",
+        )
+    asked = search(stack)
+    with held(stack):
+        make_folder(asked.folder)
+        study = kept_study.KeptStudy(asked, kept_study.python())
+        jobs = AppliedTrials(
+            stack, asked, FILES / f"{stack}.json", lambda: up.up(stack, None, ensure_committed)
+        )
+        say_where_it_stands(asked, study)
+        answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
+    print("\n".join(conclusion.lines(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
+
+
+def katib(stack: str) -> None:
+    """Print the search of `stack` as an Experiment of Katib's. Raises SetupError."""
+    backend.check_stack(stack)
+    venv.ensure()
+    print(_told(stack, "--katib"), end="")
+
+
+def search(stack: str) -> Search:
+    """What the stack file asks for. Raises SetupError."""
+    found = json.loads(_told(stack))
+    return Search(**{**found, "folder": MODELS / stack / found["folder"]})
+
+
+def _told(stack: str, *options: str) -> str:
+    command = venv.program(MODULE, stack, *options)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError(done.stderr.strip())
+    return done.stdout
+
+
+@contextmanager
+def held(stack: str) -> Iterator[None]:
+    """Be the only search on `stack`. Raises SetupError where another one is."""
+    FILES.mkdir(parents=True, exist_ok=True)
+    with (FILES / f"{stack}.lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SetupError(
+                f"another `make sweep` works on stack {stack}", "wait for it, or end it with Ctrl-C"
+            ) from None
+        yield
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of studies and trials' runs, in which pods write, too. Raises SetupError where it cannot be."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir()
+            # Pods are in group 0, as root is. Of anybody else's folder they are others: these may write, and
+            # remove nothing that is not theirs.
+            folder.chmod(0o2775 if os.geteuid() == 0 else 0o1777)
+    except OSError as error:
+        fix = f"sudo chmod o+w {folder.parent}"
+        raise SetupError(f"{folder} cannot be made: {error.strerror}", fix) from None
+    if not os.access(folder, os.W_OK):
+        raise SetupError(f"{folder} cannot be written, and is to keep the study", f"sudo chmod o+w {folder}")
+
+
+def say_where_it_stands(asked: Search, study: trials.Study) -> None:
+    """Say what an earlier `make sweep` has left to do."""
+    answer = study.exchange([], proposes=False)
+    if answer.trials:
+        under_way = len(answer.in_state(trials.RUNNING))
+        done = len(answer.trials) - under_way
+        say(f"search {asked.name}: {done} of {asked.study['trials']} trials are done, {under_way} under way")
