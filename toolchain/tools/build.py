@@ -24,7 +24,7 @@ from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
 
-# A compiler lives for seconds: looking for its garbage a quarter as often spares a fifth of its processor time
+# A compiler lives for seconds: looking for its garbage a quarter as often spares some of its processor time
 # (docs/timings.md). Past the limit it looks as often as it must. A user's own values stay.
 COLLECTING = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
 
