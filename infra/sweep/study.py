@@ -160,8 +160,8 @@ def _rounded(value: float, distribution: BaseDistribution) -> float:
 
 def _last(trial: FrozenTrial) -> float | None:
     """The result, or what is known so far; of a failed trial Optuna keeps none."""
-    found = trial.intermediate_values.get(trial.last_step, trial.value)
-    return None if found is None else float(found)
+    value: float | None = trial.intermediate_values.get(trial.last_step, trial.value)
+    return value
 
 
 def _told(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
