@@ -1,5 +1,7 @@
 """`python -m infra.release_volumes STACK`: frees the stack's volumes where a deletion has stopped half way.
 
+Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`.
+
 A claim that somebody deletes stays Terminating as long as a pod mounts it, finished pods of our jobs included; once it
 is gone, its volume is Released and remembers it, and takes no other. A volume that somebody deletes stays Terminating
 as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
@@ -7,9 +9,10 @@ as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -43,10 +46,14 @@ class Releasing:
 
     Parameters:
         show: gets a line for everything that is done.
+        own: titles of the stack's objects, those among them that its file does not name: a search's trials, jobs of
+            before.
     """
 
-    def __init__(self, stack: Stack, api: ClusterApi, show: Callable[[str], None]) -> None:
-        self.stack, self.api, self.show = stack, api, show
+    def __init__(
+        self, stack: Stack, api: ClusterApi, show: Callable[[str], None], own: Collection[str] = ()
+    ) -> None:
+        self.stack, self.api, self.show, self.own = stack, api, show, own
         self.patience = Patience(show)
 
     def run(self) -> None:
@@ -100,9 +107,11 @@ class Releasing:
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
-        names = {job.name for job in self.stack.jobs}
-        pods = self._pods(volume)
         kind = OF_API[self.stack.operator.api]
+        before = f"{kind.kind}/{volume.namespace}/"
+        names = {job.name for job in self.stack.jobs}
+        names |= {each.removeprefix(before) for each in self.own if each.startswith(before)}
+        pods = self._pods(volume)
         held = sorted({job_of(pod["metadata"].get("labels")) for pod in pods} & names)
         for name in held:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
@@ -173,7 +182,7 @@ def main(name: str) -> int:
     except (ConfigError, ConfigException):
         return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
     try:
-        Releasing(stack, api, lambda line: print(line, flush=True)).run()
+        Releasing(stack, api, lambda line: print(line, flush=True), json.load(sys.stdin)).run()
     except (HeldError, UnreachableError) as error:
         print(error, file=sys.stderr)
         return 1

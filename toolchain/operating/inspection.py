@@ -23,9 +23,13 @@ def fetch(variables: Mapping[str, str], stack: str) -> None:
     _show(_run(variables, "infra.fetched", stack))
 
 
-def release_volumes(variables: Mapping[str, str], stack: str) -> None:
-    """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one."""
-    _show(_run(variables, "infra.release_volumes", stack))
+def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
+    """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one.
+
+    Parameters:
+        own: titles of the stack's own objects.
+    """
+    _show(_run(variables, "infra.release_volumes", stack, stdin=json.dumps(own)))
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:

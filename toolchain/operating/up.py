@@ -73,7 +73,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         new_cluster.ensure_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
-                inspection.release_volumes(variables, stack)
+                inspection.release_volumes(variables, stack, shared_objects.titles(before))
         ensure_reviewed()
         sources = origin.begin(stack)
         _update(variables, stack, before)

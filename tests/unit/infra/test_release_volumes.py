@@ -116,6 +116,19 @@ def test_finished_jobs_that_hold_a_claim_on_its_way_out_are_deleted_with_their_p
     assert JOB in shown[0]
 
 
+def test_jobs_that_the_stack_file_does_not_name_are_the_stacks_own_by_its_state() -> None:
+    """Trials of a search, and jobs that have been taken out of the file since."""
+    held = ("mnist-sweep-7", "theirs", "elsewhere")
+    server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD, ending=held)
+    own = [
+        f"PyTorchJob/{OWN.namespace}/mnist-sweep-7",
+        "PyTorchJob/other/elsewhere",
+        f"Pod/{OWN.namespace}/theirs",
+    ]
+    Releasing(STACK, played(server), print, own).run()
+    assert [asked.path for asked in server.deleted] == [path(PYTORCHJOB, OWN.namespace, "mnist-sweep-7")]
+
+
 def test_a_claim_that_others_hold_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(0, 10_000, 10))
     monkeypatch.setattr(
