@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,4 +69,6 @@ def main(name: str) -> int:
 
 
 if __name__ == "__main__":
+    # Whoever ends this process ends the build with it: the command line that runs it is a child.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main(sys.argv[1]))

@@ -116,7 +116,7 @@ def ensure(
     if published(engine, nodes):
         return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
-    trainer_base = jobs.start(partial(_base, engine, base.TRAINER_CPU))
+    trainer_base = jobs.start(lambda: base.users_own(CPU_BASE) or _base(engine, base.TRAINER_CPU))
     jobs.start(lambda: with_base({CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}

@@ -13,9 +13,6 @@ from toolchain.paths import LOGS
 from toolchain.steps import run, step
 from toolchain.tools import venv
 
-# Tells the program, and `docker build`, the base to use.
-VARIABLE = "TRAINSTACK_CPU_BASE"
-
 
 def ensure(engine: Engine, name: str, dockerfile: Path, lock: Path | None = None) -> str:
     """The image `trainstack/<name>`, made where the engine has none of these files on this base. Raises SetupError.
@@ -34,7 +31,7 @@ def trainer_base(engine: Engine) -> str:
 
     Ours is made where that cannot be pulled. Raises SetupError.
     """
-    if own := base.users_own(VARIABLE):
+    if own := base.users_own(cluster_images.CPU_BASE):
         return own
     if engine.has_image(base.TRAINER_CPU.image):
         return base.TRAINER_CPU.image

@@ -60,6 +60,19 @@ def test_nodes_of_others_take_what_their_pods_run(made: list[str]) -> None:
     assert sorted(made) == sorted([*cluster_images.OPERATOR, base.TRAINER_CPU.name])
 
 
+@pytest.mark.parametrize(
+    ("named", "used"), [("registry.example/debian:13", ""), ("trainstack/base:before", "base")]
+)
+def test_a_base_of_the_users_stays_and_one_of_ours_is_no_choice(
+    made: list[str], monkeypatch: pytest.MonkeyPatch, named: str, used: str
+) -> None:
+    monkeypatch.setenv(cluster_images.CPU_BASE, named)
+    told: list[dict[str, str]] = []
+    ensure(nodes=False, with_base=told.append)
+    assert told == [{cluster_images.CPU_BASE: used or named}]
+    assert (base.TRAINER_CPU.name in made) is bool(used)
+
+
 @pytest.mark.parametrize("nodes", [True, False])
 def test_the_trainer_images_base_is_told_while_tools_are_still_built(
     made: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nodes: bool

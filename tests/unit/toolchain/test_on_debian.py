@@ -36,7 +36,7 @@ def test_the_base_is_the_trainer_images(
         built.append(system.image)
         return system.image
 
-    monkeypatch.setenv(on_debian.VARIABLE, own)
+    monkeypatch.setenv(cluster_images.CPU_BASE, own)
     monkeypatch.setattr(Engine, "has_image", lambda self, name: made and name == OURS)
     monkeypatch.setattr(cluster_images, "succeeds", succeeds)
     monkeypatch.setattr(base, "ensure", ensure)
