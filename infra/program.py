@@ -29,6 +29,7 @@ from infra.objects.manifest import Manifest
 from infra.process import CommandError
 from infra.review import rendering
 from infra.run.component import JobRun
+from infra.sweep.search import asked
 
 REFUSALS = (
     ConfigError,
@@ -69,13 +70,12 @@ def stack_config() -> Stack:
 def with_trials(stack: Stack) -> Stack:
     """`stack` with the jobs of the trials that `make sweep` has under way, behind its own. Raises ConfigError."""
     file = os.environ.get(TRIALS)
-    if not file or stack.sweep is None:
+    under_way = sweep_trials.read(Path(file)) if file else None
+    if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack
-    (template,), mount_path = stack.jobs, stack.storage.mount_path
-    made = [
-        sweep_trials.job(template, stack.sweep, mount_path, stack.file, each)
-        for each in sweep_trials.read(Path(file))
-    ]
+    sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
+    (template,), sweep, mount_path = stack.jobs, asked(stack), stack.storage.mount_path
+    made = [sweep_trials.job(template, sweep, mount_path, stack.file, each) for each in under_way.trials]
     return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
 
 

@@ -64,7 +64,12 @@ class Applied:
         self.most = 0
 
     def submit(self, wanted: Sequence[Trial]) -> None:
-        self.file.write_text(json.dumps([each.proposal() for each in wanted]))
+        told = {
+            "stack": "sweep",
+            "job": self.asked.job,
+            "trials": [each.proposal() for each in wanted],
+        }
+        self.file.write_text(json.dumps(told))
         self.project.environment[program.TRIALS] = str(self.file)
         if self.is_up:
             self.project.apply()

@@ -34,7 +34,12 @@ class AppliedTrials:
     def submit(self, trials: Sequence[Trial]) -> None:
         """Have the stack hold jobs for these trials, and for no others. Raises SetupError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.file, json.dumps([each.proposal() for each in trials]))
+        told = {
+            "stack": self.name,
+            "job": self.asked.job,
+            "trials": [each.proposal() for each in trials],
+        }
+        write_whole(self.file, json.dumps(told))
         os.environ[TRIALS] = str(self.file)
         if self.is_up:
             up.update_again(self.name)

@@ -270,7 +270,8 @@ def test_trials_of_a_search_are_jobs_that_nobody_waits_for(
 ) -> None:
     """`make sweep` watches them itself: an update is to end, so that the next one can give a trial up."""
     file = tmp_path / "trials"
-    file.write_text(json.dumps([{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]))
+    trials = [{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]
+    file.write_text(json.dumps({"stack": "dev", "job": "pytorch-simple-sweep-", "trials": trials}))
     monkeypatch.setenv(program.TRIALS, str(file))
     configured(job=JOB, sweep={"options": {"training.lr": [0.1, 0.2]}})
     run_program()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import program
-from infra.config import Stack, from_raw
+from infra.config import ConfigError, Stack, from_raw
 from infra.config.job import JobConfig
 from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
 from infra.config.sweep_trials import Trial, job, read
@@ -30,6 +30,14 @@ LR = {"training.lr": {"min": "1e-3", "max": 0.3, "log": True}}
 def of(options: Any = LR, template: dict[str, Any] = JOB, **others: Any) -> Stack:
     given = {"job": template, "sweep": {"options": options, **others}}
     return from_raw("dev", given, "stacks/Pulumi.dev.yaml")
+
+
+def under_way(folder: Path, *numbers: int) -> Path:
+    """The file in which `make sweep` hands over trials of `of()`."""
+    trials = [{"number": number, "values": {"training.lr": number / 10}} for number in numbers]
+    file = folder / "trials"
+    file.write_text(json.dumps({"stack": "dev", "job": "mnist-sweep-", "trials": trials}))
+    return file
 
 
 def trial(stack: Stack, number: int, **values: float) -> JobConfig:
@@ -111,24 +119,45 @@ def test_the_stack_file_alone_has_its_own_job() -> None:
 def test_the_program_adds_the_trials_that_are_under_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = tmp_path / "trials"
-    file.write_text(json.dumps([{"number": n, "values": {"training.lr": n / 10}} for n in (1, 3)]))
+    file = under_way(tmp_path, 1, 3)
     monkeypatch.setenv(program.TRIALS, str(file))
     stack = program.with_trials(of())
     assert [each.name for each in stack.jobs] == ["mnist", "mnist-sweep-1", "mnist-sweep-3"]
     assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
     assert stack.own_jobs == of().jobs
-    assert read(file)[1] == Trial(3, {"training.lr": 0.3})
-    without = from_raw("dev", {"job": JOB}, "stacks/Pulumi.dev.yaml")
-    assert program.with_trials(without) == without, "another stack of this process has no search"
+    assert read(file).trials[1] == Trial(3, {"training.lr": 0.3})
+    another = from_raw("gpu", {"job": JOB}, "stacks/Pulumi.gpu.yaml")
+    assert program.with_trials(another) == another, "another stack of this process has no search"
+
+
+# What the stack file has become while its search is under way.
+EDITS: dict[str, dict[str, Any]] = {
+    "no sweep": {"job": JOB},
+    "jobs in place of it": {"jobs": [JOB, {**JOB, "name": "other"}]},
+    "another name of the search": {"job": JOB, "sweep": {"options": LR, "name": "rates"}},
+    "another name of the job": {"job": {**JOB, "name": "other"}, "sweep": {"options": LR}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_update_of_a_stack_that_asks_for_the_search_no_more_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
+) -> None:
+    stack = from_raw("dev", EDITS[edit], "stacks/Pulumi.dev.yaml")
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    with pytest.raises(ConfigError, match=r"trainstack:sweep = \(") as refused:
+        program.with_trials(stack)
+    assert "whose trials are mnist-sweep-0" in str(refused.value)
+    assert "undo the edit" in str(refused.value)
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path)))
+    assert program.with_trials(stack) == stack, "an update without trials is that of the stack"
 
 
 def test_a_model_stays_where_it_was_while_there_are_trials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "trials").write_text(json.dumps([{"number": 1, "values": {"training.lr": 0.1}}]))
     before = program.model_path(of(), of().jobs[0], "mnist-0")
-    monkeypatch.setenv(program.TRIALS, str(tmp_path / "trials"))
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
     stack = program.with_trials(of())
     assert len(stack.jobs) == 2
     assert program.model_path(stack, stack.jobs[0], "mnist-0") == before

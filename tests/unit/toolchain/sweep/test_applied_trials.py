@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from infra import program
+from infra.config import sweep_trials
 from tests.unit.toolchain.sweep.played import JOB, World
 from toolchain.operating import environment, live_objects, recovery, up
 from toolchain.sweep import applied_trials
@@ -59,7 +60,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return found.answer
 
     def told() -> object:
-        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
 
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: STATE)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
@@ -71,7 +72,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 @pytest.fixture
 def stack(calls: Calls, tmp_path: Path) -> AppliedTrials:
     def bring_up() -> None:
-        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
         calls.updates.append(("make up", told))
 
     return AppliedTrials("dev", World(tmp_path, {}).asked, tmp_path / "sweep" / "dev.json", bring_up)
@@ -84,6 +85,12 @@ def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, cal
     stack.submit([])
     told = [{"number": 3, "values": {"training.lr": 0.1}}]
     assert calls.updates == [("make up", []), ("dev", told), ("dev", [])]
+
+
+def test_the_program_reads_what_is_written(stack: AppliedTrials) -> None:
+    stack.submit([Trial(3, "running", {"training.lr": 0.1})])
+    trials = (sweep_trials.Trial(3, {"training.lr": 0.1}),)
+    assert sweep_trials.read(stack.file) == sweep_trials.UnderWay("dev", JOB, trials)
 
 
 def test_a_failed_make_up_is_done_again(stack: AppliedTrials, calls: Calls) -> None:
