@@ -30,7 +30,7 @@ def search(
     if is_over and not under_way and not stack.runs():
         return answer
     stack.submit(under_way)
-    submitted, failed = _numbers(answer), 0
+    submitted, failed, made_again = _numbers(answer), 0, set[str]()
     while True:
         conditions = stack.conditions()
         before, answer = answer, _look(asked, study, stack, say, answer, conditions, proposes=True)
@@ -41,9 +41,17 @@ def search(
                 "mend what their last lines say; the same command goes on then",
             )
         under_way = answer.in_state(trials.RUNNING)
-        if _numbers(answer) != submitted or _is_one_lost(asked, under_way, conditions):
+        lost = _lost(asked, under_way, conditions, submitted)
+        if missing := lost & made_again:
+            raise SetupError(
+                f"the stack has made no job for {', '.join(sorted(missing))}, or somebody deletes it at once",
+                f"kubectl get {asked.resource} --namespace {asked.namespace}; the same command goes on",
+            )
+        if _numbers(answer) != submitted or lost:
             stack.submit(under_way)
             submitted = _numbers(answer)
+        if conditions is not None:
+            made_again = lost
         if not submitted:
             return answer
         pause()
@@ -77,10 +85,12 @@ def _numbers(answer: Answer) -> set[int]:
     return {each.number for each in answer.in_state(trials.RUNNING)}
 
 
-def _is_one_lost(asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None) -> bool:
-    """Whether somebody has taken the job of a running trial away."""
-    names = [f"{asked.job}{each.number}" for each in under_way]
-    return conditions is not None and any(name not in conditions for name in names)
+def _lost(
+    asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None, submitted: set[int]
+) -> set[str]:
+    """Names of jobs that were submitted for running trials, and are not in the cluster."""
+    names = {f"{asked.job}{each.number}" for each in under_way if each.number in submitted}
+    return set() if conditions is None else names - set(conditions)
 
 
 def line(asked: Search, trial: Trial) -> str:

@@ -40,6 +40,7 @@ class World:
         objective: a trial's number and an epoch -> the objective after it.
         fails: numbers of the trials that fail after their first epoch.
         poor: numbers of the trials that the study gives up after their first epoch.
+        never_made: numbers of the trials whose jobs the stack does not make.
         kill_at: the call at which the search is killed; None for never.
     """
 
@@ -48,6 +49,7 @@ class World:
     objective: Callable[[int, int], float] = lambda number, epoch: 0.5 + 0.1 * epoch - 0.01 * number
     fails: frozenset[int] = frozenset()
     poor: frozenset[int] = frozenset()
+    never_made: frozenset[int] = frozenset()
     kill_at: int | None = None
     calls: int = 0
     study: list[Trial] = field(default_factory=list)
@@ -145,7 +147,7 @@ class PlayedStack:
     def submit(self, wanted: Sequence[Trial]) -> None:
         self.world.called()
         self.world.submissions.append([each.number for each in wanted])
-        names = {f"{JOB}{each.number}" for each in wanted}
+        names = {f"{JOB}{each.number}" for each in wanted if each.number not in self.world.never_made}
         for name in set(self.world.jobs) - names:
             del self.world.jobs[name]
         for name in sorted(names - set(self.world.jobs)):

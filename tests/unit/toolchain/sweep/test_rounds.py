@@ -152,6 +152,29 @@ def test_a_job_that_somebody_deletes_is_made_again_and_goes_on(tmp_path: Path) -
     assert found.trained == {f"{JOB}0-0a1b2c3d": [1, 2, 3]}
 
 
+def test_a_job_that_is_missing_still_when_it_was_made_again_ends_the_search(tmp_path: Path) -> None:
+    found = world(tmp_path, plan={"parallel": 2, "trials": 2}, never_made=frozenset({1}))
+    with pytest.raises(SetupError, match=f"no job for {JOB}1") as refused:
+        begin(found)
+    assert found.submissions == [[], [0, 1], [0, 1]]
+    assert f"kubectl get {found.asked.resource}" in refused.value.fix
+
+
+def test_a_job_that_is_deleted_now_and_then_is_made_again_each_time(tmp_path: Path) -> None:
+    found = world(tmp_path, plan={"parallel": 1, "trials": 1})
+    paused = []
+
+    def pause() -> None:
+        paused.append(1)
+        if len(paused) in (1, 3, 5):
+            found.jobs.clear()
+        elif len(paused) > 5:
+            found.work()
+
+    rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
+    assert found.submissions == [[], [0], [0], [0], [0], []]
+
+
 # Condition of the job, None for no job that is known; whether the run has its model; epochs -> what it comes to.
 OUTCOMES = [
     (None, False, 0, "running"),
