@@ -35,11 +35,13 @@ class UnderWay:
     Parameters:
         stack: name of the stack that is searched on.
         job: the beginning of the trials' names, as the search began with it.
+        identity: what its trials have in common: infra.sweep.search.identity.
         trials: those that are under way.
     """
 
     stack: str
     job: str
+    identity: str
     trials: tuple[Trial, ...]
 
 
@@ -47,7 +49,7 @@ def read(file: Path) -> UnderWay:
     """The trials that are under way, as `make sweep` writes them down."""
     found = json.loads(file.read_text())
     trials = tuple(Trial(each["number"], each["values"]) for each in found["trials"])
-    return UnderWay(found["stack"], found["job"], trials)
+    return UnderWay(found["stack"], found["job"], found["identity"], trials)
 
 
 def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job: str) -> None:

@@ -92,5 +92,17 @@ def identity(stack: Stack) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
+def ensure_same(stack: Stack, begun: str) -> None:
+    """Raises ConfigError where trials of `stack` cannot be compared with those of the search under way, and DataError.
+
+    Parameters:
+        begun: its identity, as it began.
+    """
+    if identity(stack) != begun:
+        allowed = "options, objective, training, image and data set as the search under way began with them"
+        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and give sweep.name another name"
+        raise ConfigError(paragraph(stack.file, key_of(("sweep",)), "(another search)", allowed, fix))
+
+
 def _replaced(sweep: SweepConfig) -> list[str]:
     return ["training.digitsEpochs"] if EPOCHS in sweep.options else []

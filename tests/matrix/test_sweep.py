@@ -67,6 +67,7 @@ class Applied:
         told = {
             "stack": "sweep",
             "job": self.asked.job,
+            "identity": self.asked.study["identity"],
             "trials": [each.proposal() for each in wanted],
         }
         self.file.write_text(json.dumps(told))

@@ -37,6 +37,7 @@ class AppliedTrials:
         told = {
             "stack": self.name,
             "job": self.asked.job,
+            "identity": self.asked.study["identity"],
             "trials": [each.proposal() for each in trials],
         }
         write_whole(self.file, json.dumps(told))

@@ -75,7 +75,9 @@ def stack(calls: Calls, tmp_path: Path) -> AppliedTrials:
         told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
         calls.updates.append(("make up", told))
 
-    return AppliedTrials("dev", World(tmp_path, {}).asked, tmp_path / "sweep" / "dev.json", bring_up)
+    return AppliedTrials(
+        "dev", World(tmp_path, {"identity": "0a1b"}).asked, tmp_path / "sweep" / "dev.json", bring_up
+    )
 
 
 def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, calls: Calls) -> None:
@@ -90,7 +92,7 @@ def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, cal
 def test_the_program_reads_what_is_written(stack: AppliedTrials) -> None:
     stack.submit([Trial(3, "running", {"training.lr": 0.1})])
     trials = (sweep_trials.Trial(3, {"training.lr": 0.1}),)
-    assert sweep_trials.read(stack.file) == sweep_trials.UnderWay("dev", JOB, trials)
+    assert sweep_trials.read(stack.file) == sweep_trials.UnderWay("dev", JOB, "0a1b", trials)
 
 
 def test_a_failed_make_up_is_done_again(stack: AppliedTrials, calls: Calls) -> None:
