@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from toolchain.operating import environment, live_objects, recovery, state, status, up
+from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
 from toolchain.operating.environment import write_whole
-from toolchain.sweep.trials import Search, Trial
+from toolchain.steps import SetupError
+from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 
 TRIALS = "TRAINSTACK_TRIALS"
 """Variable with the name of the file; held equal to the program's."""
@@ -47,6 +48,19 @@ class AppliedTrials:
         else:
             self.bring_up()
             self.is_up = True
+
+    def bring_back(self, trials: Sequence[Trial]) -> None:
+        """As `submit`, by `make up`, which starts engine and nodes. Raises SetupError where the stack is down."""
+        with setup.project_lock():  # a `make down` that is under way ends first
+            is_down = self.is_down()
+        if is_down:
+            raise SetupError(*TAKEN_DOWN)
+        self.is_up = False
+        self.submit(trials)
+
+    def is_down(self) -> bool:
+        """Whether the stack's state holds nothing."""
+        return not recovery.has_resources(self._state())
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the trials in the stack's state."""

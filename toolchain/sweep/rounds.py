@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolchain.steps import SetupError
 from toolchain.sweep import trials
-from toolchain.sweep.trials import Answer, Search, Stack, Study, Trial, observe
+from toolchain.sweep.trials import TAKEN_DOWN, Answer, Search, Stack, Study, Trial, observe
 
+MOST_SILENT = 20
+"""So many rounds without an answer are no pause of the API server: `make up` looks what the cluster needs."""
 MOST_FAILED = 3
 """So many trials that fail before any other comes to its end are one mistake, not bad luck."""
 FINAL = (trials.COMPLETE, trials.PRUNED, trials.FAILED)
@@ -31,8 +33,10 @@ def search(
         return answer
     stack.submit(under_way)
     submitted, failed, made_again = _numbers(answer), 0, set[str]()
+    silence = _Silence(stack, say)
     while True:
         conditions = stack.conditions()
+        silence.judge(conditions, under_way)
         before, answer = answer, _look(asked, study, stack, say, answer, conditions, proposes=True)
         failed += len(answer.in_state(trials.FAILED)) - len(before.in_state(trials.FAILED))
         if failed >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
@@ -55,6 +59,35 @@ def search(
         if not submitted:
             return answer
         pause()
+
+
+class _Silence:
+    """How long the cluster has not answered, and what is done about it."""
+
+    def __init__(self, stack: Stack, say: Callable[[str], None]) -> None:
+        self.stack, self.say = stack, say
+        self.rounds, self.was_brought_back = 0, False
+
+    def judge(self, conditions: Mapping[str, str] | None, under_way: Sequence[Trial]) -> None:
+        """Say so at first, bring the stack back then, and give up at last: raises SetupError."""
+        if conditions is not None:
+            self.rounds, self.was_brought_back = 0, False
+            return
+        if self.stack.is_down():
+            raise SetupError(*TAKEN_DOWN)
+        self.rounds += 1
+        if self.rounds == 1:
+            self.say("the cluster does not tell how the trials are; the search waits for it")
+        if self.rounds < MOST_SILENT:
+            return
+        if self.was_brought_back:
+            raise SetupError(
+                "the cluster does not tell how the trials are, not after `make up` either",
+                "`make status` shows what is wrong; the same command goes on then",
+            )
+        self.say("the cluster does not answer still: the stack is brought up again")
+        self.stack.bring_back(under_way)
+        self.rounds, self.was_brought_back = 0, True
 
 
 def _look(

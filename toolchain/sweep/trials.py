@@ -11,6 +11,8 @@ from toolchain.runs import records
 
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "fail"
 SUCCEEDED_JOB, FAILED_JOB = "Succeeded", "Failed"
+TAKEN_DOWN = "the stack was taken down", "the same command goes on"
+"""What a search ends with then, and the fix."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,12 @@ class Stack(Protocol):
 
     def submit(self, trials: Sequence[Trial]) -> None:
         """Have the stack hold jobs for these trials, and for no others."""
+
+    def bring_back(self, trials: Sequence[Trial]) -> None:
+        """As `submit`, where the cluster does not answer: what it needs is started or made again first."""
+
+    def is_down(self) -> bool:
+        """Whether somebody has taken the stack down: its state holds nothing."""
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the jobs that the stack holds."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 from infra import program
 from infra.config import sweep_trials
 from tests.unit.toolchain.sweep.played import JOB, World
-from toolchain.operating import environment, live_objects, recovery, up
+from toolchain.operating import environment, live_objects, recovery, setup, up
+from toolchain.steps import SetupError
 from toolchain.sweep import applied_trials
 from toolchain.sweep.applied_trials import AppliedTrials
 from toolchain.sweep.trials import Trial
@@ -62,6 +65,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     def told() -> object:
         return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
 
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: STATE)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
@@ -150,6 +154,34 @@ def test_a_stack_that_is_not_up_tells_nothing(
 ) -> None:
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
     assert (stack.conditions(), stack.runs(), stack.last_lines("r"), calls.kubectl) == (None, {}, [], [])
+
+
+def test_a_stack_is_brought_back_by_make_up(stack: AppliedTrials, calls: Calls) -> None:
+    trial = Trial(3, "running", {"training.lr": 0.1})
+    stack.submit([trial])
+    stack.bring_back([trial])
+    assert [how for how, _ in calls.updates] == ["make up", "make up"]
+    assert not stack.is_down()
+
+
+def test_a_stack_that_was_taken_down_stays_down(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make down` of another process may be under way: it is waited for before anybody looks."""
+    stack.submit([])
+    states = [STATE]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        states.append({})
+        yield
+
+    monkeypatch.setattr(setup, "project_lock", lock)
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: states[-1])
+    with pytest.raises(SetupError, match="taken down"):
+        stack.bring_back([])
+    assert [how for how, _ in calls.updates] == ["make up"]
+    assert stack.is_down()
 
 
 def test_the_last_lines_are_those_of_the_runs_pods(stack: AppliedTrials, calls: Calls) -> None:
