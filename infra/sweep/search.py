@@ -10,12 +10,15 @@ from typing import Any
 from infra import dataset
 from infra.config import ConfigError, Stack
 from infra.config.errors import key_of, paragraph
+from infra.config.job import JobConfig
 from infra.config.matrix_jobs import made_from, template_with
 from infra.config.sweep import SweepConfig
 from infra.config.sweep_trials import EPOCHS, FOLDER, job_name
+from infra.config.training import Dataset
 from infra.image.component import rendered_reference
 from infra.job import run_id
 from infra.job.context import context
+from infra.job.pod import epochs
 from infra.objects.job_kinds import OF_API
 
 DIGITS = 16
@@ -66,6 +69,7 @@ def study(stack: Stack) -> dict[str, Any]:
         "identity": identity(stack),
         "direction": sweep.objective.direction,
         "options": {key: each.asked() for key, each in sweep.space.items()},
+        "epochs": _epochs(stack),
         "trials": sweep.trials,
         "parallel": sweep.parallel,
         "prune": sweep.prune,
@@ -78,10 +82,8 @@ def identity(stack: Stack) -> str:
 
     A search may go on with more trials, more of them at once, with pruning or without. Raises DataError.
     """
-    sweep, template = asked(stack), stack.jobs[0]
-    section = template_with(template, dict.fromkeys([*sweep.options, *_replaced(sweep)]))
-    common = made_from(section, stack.file, {}, "sweep")
-    chosen = dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
+    sweep = asked(stack)
+    common, chosen = _common(stack)
     inputs = run_id.inputs(common, context(stack, rendered_reference(stack), chosen))
     parts = {
         "training": inputs,
@@ -90,6 +92,21 @@ def identity(stack: Stack) -> str:
     }
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
+    """The job without what its trials differ in, and the data set that all of them train on."""
+    sweep = asked(stack)
+    section = template_with(stack.jobs[0], dict.fromkeys([*sweep.options, *_replaced(sweep)]))
+    common = made_from(section, stack.file, {}, "sweep")
+    return common, dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
+
+
+def _epochs(stack: Stack) -> int | str | None:
+    """How many epochs a trial has, or the option that says it; None where that is the trainer's own choice."""
+    if EPOCHS in asked(stack).options:
+        return EPOCHS
+    return epochs(*_common(stack))
 
 
 def ensure_same(stack: Stack, begun: str) -> None:

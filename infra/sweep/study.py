@@ -45,7 +45,8 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
 
     Parameters:
         request: `journal`, the study's file; `identity`, what its trials have in common; `direction`; `options`, by key
-            as infra.config.sweep_space has them; `trials`, how many in all; `parallel`, how many at once; `prune`;
+            as infra.config.sweep_space has them; `epochs`, how many a trial has: a number, the key of the option that
+            says it, or None where nobody does; `trials`, how many in all; `parallel`, how many at once; `prune`;
             `seed`; `proposes`, whether trials are proposed now; and `observed`, a list of `number`, `outcome` (running,
             succeeded or failed), `run`, and `objective`, pairs of an epoch and the objective after it.
 
@@ -59,7 +60,9 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
             _trial(study, each).set_user_attr(TORN, True)  # a kill in the midst of a proposal
             study.tell(each.number, state=TrialState.FAIL)
     for observed in request["observed"]:
-        _write_down(study, observed, request["prune"])
+        _write_down(study, observed)
+        if request["prune"]:
+            _judge(study, observed["number"], request["epochs"])
     while request["proposes"] and _wants_more(study, request):
         _propose(study, space)
     return _told(study, space)
@@ -109,7 +112,7 @@ def _distribution(asked: Mapping[str, Any]) -> BaseDistribution:
     return kind(asked["low"], asked["high"], log=asked["log"])
 
 
-def _write_down(study: optuna.Study, observed: Mapping[str, Any], prune: bool) -> None:
+def _write_down(study: optuna.Study, observed: Mapping[str, Any]) -> None:
     """What was observed of one trial. What is known of it already changes nothing."""
     frozen = next(each for each in _trials(study) if each.number == observed["number"])
     if frozen.state != TrialState.RUNNING:
@@ -124,8 +127,23 @@ def _write_down(study: optuna.Study, observed: Mapping[str, Any], prune: bool) -
         study.tell(frozen.number, state=TrialState.FAIL)
     elif observed["outcome"] == "succeeded":
         study.tell(frozen.number, observed["objective"][-1][1])
-    elif prune and observed["objective"] and trial.should_prune():
-        study.tell(frozen.number, state=TrialState.PRUNED)
+
+
+def _judge(study: optuna.Study, number: int, epochs: int | str | None) -> None:
+    """Give a running trial up where it is poor. After its last epoch there is nothing to be saved by that."""
+    frozen = next(each for each in _trials(study) if each.number == number)
+    if frozen.state != TrialState.RUNNING or frozen.last_step is None:
+        return
+    if frozen.last_step < _epochs(study, frozen, epochs) and _trial(study, frozen).should_prune():
+        study.tell(number, state=TrialState.PRUNED)
+
+
+def _epochs(study: optuna.Study, trial: FrozenTrial, told: int | str | None) -> int:
+    """How many epochs `trial` has. Where nobody says it, as many as the longest of the complete ones."""
+    if isinstance(told, str):
+        return int(trial.params[told])
+    complete = [each.last_step or 0 for each in _trials(study) if each.state == TrialState.COMPLETE]
+    return max(complete, default=0) if told is None else told
 
 
 def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:

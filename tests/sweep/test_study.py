@@ -25,6 +25,7 @@ PLAN: dict[str, Any] = {
     "identity": "0a1b",
     "direction": "maximize",
     "options": OPTIONS,
+    "epochs": None,
     "trials": 6,
     "parallel": 2,
     "prune": True,
@@ -80,7 +81,7 @@ def test_the_same_seed_proposes_the_same(tmp_path: Path, optuna: Path) -> None:
 def test_a_trial_worse_than_the_median_is_given_up(
     world: World, optuna: Path, direction: str, poor: float, good: float
 ) -> None:
-    world.plan |= {"direction": direction, "parallel": 3}
+    world.plan |= {"direction": direction, "parallel": 3, "epochs": 3}
     found = study(world, optuna).exchange([], proposes=True)
     found = study(world, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
     bad, better, last = found.in_state(trials.RUNNING)
@@ -96,6 +97,31 @@ def test_a_trial_worse_than_the_median_is_given_up(
     assert {each.number for each in found.in_state(trials.RUNNING)} == {better.number, last.number}
     (given_up,) = found.in_state(trials.PRUNED)
     assert (given_up.objective, given_up.epoch, given_up.run) == (poor, 1, "r")
+
+
+# What says how many epochs a trial has, and what the poor trial's option has then.
+LAST_EPOCHS = [(2, 9), ("training.epochs", 2), (None, 9)]
+
+
+@pytest.mark.parametrize(("epochs", "option"), LAST_EPOCHS)
+def test_no_trial_is_given_up_after_its_last_epoch(
+    world: World, optuna: Path, epochs: int | str | None, option: int
+) -> None:
+    """Nothing would be saved by that, and what it came to would be lost."""
+    values = {"low": option, "high": option, "log": False, "whole": True}
+    world.plan |= {"options": {**OPTIONS, "training.epochs": values}, "epochs": epochs, "parallel": 3}
+    found = study(world, optuna).exchange([], proposes=True)
+    good = [Observed(each.number, "succeeded", "r", ((1, 0.5), (2, 0.6))) for each in found.trials]
+    poor, too, _ = study(world, optuna).exchange(good, proposes=True).in_state(trials.RUNNING)
+    seen = [
+        Observed(poor.number, "running", "r", ((1, 0.2), (2, 0.3))),
+        Observed(too.number, "running", "r", ((1, 0.2),)),
+    ]
+    found = study(world, optuna).exchange(seen, proposes=False)
+    assert [each.number for each in found.in_state(trials.PRUNED)] == [too.number]
+    ended = [Observed(poor.number, "succeeded", "r", ((1, 0.2), (2, 0.3)))]
+    found = study(world, optuna).exchange(ended, proposes=False)
+    assert [each.number for each in found.in_state(trials.COMPLETE)] == [0, 1, 2, poor.number]
 
 
 def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:

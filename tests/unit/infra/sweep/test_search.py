@@ -51,11 +51,31 @@ def test_it_is_what_make_sweep_takes() -> None:
             "training.epochs": {"low": 1, "high": 3, "log": False, "whole": True},
             "training.lr": {"low": 0.001, "high": 0.3, "log": True, "whole": False},
         },
+        "epochs": "training.epochs",
         "trials": 20,
         "parallel": 2,
         "prune": True,
         "seed": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("training", "found", "epochs"),
+    [
+        ({"epochs": 2}, Dataset.MNIST, 2),
+        ({"epochs": 2}, Dataset.DIGITS, 2),
+        ({"epochs": 2, "digitsEpochs": 5}, Dataset.MNIST, 2),
+        ({"epochs": 2, "digitsEpochs": 5}, Dataset.DIGITS, 5),
+        ({"digitsEpochs": 5}, Dataset.MNIST, None),
+        ({}, Dataset.MNIST, None),
+    ],
+)
+def test_the_study_knows_how_many_epochs_a_trial_has(
+    monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], found: Dataset, epochs: int | None
+) -> None:
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: found)
+    job = {"name": "mnist", "training": {"dataset": "auto", **training}}
+    assert search.study(of(job))["epochs"] == epochs
 
 
 def with_training(**changes: Any) -> dict[str, Any]:
