@@ -39,7 +39,8 @@ def search(stack: Stack) -> dict[str, Any]:
 
     `study` has what infra/sweep/study.py takes of it; `name` is the search's, `job` the beginning of its jobs' names,
     `namespace` theirs and `resource` their kind for kubectl; `metric` is the objective's key in metrics.jsonl, `folder`
-    that of studies and runs on the volume. Raises ConfigError where the stack has no search, or its volume is not on
+    that of studies and runs on the volume; `replaced` has what trials have in place of the stack file's values beside
+    the options, by key. Raises ConfigError where the stack has no search, or its volume is not on
     this machine, and DataError.
     """
     sweep = asked(stack)
@@ -58,6 +59,7 @@ def search(stack: Stack) -> dict[str, Any]:
         "metric": sweep.objective.metric,
         "objective": sweep.objective.value,
         "folder": FOLDER,
+        "replaced": dict.fromkeys(_replaced(sweep) if stack.jobs[0].training.digits_epochs else []),
         "study": study(stack),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ class Search:
         objective: how people call it.
         folder: that of its studies and runs on this machine.
         study: what infra/sweep/study.py is asked with.
+        replaced: key of the job -> what trials have in place of the stack file's value, beside the options.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Search:
     objective: str
     folder: Path
     study: dict[str, Any]
+    replaced: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ def test_it_is_what_make_sweep_takes() -> None:
         "metric": "test_loss",
         "objective": "loss",
         "folder": "sweep",
+        "replaced": {"training.digitsEpochs": None},
     }
     assert len(study.pop("identity")) == search.DIGITS
     assert study == {
@@ -57,6 +58,12 @@ def test_it_is_what_make_sweep_takes() -> None:
         "prune": True,
         "seed": 0,
     }
+
+
+def test_the_digits_epochs_are_replaced_where_the_file_has_them_and_epochs_are_searched() -> None:
+    assert search.search(of())["replaced"] == {}
+    without = {**JOB, "training": {"epochs": 1}}
+    assert search.search(of(without, options={"training.epochs": [1, 2]}))["replaced"] == {}
 
 
 @pytest.mark.parametrize(
