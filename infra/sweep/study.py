@@ -7,6 +7,7 @@ has Optuna and nothing of the program's.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -80,11 +81,18 @@ def _open(request: Mapping[str, Any]) -> optuna.Study:
         study.set_user_attr(IDENTITY, request["identity"])
     if study.user_attrs[IDENTITY] != request["identity"]:
         raise AnotherSearchError
-    # Each process is a new one: the same seed would propose the same again.
-    seed = request["seed"] + len(_trials(study))
+    seed = _seed(request["seed"], len(_trials(study)))
     study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=request["parallel"] > 1)
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=MEDIAN_OF)
     return study
+
+
+def _seed(given: int, trials: int) -> int:
+    """The sampler's. Each process is a new one: the same seed would propose the same again after each trial.
+
+    A sum of both would repeat the proposals of the next `given`, one trial later.
+    """
+    return int.from_bytes(hashlib.sha256(f"{given} {trials}".encode()).digest()[:4])
 
 
 def _cut_torn_line(file: Path) -> None:

@@ -77,6 +77,19 @@ def test_the_same_seed_proposes_the_same(tmp_path: Path, optuna: Path) -> None:
     assert found[0] == found[1] != found[2]
 
 
+def test_neighbouring_seeds_do_not_repeat_each_other(tmp_path: Path, optuna: Path) -> None:
+    rates: list[set[float]] = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        made = World(folder, {**PLAN, "seed": seed, "parallel": 1})
+        found = study(made, optuna).exchange([], proposes=True)
+        for _ in range(3):
+            found = study(made, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
+        rates.append({each.values["training.lr"] for each in found.trials})
+    assert not rates[0] & rates[1]
+
+
 @pytest.mark.parametrize(("direction", "poor", "good"), [("maximize", 0.2, 0.9), ("minimize", 0.9, 0.2)])
 def test_a_trial_worse_than_the_median_is_given_up(
     world: World, optuna: Path, direction: str, poor: float, good: float
