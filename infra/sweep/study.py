@@ -41,6 +41,10 @@ class AnotherSearchError(Exception):
     """The study of this name is of other options, or of another training."""
 
 
+class UnreadableError(Exception):
+    """The study's file holds what is no journal of Optuna's."""
+
+
 def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
     """Write down what was observed, judge what is under way, and propose what is missing.
 
@@ -52,7 +56,8 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
             succeeded or failed), `run`, and `objective`, pairs of an epoch and the objective after it.
 
     Returns `trials`, each with `number`, `state` (running, complete, pruned or fail), `values` by key, `objective`,
-    `epoch` and `run`, and the number of the `best`. Raises AnotherSearchError.
+    `epoch` and `run`, and the number of the `best`. Raises
+    AnotherSearchError, UnreadableError, and OSError where the file cannot be read or written.
     """
     study = _open(request)
     space = {key: _distribution(each) for key, each in request["options"].items()}
@@ -72,7 +77,11 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
 def _open(request: Mapping[str, Any]) -> optuna.Study:
     file = Path(request["journal"])
     _cut_torn_line(file)
-    storage = JournalStorage(JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file))))
+    backend = JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file)))
+    try:
+        storage = JournalStorage(backend)  # it reads all of the file
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise UnreadableError(f"{type(error).__name__}: {error}") from None
     try:
         study = optuna.load_study(study_name=file.stem, storage=storage)
     except KeyError:
@@ -215,6 +224,8 @@ def main() -> int:
         print(json.dumps(exchange(request)))
     except AnotherSearchError:
         print(json.dumps({"error": "another search"}))
+    except UnreadableError as error:
+        print(json.dumps({"error": "unreadable", "text": str(error)}))
     return 0
 
 

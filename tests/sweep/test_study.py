@@ -188,11 +188,23 @@ def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> 
     assert file.read_bytes() == before
 
 
-def test_a_file_that_is_no_study_is_told(world: World, optuna: Path) -> None:
-    kept_study.file_of(world.asked).write_text("not a study\n" * 3)
-    with pytest.raises(SetupError, match="cannot be used") as refused:
+@pytest.mark.parametrize(
+    "text", ["not a study\n", "{}\n", "3\n", '{"op_code": 99}\n', '{"op_code": 4}\n', "\xff\n"]
+)
+def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, text: str) -> None:
+    file = kept_study.file_of(world.asked)
+    file.write_text(text * 3, encoding="latin-1")
+    with pytest.raises(SetupError, match="no journal of Optuna's") as refused:
         study(world, optuna).exchange([], proposes=True)
-    assert "take the file away" in refused.value.fix
+    assert "move it aside" in refused.value.fix
+    assert file.read_text(encoding="latin-1") == text * 3
+
+
+def test_a_file_that_cannot_be_written_is_not_to_be_moved(world: World, optuna: Path) -> None:
+    kept_study.file_of(world.asked).mkdir()
+    with pytest.raises(SetupError, match="Is a directory") as refused:
+        study(world, optuna).exchange([], proposes=True)
+    assert "aside" not in refused.value.fix
 
 
 def test_nothing_is_written_where_nothing_has_happened(world: World, optuna: Path) -> None:
