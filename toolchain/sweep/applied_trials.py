@@ -31,6 +31,7 @@ class AppliedTrials:
     def __init__(self, name: str, asked: Search, file: Path, bring_up: Callable[[], None]) -> None:
         self.name, self.asked, self.file, self.bring_up = name, asked, file, bring_up
         self.is_up = False
+        self._known: state.Deployment | None = None  # a backend of the user's takes a second for each export
 
     def submit(self, trials: Sequence[Trial]) -> None:
         """Have the stack hold jobs for these trials, and for no others. Raises SetupError."""
@@ -43,8 +44,9 @@ class AppliedTrials:
         }
         write_whole(self.file, json.dumps(told))
         os.environ[TRIALS] = str(self.file)
+        self._known = None
         if self.is_up:
-            up.update_again(self.name)
+            self._known = up.update_again(self.name)
         else:
             self.bring_up()
             self.is_up = True
@@ -60,6 +62,7 @@ class AppliedTrials:
 
     def is_down(self) -> bool:
         """Whether the stack's state holds nothing."""
+        self._known = None
         return not recovery.has_resources(self._state())
 
     def runs(self) -> Mapping[str, str]:
@@ -98,5 +101,8 @@ class AppliedTrials:
         return live_objects.kubectl(variables, access, *words, "--namespace", self.asked.namespace)
 
     def _state(self) -> state.Deployment:
-        variables = environment.for_stack(environment.load() or {}, self.name)
-        return recovery.deployment_of_any_backend(variables, self.name)
+        """The stack's state as the last update has left it, read once."""
+        if self._known is None:
+            variables = environment.for_stack(environment.load() or {}, self.name)
+            self._known = recovery.deployment_of_any_backend(variables, self.name)
+        return self._known

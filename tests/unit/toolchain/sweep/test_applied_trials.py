@@ -49,6 +49,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.updates: list[tuple[str, object]] = []
+        self.exports = 0
         self.kubectl: list[tuple[str, ...]] = []
         self.answer = subprocess.CompletedProcess[str]([], 0, "", "")
 
@@ -65,11 +66,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     def told() -> object:
         return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
 
+    def update_again(stack: str) -> dict[str, Any]:
+        found.updates.append((stack, told()))
+        return STATE
+
+    def deployment(variables: object, stack: str) -> dict[str, Any]:
+        found.exports += 1
+        return STATE
+
     monkeypatch.setattr(setup, "project_lock", nullcontext)
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: STATE)
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", deployment)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
-    monkeypatch.setattr(up, "update_again", lambda stack: found.updates.append((stack, told())))
+    monkeypatch.setattr(up, "update_again", update_again)
     return found
 
 
@@ -154,6 +163,40 @@ def test_a_stack_that_is_not_up_tells_nothing(
 ) -> None:
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
     assert (stack.conditions(), stack.runs(), stack.last_lines("r"), calls.kubectl) == (None, {}, [], [])
+
+
+def test_the_state_is_read_once_after_each_update(stack: AppliedTrials, calls: Calls) -> None:
+    """A backend of the user's exports it by Pulumi, which takes a second."""
+    calls.answer = subprocess.CompletedProcess([], 0, '{"items": []}', "")
+    assert len(stack.runs()) == 2
+    stack.submit([])
+    before = calls.exports
+    for _ in range(3):
+        stack.conditions()
+        assert len(stack.runs()) == 2
+        stack.last_lines("r")
+    assert calls.exports - before == 1, "of what `make up` has left"
+    stack.submit([])
+    stack.runs()
+    assert calls.exports - before == 1, "the update has told it"
+    stack.is_down()
+    assert calls.exports - before == 2, "others may have taken the stack down"
+
+
+def test_a_failed_update_leaves_no_old_state(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.submit([])
+    assert stack.runs()
+
+    def fail(name: str) -> None:
+        raise SetupError("`pulumi up` failed")
+
+    monkeypatch.setattr(up, "update_again", fail)
+    with pytest.raises(SetupError):
+        stack.submit([])
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
+    assert stack.runs() == {}
 
 
 def test_a_stack_is_brought_back_by_make_up(stack: AppliedTrials, calls: Calls) -> None:
