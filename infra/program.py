@@ -29,6 +29,7 @@ from infra.objects.manifest import Manifest
 from infra.process import CommandError
 from infra.review import rendering
 from infra.run.component import JobRun
+from infra.sweep import search
 
 REFUSALS = (
     ConfigError,
@@ -50,7 +51,7 @@ TRIALS = "TRAINSTACK_TRIALS"
 
 
 def stack_config() -> Stack:
-    """The stack's validated configuration, as Pulumi hands it over. Raises ConfigError."""
+    """The stack's validated configuration, as Pulumi hands it over. Raises ConfigError and dataset.DataError."""
     config = pulumi.Config()
     # pulumi.Config answers for a key that is asked for; only this mapping has those that nobody asks for.
     names = {*Sections.model_fields, *sections(pulumi.runtime.get_config_env())}
@@ -67,15 +68,18 @@ def stack_config() -> Stack:
 
 
 def with_trials(stack: Stack) -> Stack:
-    """`stack` with the jobs of the trials that `make sweep` has under way, behind its own. Raises ConfigError."""
+    """`stack` with the jobs of the trials that `make sweep` has under way, behind its own.
+
+    Raises ConfigError and dataset.DataError.
+    """
     file = os.environ.get(TRIALS)
-    if not file or stack.sweep is None:
+    under_way = sweep_trials.read(Path(file)) if file else None
+    if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack
-    (template,), mount_path = stack.jobs, stack.storage.mount_path
-    made = [
-        sweep_trials.job(template, stack.sweep, mount_path, stack.file, each)
-        for each in sweep_trials.read(Path(file))
-    ]
+    sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
+    search.ensure_same(stack, under_way.identity)
+    (template,), sweep, mount_path = stack.jobs, search.asked(stack), stack.storage.mount_path
+    made = [sweep_trials.job(template, sweep, mount_path, stack.file, each) for each in under_way.trials]
     return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
 
 

@@ -28,9 +28,44 @@ class Trial:
     values: dict[str, float]
 
 
-def read(file: Path) -> list[Trial]:
+@dataclass(frozen=True)
+class UnderWay:
+    """What `make sweep` hands over to the program.
+
+    Parameters:
+        stack: name of the stack that is searched on.
+        job: the beginning of the trials' names, as the search began with it.
+        identity: what its trials have in common: infra.sweep.search.identity.
+        trials: those that are under way.
+    """
+
+    stack: str
+    job: str
+    identity: str
+    trials: tuple[Trial, ...]
+
+
+def read(file: Path) -> UnderWay:
     """The trials that are under way, as `make sweep` writes them down."""
-    return [Trial(each["number"], each["values"]) for each in json.loads(file.read_text())]
+    found = json.loads(file.read_text())
+    trials = tuple(Trial(each["number"], each["values"]) for each in found["trials"])
+    return UnderWay(found["stack"], found["job"], found["identity"], trials)
+
+
+def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job: str) -> None:
+    """Raises ConfigError where the stack file does not ask for the search any more that is under way.
+
+    Parameters:
+        template: the stack's own job.
+        file: the stack file's path.
+        job: the beginning of the trials' names, as the search began with it.
+    """
+    found = job_name(template.name, sweep, "") if sweep else None
+    if found != job:
+        shown = f"(trials would be {found}0 and so on)" if found else "(absent)"
+        allowed = f"the search that is under way, whose trials are {job}0 and so on"
+        fix = "undo the edit of sweep, sweep.name or job.name; or end the search: Ctrl-C, then `make up`"
+        raise ConfigError(paragraph(file, key_of(("sweep",)), shown, allowed, fix))
 
 
 def job_name(template: str, sweep: SweepConfig, number: int | str) -> str:

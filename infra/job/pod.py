@@ -22,12 +22,18 @@ GID = 0
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
     """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`."""
     chosen = options(job.training)
-    digits = job.training.digits_epochs
-    if job.training.dataset is Dataset.AUTO and dataset is Dataset.DIGITS and digits:
-        chosen["epochs"] = str(digits)
+    if number := epochs(job, dataset):
+        chosen["epochs"] = str(number)
     if job.command:
         return [*job.command, *(f"--{name}={value}" for name, value in chosen.items())], list(job.args)
     return [], [word for name, value in chosen.items() for word in (f"--{name}", value)] + list(job.args)
+
+
+def epochs(job: JobConfig, dataset: Dataset | None) -> int | None:
+    """How many epochs the job trains on `dataset`; None for the trainer's own choice."""
+    given = job.training
+    on_digits = given.dataset is Dataset.AUTO and dataset is Dataset.DIGITS
+    return (given.digits_epochs if on_digits else None) or given.epochs
 
 
 def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def experiment(stack: Stack) -> Manifest:
             },
             "metricsCollectorSpec": {"collector": {"kind": "StdOut"}},
             "maxTrialCount": sweep.trials,
-            "parallelTrialCount": sweep.parallel,
+            "parallelTrialCount": min(sweep.parallel, sweep.trials),
             "maxFailedTrialCount": min(MOST_FAILED, sweep.trials),
             "parameters": [_parameter(key, each) for key, each in sweep.space.items()],
             "trialTemplate": _template(stack, template),

@@ -10,12 +10,15 @@ from typing import Any
 from infra import dataset
 from infra.config import ConfigError, Stack
 from infra.config.errors import key_of, paragraph
+from infra.config.job import JobConfig
 from infra.config.matrix_jobs import made_from, template_with
 from infra.config.sweep import SweepConfig
 from infra.config.sweep_trials import EPOCHS, FOLDER, job_name
+from infra.config.training import Dataset
 from infra.image.component import rendered_reference
 from infra.job import run_id
 from infra.job.context import context
+from infra.job.pod import epochs
 from infra.objects.job_kinds import OF_API
 
 DIGITS = 16
@@ -36,7 +39,8 @@ def search(stack: Stack) -> dict[str, Any]:
 
     `study` has what infra/sweep/study.py takes of it; `name` is the search's, `job` the beginning of its jobs' names,
     `namespace` theirs and `resource` their kind for kubectl; `metric` is the objective's key in metrics.jsonl, `folder`
-    that of studies and runs on the volume. Raises ConfigError where the stack has no search, or its volume is not on
+    that of studies and runs on the volume; `replaced` has what trials have in place of the stack file's values beside
+    the options, by key. Raises ConfigError where the stack has no search, or its volume is not on
     this machine, and DataError.
     """
     sweep = asked(stack)
@@ -55,6 +59,7 @@ def search(stack: Stack) -> dict[str, Any]:
         "metric": sweep.objective.metric,
         "objective": sweep.objective.value,
         "folder": FOLDER,
+        "replaced": dict.fromkeys(_replaced(sweep) if stack.jobs[0].training.digits_epochs else []),
         "study": study(stack),
     }
 
@@ -66,6 +71,7 @@ def study(stack: Stack) -> dict[str, Any]:
         "identity": identity(stack),
         "direction": sweep.objective.direction,
         "options": {key: each.asked() for key, each in sweep.space.items()},
+        "epochs": _epochs(stack),
         "trials": sweep.trials,
         "parallel": sweep.parallel,
         "prune": sweep.prune,
@@ -78,10 +84,8 @@ def identity(stack: Stack) -> str:
 
     A search may go on with more trials, more of them at once, with pruning or without. Raises DataError.
     """
-    sweep, template = asked(stack), stack.jobs[0]
-    section = template_with(template, dict.fromkeys([*sweep.options, *_replaced(sweep)]))
-    common = made_from(section, stack.file, {}, "sweep")
-    chosen = dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
+    sweep = asked(stack)
+    common, chosen = _common(stack)
     inputs = run_id.inputs(common, context(stack, rendered_reference(stack), chosen))
     parts = {
         "training": inputs,
@@ -90,6 +94,33 @@ def identity(stack: Stack) -> str:
     }
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
+    """The job without what its trials differ in, and the data set that all of them train on."""
+    sweep = asked(stack)
+    section = template_with(stack.jobs[0], dict.fromkeys([*sweep.options, *_replaced(sweep)]))
+    common = made_from(section, stack.file, {}, "sweep")
+    return common, dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
+
+
+def _epochs(stack: Stack) -> int | str | None:
+    """How many epochs a trial has, or the option that says it; None where that is the trainer's own choice."""
+    if EPOCHS in asked(stack).options:
+        return EPOCHS
+    return epochs(*_common(stack))
+
+
+def ensure_same(stack: Stack, begun: str) -> None:
+    """Raises ConfigError where trials of `stack` cannot be compared with those of the search under way, and DataError.
+
+    Parameters:
+        begun: its identity, as it began.
+    """
+    if identity(stack) != begun:
+        allowed = "options, objective, training, image and data set as the search under way began with them"
+        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and give sweep.name another name"
+        raise ConfigError(paragraph(stack.file, key_of(("sweep",)), "(another search)", allowed, fix))
 
 
 def _replaced(sweep: SweepConfig) -> list[str]:

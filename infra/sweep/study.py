@@ -7,6 +7,7 @@ has Optuna and nothing of the program's.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Mapping
@@ -40,17 +41,23 @@ class AnotherSearchError(Exception):
     """The study of this name is of other options, or of another training."""
 
 
+class UnreadableError(Exception):
+    """The study's file holds what is no journal of Optuna's."""
+
+
 def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
     """Write down what was observed, judge what is under way, and propose what is missing.
 
     Parameters:
         request: `journal`, the study's file; `identity`, what its trials have in common; `direction`; `options`, by key
-            as infra.config.sweep_space has them; `trials`, how many in all; `parallel`, how many at once; `prune`;
+            as infra.config.sweep_space has them; `epochs`, how many a trial has: a number, the key of the option that
+            says it, or None where nobody does; `trials`, how many in all; `parallel`, how many at once; `prune`;
             `seed`; `proposes`, whether trials are proposed now; and `observed`, a list of `number`, `outcome` (running,
             succeeded or failed), `run`, and `objective`, pairs of an epoch and the objective after it.
 
     Returns `trials`, each with `number`, `state` (running, complete, pruned or fail), `values` by key, `objective`,
-    `epoch` and `run`, and the number of the `best`. Raises AnotherSearchError.
+    `epoch` and `run`, and the number of the `best`. Raises
+    AnotherSearchError, UnreadableError, and OSError where the file cannot be read or written.
     """
     study = _open(request)
     space = {key: _distribution(each) for key, each in request["options"].items()}
@@ -59,7 +66,9 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
             _trial(study, each).set_user_attr(TORN, True)  # a kill in the midst of a proposal
             study.tell(each.number, state=TrialState.FAIL)
     for observed in request["observed"]:
-        _write_down(study, observed, request["prune"])
+        _write_down(study, observed)
+        if request["prune"]:
+            _judge(study, observed["number"], request["epochs"])
     while request["proposes"] and _wants_more(study, request):
         _propose(study, space)
     return _told(study, space)
@@ -68,7 +77,11 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
 def _open(request: Mapping[str, Any]) -> optuna.Study:
     file = Path(request["journal"])
     _cut_torn_line(file)
-    storage = JournalStorage(JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file))))
+    backend = JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file)))
+    try:
+        storage = JournalStorage(backend)  # it reads all of the file
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise UnreadableError(f"{type(error).__name__}: {error}") from None
     try:
         study = optuna.load_study(study_name=file.stem, storage=storage)
     except KeyError:
@@ -77,11 +90,18 @@ def _open(request: Mapping[str, Any]) -> optuna.Study:
         study.set_user_attr(IDENTITY, request["identity"])
     if study.user_attrs[IDENTITY] != request["identity"]:
         raise AnotherSearchError
-    # Each process is a new one: the same seed would propose the same again.
-    seed = request["seed"] + len(_trials(study))
+    seed = _seed(request["seed"], len(_trials(study)))
     study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=request["parallel"] > 1)
     study.pruner = optuna.pruners.MedianPruner(n_startup_trials=MEDIAN_OF)
     return study
+
+
+def _seed(given: int, trials: int) -> int:
+    """The sampler's. Each process is a new one: the same seed would propose the same again after each trial.
+
+    A sum of both would repeat the proposals of the next `given`, one trial later.
+    """
+    return int.from_bytes(hashlib.sha256(f"{given} {trials}".encode()).digest()[:4])
 
 
 def _cut_torn_line(file: Path) -> None:
@@ -109,7 +129,7 @@ def _distribution(asked: Mapping[str, Any]) -> BaseDistribution:
     return kind(asked["low"], asked["high"], log=asked["log"])
 
 
-def _write_down(study: optuna.Study, observed: Mapping[str, Any], prune: bool) -> None:
+def _write_down(study: optuna.Study, observed: Mapping[str, Any]) -> None:
     """What was observed of one trial. What is known of it already changes nothing."""
     frozen = next(each for each in _trials(study) if each.number == observed["number"])
     if frozen.state != TrialState.RUNNING:
@@ -124,8 +144,23 @@ def _write_down(study: optuna.Study, observed: Mapping[str, Any], prune: bool) -
         study.tell(frozen.number, state=TrialState.FAIL)
     elif observed["outcome"] == "succeeded":
         study.tell(frozen.number, observed["objective"][-1][1])
-    elif prune and observed["objective"] and trial.should_prune():
-        study.tell(frozen.number, state=TrialState.PRUNED)
+
+
+def _judge(study: optuna.Study, number: int, epochs: int | str | None) -> None:
+    """Give a running trial up where it is poor. After its last epoch there is nothing to be saved by that."""
+    frozen = next(each for each in _trials(study) if each.number == number)
+    if frozen.state != TrialState.RUNNING or frozen.last_step is None:
+        return
+    if frozen.last_step < _epochs(study, frozen, epochs) and _trial(study, frozen).should_prune():
+        study.tell(number, state=TrialState.PRUNED)
+
+
+def _epochs(study: optuna.Study, trial: FrozenTrial, told: int | str | None) -> int:
+    """How many epochs `trial` has. Where nobody says it, as many as the longest of the complete ones."""
+    if isinstance(told, str):
+        return int(trial.params[told])
+    complete = [each.last_step or 0 for each in _trials(study) if each.state == TrialState.COMPLETE]
+    return max(complete, default=0) if told is None else told
 
 
 def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:
@@ -189,6 +224,8 @@ def main() -> int:
         print(json.dumps(exchange(request)))
     except AnotherSearchError:
         print(json.dumps({"error": "another search"}))
+    except UnreadableError as error:
+        print(json.dumps({"error": "unreadable", "text": str(error)}))
     return 0
 
 

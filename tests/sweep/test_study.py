@@ -25,6 +25,7 @@ PLAN: dict[str, Any] = {
     "identity": "0a1b",
     "direction": "maximize",
     "options": OPTIONS,
+    "epochs": None,
     "trials": 6,
     "parallel": 2,
     "prune": True,
@@ -76,11 +77,24 @@ def test_the_same_seed_proposes_the_same(tmp_path: Path, optuna: Path) -> None:
     assert found[0] == found[1] != found[2]
 
 
+def test_neighbouring_seeds_do_not_repeat_each_other(tmp_path: Path, optuna: Path) -> None:
+    rates: list[set[float]] = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        made = World(folder, {**PLAN, "seed": seed, "parallel": 1})
+        found = study(made, optuna).exchange([], proposes=True)
+        for _ in range(3):
+            found = study(made, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
+        rates.append({each.values["training.lr"] for each in found.trials})
+    assert not rates[0] & rates[1]
+
+
 @pytest.mark.parametrize(("direction", "poor", "good"), [("maximize", 0.2, 0.9), ("minimize", 0.9, 0.2)])
 def test_a_trial_worse_than_the_median_is_given_up(
     world: World, optuna: Path, direction: str, poor: float, good: float
 ) -> None:
-    world.plan |= {"direction": direction, "parallel": 3}
+    world.plan |= {"direction": direction, "parallel": 3, "epochs": 3}
     found = study(world, optuna).exchange([], proposes=True)
     found = study(world, optuna).exchange(ended(found, "succeeded", 0.5), proposes=True)
     bad, better, last = found.in_state(trials.RUNNING)
@@ -96,6 +110,31 @@ def test_a_trial_worse_than_the_median_is_given_up(
     assert {each.number for each in found.in_state(trials.RUNNING)} == {better.number, last.number}
     (given_up,) = found.in_state(trials.PRUNED)
     assert (given_up.objective, given_up.epoch, given_up.run) == (poor, 1, "r")
+
+
+# What says how many epochs a trial has, and what the poor trial's option has then.
+LAST_EPOCHS = [(2, 9), ("training.epochs", 2), (None, 9)]
+
+
+@pytest.mark.parametrize(("epochs", "option"), LAST_EPOCHS)
+def test_no_trial_is_given_up_after_its_last_epoch(
+    world: World, optuna: Path, epochs: int | str | None, option: int
+) -> None:
+    """Nothing would be saved by that, and what it came to would be lost."""
+    values = {"low": option, "high": option, "log": False, "whole": True}
+    world.plan |= {"options": {**OPTIONS, "training.epochs": values}, "epochs": epochs, "parallel": 3}
+    found = study(world, optuna).exchange([], proposes=True)
+    good = [Observed(each.number, "succeeded", "r", ((1, 0.5), (2, 0.6))) for each in found.trials]
+    poor, too, _ = study(world, optuna).exchange(good, proposes=True).in_state(trials.RUNNING)
+    seen = [
+        Observed(poor.number, "running", "r", ((1, 0.2), (2, 0.3))),
+        Observed(too.number, "running", "r", ((1, 0.2),)),
+    ]
+    found = study(world, optuna).exchange(seen, proposes=False)
+    assert [each.number for each in found.in_state(trials.PRUNED)] == [too.number]
+    ended = [Observed(poor.number, "succeeded", "r", ((1, 0.2), (2, 0.3)))]
+    found = study(world, optuna).exchange(ended, proposes=False)
+    assert [each.number for each in found.in_state(trials.COMPLETE)] == [0, 1, 2, poor.number]
 
 
 def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
@@ -149,11 +188,23 @@ def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> 
     assert file.read_bytes() == before
 
 
-def test_a_file_that_is_no_study_is_told(world: World, optuna: Path) -> None:
-    kept_study.file_of(world.asked).write_text("not a study\n" * 3)
-    with pytest.raises(SetupError, match="cannot be used") as refused:
+@pytest.mark.parametrize(
+    "text", ["not a study\n", "{}\n", "3\n", '{"op_code": 99}\n', '{"op_code": 4}\n', "\xff\n"]
+)
+def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, text: str) -> None:
+    file = kept_study.file_of(world.asked)
+    file.write_text(text * 3, encoding="latin-1")
+    with pytest.raises(SetupError, match="no journal of Optuna's") as refused:
         study(world, optuna).exchange([], proposes=True)
-    assert "take the file away" in refused.value.fix
+    assert "move it aside" in refused.value.fix
+    assert file.read_text(encoding="latin-1") == text * 3
+
+
+def test_a_file_that_cannot_be_written_is_not_to_be_moved(world: World, optuna: Path) -> None:
+    kept_study.file_of(world.asked).mkdir()
+    with pytest.raises(SetupError, match="Is a directory") as refused:
+        study(world, optuna).exchange([], proposes=True)
+    assert "aside" not in refused.value.fix
 
 
 def test_nothing_is_written_where_nothing_has_happened(world: World, optuna: Path) -> None:

@@ -91,10 +91,16 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
 
 
 def update_again(stack: str) -> state.Deployment:
-    """`pulumi up` of a stack that this process has brought up; its state then. Raises SetupError."""
+    """`pulumi up` of a stack that this process has brought up; its state then.
+
+    Raises SetupError, also where somebody has taken the stack down meanwhile.
+    """
     variables = environment.for_stack(environment.load() or {}, stack)
     with setup.project_lock():
-        _update(variables, stack, _deployment(variables, stack))
+        before = _deployment(variables, stack)
+        if not recovery.has_resources(before):
+            raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
+        _update(variables, stack, before)
         return _deployment(variables, stack)
 
 

@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from toolchain.operating import environment, live_objects, recovery, state, status, up
+from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
 from toolchain.operating.environment import write_whole
-from toolchain.sweep.trials import Search, Trial
+from toolchain.steps import SetupError
+from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 
 TRIALS = "TRAINSTACK_TRIALS"
 """Variable with the name of the file; held equal to the program's."""
@@ -30,17 +31,39 @@ class AppliedTrials:
     def __init__(self, name: str, asked: Search, file: Path, bring_up: Callable[[], None]) -> None:
         self.name, self.asked, self.file, self.bring_up = name, asked, file, bring_up
         self.is_up = False
+        self._known: state.Deployment | None = None  # a backend of the user's takes a second for each export
 
     def submit(self, trials: Sequence[Trial]) -> None:
         """Have the stack hold jobs for these trials, and for no others. Raises SetupError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(self.file, json.dumps([each.proposal() for each in trials]))
+        told = {
+            "stack": self.name,
+            "job": self.asked.job,
+            "identity": self.asked.study["identity"],
+            "trials": [each.proposal() for each in trials],
+        }
+        write_whole(self.file, json.dumps(told))
         os.environ[TRIALS] = str(self.file)
+        self._known = None
         if self.is_up:
-            up.update_again(self.name)
+            self._known = up.update_again(self.name)
         else:
             self.bring_up()
             self.is_up = True
+
+    def bring_back(self, trials: Sequence[Trial]) -> None:
+        """As `submit`, by `make up`, which starts engine and nodes. Raises SetupError where the stack is down."""
+        with setup.project_lock():  # a `make down` that is under way ends first
+            is_down = self.is_down()
+        if is_down:
+            raise SetupError(*TAKEN_DOWN)
+        self.is_up = False
+        self.submit(trials)
+
+    def is_down(self) -> bool:
+        """Whether the stack's state holds nothing."""
+        self._known = None
+        return not recovery.has_resources(self._state())
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the trials in the stack's state."""
@@ -78,5 +101,8 @@ class AppliedTrials:
         return live_objects.kubectl(variables, access, *words, "--namespace", self.asked.namespace)
 
     def _state(self) -> state.Deployment:
-        variables = environment.for_stack(environment.load() or {}, self.name)
-        return recovery.deployment_of_any_backend(variables, self.name)
+        """The stack's state as the last update has left it, read once."""
+        if self._known is None:
+            variables = environment.for_stack(environment.load() or {}, self.name)
+            self._known = recovery.deployment_of_any_backend(variables, self.name)
+        return self._known

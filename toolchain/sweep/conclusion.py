@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from toolchain.sweep import trials
@@ -20,7 +21,8 @@ def lines(asked: Search, answer: Answer, file: Path) -> list[str]:
     best = next((each for each in answer.trials if each.number == answer.best), None)
     if best is None or best.objective is None:
         return [first, NOTHING]
-    values = [f"      {key.rpartition('.')[2]}: {value}" for key, value in sorted(best.values.items())]
+    written = {**asked.replaced, **best.values}
+    values = [f"      {key.rpartition('.')[2]}: {json.dumps(written[key])}" for key in sorted(written)]
     return [
         first,
         f"best: trial {best.number}, run {best.run}",

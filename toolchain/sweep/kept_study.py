@@ -49,11 +49,18 @@ class KeptStudy:
         command = [str(self.python), "-m", MODULE]
         done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=ROOT)
         if done.returncode:
+            ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
             raise SetupError(
-                f"the study {file_of(self.asked)} cannot be used: {done.stderr.strip()[-1000:]}",
-                "take the file away, and the search begins anew",
+                f"the study's process ended with {ended}, and nothing is lost: {done.stderr.strip()[-1000:]}",
+                "mend what it says; the same command goes on",
             )
         found: dict[str, Any] = json.loads(done.stdout)
+        if found.get("error") == "unreadable":
+            file = file_of(self.asked)
+            raise SetupError(
+                f"the study {file} is no journal of Optuna's: {found['text']}",
+                f"move it aside, `mv {file} {file}.old`, and the search begins anew",
+            )
         if "error" in found:
             raise SetupError(
                 f"search {self.asked.name} was begun with other options, another training, image or data set: "

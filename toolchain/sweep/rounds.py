@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolchain.steps import SetupError
 from toolchain.sweep import trials
-from toolchain.sweep.trials import Answer, Search, Stack, Study, Trial, observe
+from toolchain.sweep.trials import TAKEN_DOWN, Answer, Search, Stack, Study, Trial, observe
 
+MOST_SILENT = 20
+"""So many rounds without an answer are no pause of the API server: `make up` looks what the cluster needs."""
 MOST_FAILED = 3
 """So many trials that fail before any other comes to its end are one mistake, not bad luck."""
 FINAL = (trials.COMPLETE, trials.PRUNED, trials.FAILED)
@@ -30,9 +32,11 @@ def search(
     if is_over and not under_way and not stack.runs():
         return answer
     stack.submit(under_way)
-    submitted, failed = _numbers(answer), 0
+    submitted, failed, made_again = _numbers(answer), 0, set[str]()
+    silence = _Silence(stack, say)
     while True:
         conditions = stack.conditions()
+        silence.judge(conditions, under_way)
         before, answer = answer, _look(asked, study, stack, say, answer, conditions, proposes=True)
         failed += len(answer.in_state(trials.FAILED)) - len(before.in_state(trials.FAILED))
         if failed >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
@@ -41,12 +45,49 @@ def search(
                 "mend what their last lines say; the same command goes on then",
             )
         under_way = answer.in_state(trials.RUNNING)
-        if _numbers(answer) != submitted or _is_one_lost(asked, under_way, conditions):
+        lost = _lost(asked, under_way, conditions, submitted)
+        if missing := lost & made_again:
+            raise SetupError(
+                f"the stack has made no job for {', '.join(sorted(missing))}, or somebody deletes it at once",
+                f"kubectl get {asked.resource} --namespace {asked.namespace}; the same command goes on",
+            )
+        if _numbers(answer) != submitted or lost:
             stack.submit(under_way)
             submitted = _numbers(answer)
+        if conditions is not None:
+            made_again = lost
         if not submitted:
             return answer
         pause()
+
+
+class _Silence:
+    """How long the cluster has not answered, and what is done about it."""
+
+    def __init__(self, stack: Stack, say: Callable[[str], None]) -> None:
+        self.stack, self.say = stack, say
+        self.rounds, self.was_brought_back = 0, False
+
+    def judge(self, conditions: Mapping[str, str] | None, under_way: Sequence[Trial]) -> None:
+        """Say so at first, bring the stack back then, and give up at last: raises SetupError."""
+        if conditions is not None:
+            self.rounds, self.was_brought_back = 0, False
+            return
+        if self.stack.is_down():
+            raise SetupError(*TAKEN_DOWN)
+        self.rounds += 1
+        if self.rounds == 1:
+            self.say("the cluster does not tell how the trials are; the search waits for it")
+        if self.rounds < MOST_SILENT:
+            return
+        if self.was_brought_back:
+            raise SetupError(
+                "the cluster does not tell how the trials are, not after `make up` either",
+                "`make status` shows what is wrong; the same command goes on then",
+            )
+        self.say("the cluster does not answer still: the stack is brought up again")
+        self.stack.bring_back(under_way)
+        self.rounds, self.was_brought_back = 0, True
 
 
 def _look(
@@ -77,10 +118,12 @@ def _numbers(answer: Answer) -> set[int]:
     return {each.number for each in answer.in_state(trials.RUNNING)}
 
 
-def _is_one_lost(asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None) -> bool:
-    """Whether somebody has taken the job of a running trial away."""
-    names = [f"{asked.job}{each.number}" for each in under_way]
-    return conditions is not None and any(name not in conditions for name in names)
+def _lost(
+    asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None, submitted: set[int]
+) -> set[str]:
+    """Names of jobs that were submitted for running trials, and are not in the cluster."""
+    names = {f"{asked.job}{each.number}" for each in under_way if each.number in submitted}
+    return set() if conditions is None else names - set(conditions)
 
 
 def line(asked: Search, trial: Trial) -> str:

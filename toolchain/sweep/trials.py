@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,8 @@ from toolchain.runs import records
 
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "fail"
 SUCCEEDED_JOB, FAILED_JOB = "Succeeded", "Failed"
+TAKEN_DOWN = "the stack was taken down", "the same command goes on"
+"""What a search ends with then, and the fix."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Search:
         objective: how people call it.
         folder: that of its studies and runs on this machine.
         study: what infra/sweep/study.py is asked with.
+        replaced: key of the job -> what trials have in place of the stack file's value, beside the options.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Search:
     objective: str
     folder: Path
     study: dict[str, Any]
+    replaced: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,12 @@ class Stack(Protocol):
 
     def submit(self, trials: Sequence[Trial]) -> None:
         """Have the stack hold jobs for these trials, and for no others."""
+
+    def bring_back(self, trials: Sequence[Trial]) -> None:
+        """As `submit`, where the cluster does not answer: what it needs is started or made again first."""
+
+    def is_down(self) -> bool:
+        """Whether somebody has taken the stack down: its state holds nothing."""
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the jobs that the stack holds."""

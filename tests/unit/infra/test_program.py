@@ -19,6 +19,7 @@ from infra.clusters.kind.config import KindConfig
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ
+from infra.sweep import search
 from infra.training_operator import overlay
 from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
@@ -270,9 +271,13 @@ def test_trials_of_a_search_are_jobs_that_nobody_waits_for(
 ) -> None:
     """`make sweep` watches them itself: an update is to end, so that the next one can give a trial up."""
     file = tmp_path / "trials"
-    file.write_text(json.dumps([{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]))
+    trials = [{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]
+    asked = {"options": {"training.lr": [0.1, 0.2]}}
+    identity = search.identity(stack(job=JOB, sweep=asked))
+    told = {"stack": "dev", "job": "pytorch-simple-sweep-", "identity": identity, "trials": trials}
+    file.write_text(json.dumps(told))
     monkeypatch.setenv(program.TRIALS, str(file))
-    configured(job=JOB, sweep={"options": {"training.lr": [0.1, 0.2]}})
+    configured(job=JOB, sweep=asked)
     run_program()
     jobs = {name for name in recorder.manifests() if name.startswith("PyTorchJob/")}
     names = ("pytorch-simple", "pytorch-simple-sweep-0", "pytorch-simple-sweep-4")

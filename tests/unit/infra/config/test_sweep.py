@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 import pytest
 
 from infra import program
-from infra.config import Stack, from_raw
+from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.job import JobConfig
 from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
 from infra.config.sweep_trials import Trial, job, read
 from infra.config.training import TrainingConfig
 from infra.job.manifest import manifest, run_of
 from infra.job.run_id import inputs
+from infra.sweep import search
 from tests.matrix.entries import OBJECTS
 from tests.unit.infra.samples import job_context
 
@@ -30,6 +32,15 @@ LR = {"training.lr": {"min": "1e-3", "max": 0.3, "log": True}}
 def of(options: Any = LR, template: dict[str, Any] = JOB, **others: Any) -> Stack:
     given = {"job": template, "sweep": {"options": options, **others}}
     return from_raw("dev", given, "stacks/Pulumi.dev.yaml")
+
+
+def under_way(folder: Path, *numbers: int) -> Path:
+    """The file in which `make sweep` hands over trials of `of()`."""
+    trials = [{"number": number, "values": {"training.lr": number / 10}} for number in numbers]
+    file = folder / "trials"
+    told = {"stack": "dev", "job": "mnist-sweep-", "identity": search.identity(of()), "trials": trials}
+    file.write_text(json.dumps(told))
+    return file
 
 
 def trial(stack: Stack, number: int, **values: float) -> JobConfig:
@@ -111,24 +122,89 @@ def test_the_stack_file_alone_has_its_own_job() -> None:
 def test_the_program_adds_the_trials_that_are_under_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    file = tmp_path / "trials"
-    file.write_text(json.dumps([{"number": n, "values": {"training.lr": n / 10}} for n in (1, 3)]))
+    file = under_way(tmp_path, 1, 3)
     monkeypatch.setenv(program.TRIALS, str(file))
     stack = program.with_trials(of())
     assert [each.name for each in stack.jobs] == ["mnist", "mnist-sweep-1", "mnist-sweep-3"]
     assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
     assert stack.own_jobs == of().jobs
-    assert read(file)[1] == Trial(3, {"training.lr": 0.3})
-    without = from_raw("dev", {"job": JOB}, "stacks/Pulumi.dev.yaml")
-    assert program.with_trials(without) == without, "another stack of this process has no search"
+    assert read(file).trials[1] == Trial(3, {"training.lr": 0.3})
+    another = from_raw("gpu", {"job": JOB}, "stacks/Pulumi.gpu.yaml")
+    assert program.with_trials(another) == another, "another stack of this process has no search"
+
+
+# What the stack file has become while its search is under way.
+EDITS: dict[str, dict[str, Any]] = {
+    "no sweep": {"job": JOB},
+    "jobs in place of it": {"jobs": [JOB, {**JOB, "name": "other"}]},
+    "another name of the search": {"job": JOB, "sweep": {"options": LR, "name": "rates"}},
+    "another name of the job": {"job": {**JOB, "name": "other"}, "sweep": {"options": LR}},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_update_of_a_stack_that_asks_for_the_search_no_more_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
+) -> None:
+    stack = from_raw("dev", EDITS[edit], "stacks/Pulumi.dev.yaml")
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    with pytest.raises(ConfigError, match=r"trainstack:sweep = \(") as refused:
+        program.with_trials(stack)
+    assert "whose trials are mnist-sweep-0" in str(refused.value)
+    assert "undo the edit" in str(refused.value)
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path)))
+    assert program.with_trials(stack) == stack, "an update without trials is that of the stack"
+
+
+# Whose trials could not be compared with those before; tests/unit/infra/sweep/test_search.py has every kind.
+OTHER_TRAININGS: dict[str, dict[str, Any]] = {
+    "other options": {"job": JOB, "sweep": {"options": {"training.lr": [0.1, 0.2]}}},
+    "another objective": {"job": JOB, "sweep": {"options": LR, "objective": "loss"}},
+    "more epochs": {"job": {**JOB, "training": {"epochs": 3}}, "sweep": {"options": LR}},
+    "another image": {
+        "job": JOB,
+        "sweep": {"options": LR},
+        "image": {"reference": "registry.example/other@sha256:" + "1" * 64},
+    },
+}
+
+
+@pytest.mark.parametrize("edit", OTHER_TRAININGS)
+def test_an_update_whose_trials_could_not_be_compared_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
+) -> None:
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    with pytest.raises(ConfigError, match=r"trainstack:sweep = \(another search\)") as refused:
+        program.with_trials(from_raw("dev", OTHER_TRAININGS[edit], "stacks/Pulumi.dev.yaml"))
+    assert "undo the edit" in str(refused.value)
+    assert "sweep.name another name" in str(refused.value)
+
+
+def test_an_update_may_change_how_many_trials_there_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    assert program.with_trials(of(trials=30, parallel=4, prune=False)).trials == {"mnist-sweep-1"}
+
+
+def test_the_program_reads_the_search_that_the_stack_file_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pulumi hands it over as JSON, and an encrypted value in plain text."""
+    job = {**JOB, "args": ["--x"], "env": {"A": "b", "TOKEN": {"secure": "v1:cipher"}}}
+    written = {"job": job, "sweep": {"options": {**LR, "training.batchSize": [32, 64]}}}
+    given = copy.deepcopy(written)
+    given["job"]["env"]["TOKEN"] = "plain"
+    handed = encrypted.restored(json.loads(json.dumps(given)), written, {"job"}, "stacks/Pulumi.dev.yaml")
+    found = [search.identity(from_raw("dev", each, "stacks/Pulumi.dev.yaml")) for each in (written, handed)]
+    assert found[0] == found[1]
 
 
 def test_a_model_stays_where_it_was_while_there_are_trials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "trials").write_text(json.dumps([{"number": 1, "values": {"training.lr": 0.1}}]))
     before = program.model_path(of(), of().jobs[0], "mnist-0")
-    monkeypatch.setenv(program.TRIALS, str(tmp_path / "trials"))
+    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
     stack = program.with_trials(of())
     assert len(stack.jobs) == 2
     assert program.model_path(stack, stack.jobs[0], "mnist-0") == before

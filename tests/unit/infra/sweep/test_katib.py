@@ -92,6 +92,13 @@ def test_the_objective_is_read_from_the_log(objective: str, kind: str, other: st
     assert (spec["maxTrialCount"], spec["parallelTrialCount"]) == (7, 3)
 
 
+@pytest.mark.parametrize(("trials", "parallel", "at_once"), [(2, 5, 2), (5, 5, 5), (5, 2, 2)])
+def test_no_more_trials_run_at_once_than_there_are(trials: int, parallel: int, at_once: int) -> None:
+    """Katib's webhook refuses a parallelTrialCount above maxTrialCount."""
+    spec = katib.experiment(of(trials=trials, parallel=parallel))["spec"]
+    assert (spec["maxTrialCount"], spec["parallelTrialCount"]) == (trials, at_once)
+
+
 def test_katib_names_the_job_itself_and_finds_rank_0() -> None:
     template = katib.experiment(of())["spec"]["trialTemplate"]
     assert not {"name", "namespace"} & template["trialSpec"]["metadata"].keys()

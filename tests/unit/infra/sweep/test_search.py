@@ -42,6 +42,7 @@ def test_it_is_what_make_sweep_takes() -> None:
         "metric": "test_loss",
         "objective": "loss",
         "folder": "sweep",
+        "replaced": {"training.digitsEpochs": None},
     }
     assert len(study.pop("identity")) == search.DIGITS
     assert study == {
@@ -51,11 +52,37 @@ def test_it_is_what_make_sweep_takes() -> None:
             "training.epochs": {"low": 1, "high": 3, "log": False, "whole": True},
             "training.lr": {"low": 0.001, "high": 0.3, "log": True, "whole": False},
         },
+        "epochs": "training.epochs",
         "trials": 20,
         "parallel": 2,
         "prune": True,
         "seed": 0,
     }
+
+
+def test_the_digits_epochs_are_replaced_where_the_file_has_them_and_epochs_are_searched() -> None:
+    assert search.search(of())["replaced"] == {}
+    without = {**JOB, "training": {"epochs": 1}}
+    assert search.search(of(without, options={"training.epochs": [1, 2]}))["replaced"] == {}
+
+
+@pytest.mark.parametrize(
+    ("training", "found", "epochs"),
+    [
+        ({"epochs": 2}, Dataset.MNIST, 2),
+        ({"epochs": 2}, Dataset.DIGITS, 2),
+        ({"epochs": 2, "digitsEpochs": 5}, Dataset.MNIST, 2),
+        ({"epochs": 2, "digitsEpochs": 5}, Dataset.DIGITS, 5),
+        ({"digitsEpochs": 5}, Dataset.MNIST, None),
+        ({}, Dataset.MNIST, None),
+    ],
+)
+def test_the_study_knows_how_many_epochs_a_trial_has(
+    monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], found: Dataset, epochs: int | None
+) -> None:
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: found)
+    job = {"name": "mnist", "training": {"dataset": "auto", **training}}
+    assert search.study(of(job))["epochs"] == epochs
 
 
 def with_training(**changes: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -139,7 +139,7 @@ def test_the_phases_that_took_longest_are_told_in_their_order() -> None:
 def test_a_stack_that_is_up_is_updated_and_its_new_state_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `make sweep` does between trials: no set-up, but under the lock of the clone."""
     told: list[str] = []
-    states: list[state.Deployment] = [{"resources": []}, {"resources": [{"type": "new"}]}]
+    states: list[state.Deployment] = [{"resources": [{"type": "old"}]}, {"resources": [{"type": "new"}]}]
 
     @contextmanager
     def lock() -> Iterator[None]:
@@ -154,3 +154,14 @@ def test_a_stack_that_is_up_is_updated_and_its_new_state_told(monkeypatch: pytes
     monkeypatch.setattr(up, "_update", lambda variables, stack, before: told.append(variables["PATH"]))
     assert up.update_again("dev") is states[1]
     assert told == ["locked", "dev", "free"]
+
+
+def test_a_stack_that_somebody_has_taken_down_is_not_updated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pulumi up` would make another cluster, without what `make up` prepares."""
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    monkeypatch.setattr(environment, "load", dict)
+    monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
+    monkeypatch.setattr(up, "_deployment", lambda *_: {"resources": []})
+    monkeypatch.setattr(up, "_update", lambda *_: pytest.fail("it was updated"))
+    with pytest.raises(SetupError, match="stack dev was taken down"):
+        up.update_again("dev")

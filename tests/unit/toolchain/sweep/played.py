@@ -40,6 +40,9 @@ class World:
         objective: a trial's number and an epoch -> the objective after it.
         fails: numbers of the trials that fail after their first epoch.
         poor: numbers of the trials that the study gives up after their first epoch.
+        never_made: numbers of the trials whose jobs the stack does not make.
+        silent: rounds in which the cluster does not answer, counted from 1, and does not work.
+        repairs: whether `make up` ends the silence.
         kill_at: the call at which the search is killed; None for never.
     """
 
@@ -48,8 +51,14 @@ class World:
     objective: Callable[[int, int], float] = lambda number, epoch: 0.5 + 0.1 * epoch - 0.01 * number
     fails: frozenset[int] = frozenset()
     poor: frozenset[int] = frozenset()
+    never_made: frozenset[int] = frozenset()
+    silent: frozenset[int] = frozenset()
+    repairs: bool = False
     kill_at: int | None = None
     calls: int = 0
+    rounds: int = 0
+    is_down: bool = False
+    brought_back: list[list[int]] = field(default_factory=list)
     study: list[Trial] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     trained: dict[str, list[int]] = field(default_factory=dict)
@@ -76,6 +85,8 @@ class World:
 
     def work(self) -> None:
         """An epoch of every job that runs."""
+        if self.rounds in self.silent:
+            return
         for job in self.jobs.values():
             if job.condition == "Running":
                 self._train(job)
@@ -145,7 +156,7 @@ class PlayedStack:
     def submit(self, wanted: Sequence[Trial]) -> None:
         self.world.called()
         self.world.submissions.append([each.number for each in wanted])
-        names = {f"{JOB}{each.number}" for each in wanted}
+        names = {f"{JOB}{each.number}" for each in wanted if each.number not in self.world.never_made}
         for name in set(self.world.jobs) - names:
             del self.world.jobs[name]
         for name in sorted(names - set(self.world.jobs)):
@@ -160,7 +171,18 @@ class PlayedStack:
     def conditions(self) -> Mapping[str, str] | None:
         """Nobody can tell before the stack was brought up by this process."""
         self.world.called()
-        return {name: job.condition for name, job in self.world.jobs.items()} if self.is_up else None
+        self.world.rounds += 1
+        if not self.is_up or self.world.is_down or self.world.rounds in self.world.silent:
+            return None
+        return {name: job.condition for name, job in self.world.jobs.items()}
+
+    def bring_back(self, wanted: Sequence[Trial]) -> None:
+        self.world.brought_back.append([each.number for each in wanted])
+        if self.world.repairs:
+            self.world.silent = frozenset()
+
+    def is_down(self) -> bool:
+        return self.world.is_down
 
     def last_lines(self, run: str) -> list[str]:
         return [f"Traceback of {run}"]

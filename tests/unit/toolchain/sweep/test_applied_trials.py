@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra import program
+from infra.config import sweep_trials
 from tests.unit.toolchain.sweep.played import JOB, World
-from toolchain.operating import environment, live_objects, recovery, up
+from toolchain.operating import environment, live_objects, recovery, setup, up
+from toolchain.steps import SetupError
 from toolchain.sweep import applied_trials
 from toolchain.sweep.applied_trials import AppliedTrials
 from toolchain.sweep.trials import Trial
@@ -45,6 +49,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.updates: list[tuple[str, object]] = []
+        self.exports = 0
         self.kubectl: list[tuple[str, ...]] = []
         self.answer = subprocess.CompletedProcess[str]([], 0, "", "")
 
@@ -59,22 +64,33 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return found.answer
 
     def told() -> object:
-        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
 
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: STATE)
+    def update_again(stack: str) -> dict[str, Any]:
+        found.updates.append((stack, told()))
+        return STATE
+
+    def deployment(variables: object, stack: str) -> dict[str, Any]:
+        found.exports += 1
+        return STATE
+
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", deployment)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
-    monkeypatch.setattr(up, "update_again", lambda stack: found.updates.append((stack, told())))
+    monkeypatch.setattr(up, "update_again", update_again)
     return found
 
 
 @pytest.fixture
 def stack(calls: Calls, tmp_path: Path) -> AppliedTrials:
     def bring_up() -> None:
-        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())
+        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
         calls.updates.append(("make up", told))
 
-    return AppliedTrials("dev", World(tmp_path, {}).asked, tmp_path / "sweep" / "dev.json", bring_up)
+    return AppliedTrials(
+        "dev", World(tmp_path, {"identity": "0a1b"}).asked, tmp_path / "sweep" / "dev.json", bring_up
+    )
 
 
 def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, calls: Calls) -> None:
@@ -84,6 +100,12 @@ def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, cal
     stack.submit([])
     told = [{"number": 3, "values": {"training.lr": 0.1}}]
     assert calls.updates == [("make up", []), ("dev", told), ("dev", [])]
+
+
+def test_the_program_reads_what_is_written(stack: AppliedTrials) -> None:
+    stack.submit([Trial(3, "running", {"training.lr": 0.1})])
+    trials = (sweep_trials.Trial(3, {"training.lr": 0.1}),)
+    assert sweep_trials.read(stack.file) == sweep_trials.UnderWay("dev", JOB, "0a1b", trials)
 
 
 def test_a_failed_make_up_is_done_again(stack: AppliedTrials, calls: Calls) -> None:
@@ -141,6 +163,68 @@ def test_a_stack_that_is_not_up_tells_nothing(
 ) -> None:
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
     assert (stack.conditions(), stack.runs(), stack.last_lines("r"), calls.kubectl) == (None, {}, [], [])
+
+
+def test_the_state_is_read_once_after_each_update(stack: AppliedTrials, calls: Calls) -> None:
+    """A backend of the user's exports it by Pulumi, which takes a second."""
+    calls.answer = subprocess.CompletedProcess([], 0, '{"items": []}', "")
+    assert len(stack.runs()) == 2
+    stack.submit([])
+    before = calls.exports
+    for _ in range(3):
+        stack.conditions()
+        assert len(stack.runs()) == 2
+        stack.last_lines("r")
+    assert calls.exports - before == 1, "of what `make up` has left"
+    stack.submit([])
+    stack.runs()
+    assert calls.exports - before == 1, "the update has told it"
+    stack.is_down()
+    assert calls.exports - before == 2, "others may have taken the stack down"
+
+
+def test_a_failed_update_leaves_no_old_state(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack.submit([])
+    assert stack.runs()
+
+    def fail(name: str) -> None:
+        raise SetupError("`pulumi up` failed")
+
+    monkeypatch.setattr(up, "update_again", fail)
+    with pytest.raises(SetupError):
+        stack.submit([])
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
+    assert stack.runs() == {}
+
+
+def test_a_stack_is_brought_back_by_make_up(stack: AppliedTrials, calls: Calls) -> None:
+    trial = Trial(3, "running", {"training.lr": 0.1})
+    stack.submit([trial])
+    stack.bring_back([trial])
+    assert [how for how, _ in calls.updates] == ["make up", "make up"]
+    assert not stack.is_down()
+
+
+def test_a_stack_that_was_taken_down_stays_down(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make down` of another process may be under way: it is waited for before anybody looks."""
+    stack.submit([])
+    states = [STATE]
+
+    @contextmanager
+    def lock() -> Iterator[None]:
+        states.append({})
+        yield
+
+    monkeypatch.setattr(setup, "project_lock", lock)
+    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: states[-1])
+    with pytest.raises(SetupError, match="taken down"):
+        stack.bring_back([])
+    assert [how for how, _ in calls.updates] == ["make up"]
+    assert stack.is_down()
 
 
 def test_the_last_lines_are_those_of_the_runs_pods(stack: AppliedTrials, calls: Calls) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from infra.config import from_raw
+from infra.config import from_raw, sweep_trials
+from infra.config.training import Dataset
+from infra.job.pod import command_line
+from infra.sweep import search
 from tests.unit.toolchain.sweep.played import World
 from toolchain.sweep import conclusion, rounds, trials
 from toolchain.sweep.trials import Answer, Trial
@@ -36,6 +41,25 @@ def test_the_best_is_told_with_what_to_write_for_it() -> None:
     assert written == {"trainstack:job": {"training": {"batchSize": 64, "lr": 0.0123}}}
     job = {"name": "mnist", **written["trainstack:job"]}
     assert from_raw("dev", {"job": job}, str(FILE)).jobs[0].training.lr == 0.0123
+
+
+def test_the_lines_train_as_the_trial_did_on_the_digits() -> None:
+    """Searched epochs count in place of digitsEpochs."""
+    raw: dict[str, Any] = {
+        "job": {"name": "mnist", "training": {"dataset": "auto", "epochs": 1, "digitsEpochs": 12}},
+        "sweep": {"options": {"training.epochs": [3, 5]}},
+    }
+    stack = from_raw("dev", raw, str(FILE))
+    assert stack.sweep
+    values: dict[str, float] = {"training.epochs": 5}
+    trial = sweep_trials.job(stack.jobs[0], stack.sweep, "/models", stack.file, sweep_trials.Trial(1, values))
+    asked = replace(World(Path(), {}).asked, replaced=search.search(stack)["replaced"])
+    best = Trial(1, trials.COMPLETE, values, 0.9, 5, "mnist-sweep-1-0a1b2c3d")
+    shown = conclusion.lines(asked, Answer((best,), 1), FILE)
+    raw["job"]["training"] |= yaml.safe_load("\n".join(shown[4:]))["trainstack:job"]["training"]
+    written = from_raw("dev", raw, str(FILE)).jobs[0]
+    for dataset in (Dataset.DIGITS, Dataset.MNIST):
+        assert command_line(written, dataset) == command_line(trial, dataset)
 
 
 def test_without_a_complete_trial_none_is_the_best() -> None:

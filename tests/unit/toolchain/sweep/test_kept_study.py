@@ -80,9 +80,27 @@ def test_another_search_of_the_same_name_is_refused(tmp_path: Path) -> None:
     assert str(tmp_path / "sweep" / "sweep.journal") in refused.value.fix
 
 
-def test_an_error_of_it_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="no space left"):
+def test_an_error_of_it_is_shown_and_the_study_is_let_alone(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"ended with status 1, .*no space left") as refused:
         study(tmp_path, status=1).exchange([], proposes=True)
+    assert "the same command goes on" in refused.value.fix
+    assert "journal" not in str(refused.value), "nobody is to touch it"
+
+
+def test_a_process_that_was_killed_says_so(tmp_path: Path) -> None:
+    found = study(tmp_path)
+    found.python.write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(SetupError, match="ended with signal 9") as refused:
+        found.exchange([], proposes=True)
+    assert "journal" not in str(refused.value)
+
+
+def test_a_file_that_is_no_study_is_to_be_moved_aside(tmp_path: Path) -> None:
+    found = study(tmp_path, {"error": "unreadable", "text": "JSONDecodeError: line 1"})
+    with pytest.raises(SetupError, match=r"no journal of Optuna's: JSONDecodeError: line 1") as refused:
+        found.exchange([], proposes=True)
+    file = tmp_path / "sweep" / "sweep.journal"
+    assert f"mv {file} {file}.old" in refused.value.fix
 
 
 def test_its_packages_are_locked_and_its_module_is_there() -> None:

@@ -152,6 +152,68 @@ def test_a_job_that_somebody_deletes_is_made_again_and_goes_on(tmp_path: Path) -
     assert found.trained == {f"{JOB}0-0a1b2c3d": [1, 2, 3]}
 
 
+def test_a_job_that_is_missing_still_when_it_was_made_again_ends_the_search(tmp_path: Path) -> None:
+    found = world(tmp_path, plan={"parallel": 2, "trials": 2}, never_made=frozenset({1}))
+    with pytest.raises(SetupError, match=f"no job for {JOB}1") as refused:
+        begin(found)
+    assert found.submissions == [[], [0, 1], [0, 1]]
+    assert f"kubectl get {found.asked.resource}" in refused.value.fix
+
+
+def test_a_job_that_is_deleted_now_and_then_is_made_again_each_time(tmp_path: Path) -> None:
+    found = world(tmp_path, plan={"parallel": 1, "trials": 1})
+    paused = []
+
+    def pause() -> None:
+        paused.append(1)
+        if len(paused) in (1, 3, 5):
+            found.jobs.clear()
+        elif len(paused) > 5:
+            found.work()
+
+    rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
+    assert found.submissions == [[], [0], [0], [0], [0], []]
+
+
+def test_a_cluster_that_does_not_answer_for_a_while_is_said_and_waited_for(tmp_path: Path) -> None:
+    silent = frozenset({2, 3, 4, 6})
+    found = world(tmp_path, silent=silent)
+    answer = begin(found)
+    assert set(states(answer).values()) == {trials.COMPLETE}
+    assert found.brought_back == []
+    assert len([each for each in found.said if "waits for it" in each]) == 2, "once for each silence"
+
+
+def test_a_cluster_that_is_gone_is_brought_back(tmp_path: Path) -> None:
+    found = world(tmp_path, silent=frozenset(range(2, 1000)), repairs=True)
+    answer = begin(found)
+    assert found.brought_back == [[0, 1]]
+    assert found.rounds > rounds.MOST_SILENT
+    assert set(states(answer).values()) == {trials.COMPLETE}
+    assert "the stack is brought up again" in "\n".join(found.said)
+
+
+def test_a_cluster_that_cannot_be_brought_back_ends_the_search(tmp_path: Path) -> None:
+    found = world(tmp_path, silent=frozenset(range(2, 1000)))
+    with pytest.raises(SetupError, match="not after `make up` either") as refused:
+        begin(found)
+    assert found.brought_back == [[0, 1]]
+    assert "the same command goes on" in refused.value.fix
+
+
+def test_a_search_whose_stack_is_taken_down_ends_at_once(tmp_path: Path) -> None:
+    found = world(tmp_path)
+
+    def pause() -> None:
+        found.is_down = True
+        found.jobs.clear()
+
+    with pytest.raises(SetupError, match="the stack was taken down") as refused:
+        rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
+    assert "the same command goes on" in refused.value.fix
+    assert found.submissions == [[], [0, 1]], "nothing is made again that was taken down"
+
+
 # Condition of the job, None for no job that is known; whether the run has its model; epochs -> what it comes to.
 OUTCOMES = [
     (None, False, 0, "running"),
