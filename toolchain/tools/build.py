@@ -24,10 +24,6 @@ from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
 
-# A compiler lives for seconds: looking for its garbage a quarter as often spares some of its processor time
-# (docs/timings.md). Past the limit it looks as often as it must. A user's own values stay.
-COLLECTING = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
-
 # One compiler run keeps every core busy; two of them only double the memory.
 _compiler = threading.Lock()
 
@@ -144,7 +140,6 @@ def _environment() -> dict[str, str]:
     # The user's own flags or workspace must not change what the pinned modules build.
     # GOTOOLCHAIN: Go 1.25 fetches the newer Go that two of the modules ask for.
     return {
-        **COLLECTING,
         **os.environ,
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly -buildvcs=false",

@@ -50,19 +50,6 @@ def test_one_program_of_a_whole_build_needs_no_build_of_its_own(cache: Path, fak
     assert build.build(go_modules.load("kubernetes"), "kubectl") == whole
 
 
-@pytest.mark.parametrize(("own", "given"), [(None, "400 2GiB"), ("50", "50 2GiB")])
-def test_the_compiler_looks_for_garbage_seldom_unless_the_user_says_how_often(
-    cache: Path, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, given: str
-) -> None:
-    for name in build.COLLECTING:
-        monkeypatch.delenv(name, raising=False)
-    if own:
-        monkeypatch.setenv("GOGC", own)
-    fake("go", f'echo "$GOGC $GOMEMLIMIT" > {tmp_path}/collecting\n' + GO.replace("SLEEP", ""))
-    build.build(go_modules.load("kind"))
-    assert (tmp_path / "collecting").read_text() == f"{given}\n"
-
-
 def test_a_failed_build_leaves_no_tool_and_shows_what_go_said(cache: Path, fake: Fake) -> None:
     fake("go", 'case "$1" in env) echo go1.26.1;; *) echo "no such module"; exit 1;; esac')
     with pytest.raises(SetupError, match="no such module"):
