@@ -10,7 +10,7 @@ from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
 
-from infra import paths
+from infra import dynamic_host, paths
 
 Props = dict[str, Any]
 GONE = ""
@@ -28,6 +28,7 @@ class Provider(ResourceProvider):
     def configure(self, req: ConfigureRequest) -> None:
         # gRPC would print the traceback of each of our errors beside the message that Pulumi shows.
         logging.getLogger("grpc._server").disabled = True
+        dynamic_host.raise_limit()
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = changed(self.replaced_by, _olds, _news)

@@ -63,7 +63,7 @@ config:
 - `maxParallel` makes each job wait for the end of the run that stands so many places before it. A job that fails ends
   the update: what runs goes on to its end, and what waits is not started. The next `make up` starts the failed job
   again, and goes on. To go on without it, leave its combination out with `exclude`.
-- Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, four for each processor by default. Set that
+- Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, 128 by default in what `make` starts. Set that
   variable to more than `maxParallel` for more. A queue of Kueue's (`job.queue`) limits jobs in the cluster instead.
 - Only `make up` keeps to `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. A stack with
   it is not rendered for GitOps engines.

@@ -24,6 +24,7 @@ from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
 from toolchain.checks import drift
 from toolchain.operating import pulumi_cli
+from toolchain.operating.environment import PARALLEL
 
 STACK = "matrix"
 # The test server has no operator, no registry and no file that a job could leave.
@@ -51,6 +52,7 @@ class AppliedProject(Project):
             "PATH": f"{standins}{os.pathsep}{self.environment['PATH']}",
             "PULUMI_HOME": str(folder / "home"),
             "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
+            **PARALLEL,
         }
         self.look_at(kubeconfig)
         self._standing: dict[str, Any] | None = None

@@ -100,6 +100,24 @@ def test_so_many_run_at_once_and_a_failed_one_can_be_left_out(project: AppliedPr
     project.up("--expect-no-changes", **FIVE, **{"matrix.exclude": [{"training.seed": 2}]})
 
 
+def test_all_that_run_are_waited_for(project: AppliedProject) -> None:
+    """Pulumi's host of dynamic providers would wait for four, and look at another when one of them has ended."""
+    at_once, seeds = 6, range(1, 13)
+    many = {**FIVE, "matrix.options": {"training.seed": [*seeds]}, "matrix.maxParallel": at_once}
+    with ThreadPoolExecutor(1) as pool:
+        update = Update(project, pool, **many)
+        try:
+            there = {*range(1, at_once + 1)}
+            update.await_jobs(*there)
+            for seed in range(at_once, 0, -1):
+                update.end(seed)
+                there.add(seed + at_once)  # the one that has waited for it
+                update.await_jobs(*there)
+        finally:
+            _end_all(update)
+        update.update.result()
+
+
 def test_a_changed_template_makes_all_anew_in_their_order(project: AppliedProject) -> None:
     """Each old job is deleted before its successor is made, though others wait for its run."""
     one_by_one: dict[str, Any] = {

@@ -19,11 +19,14 @@ from toolchain.tools.installed import user_path
 
 FILE = LOCAL / "env.json"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
+PARALLEL = {"PULUMI_PARALLEL": "128"}
+"""Objects that Pulumi works on at once. A run that is waited for is one, and Pulumi's own limit is four a processor."""
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
     """All variables but PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is kept."""
-    return {**user_backend.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **found}
+    given = {name: os.environ.get(name) or value for name, value in PARALLEL.items()}
+    return {**user_backend.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **given, **found}
 
 
 def save(found: Mapping[str, str]) -> None:

@@ -21,6 +21,13 @@ def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.stdout == f"{value}unset"
 
 
+def test_pulumi_follows_more_runs_at_once_than_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PULUMI_PARALLEL", raising=False)
+    assert int(environment.local({})["PULUMI_PARALLEL"]) >= 100
+    monkeypatch.setenv("PULUMI_PARALLEL", "3")
+    assert environment.local({})["PULUMI_PARALLEL"] == "3", "the user knows better"
+
+
 def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
     assert "PULUMI_CONFIG_PASSPHRASE" not in environment.for_child({"PATH": "/bin"})

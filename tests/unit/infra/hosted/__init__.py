@@ -1,0 +1,1 @@
+"""What tests have Pulumi's host of dynamic providers run."""
