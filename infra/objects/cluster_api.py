@@ -6,7 +6,8 @@ group takes every process a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -61,6 +62,41 @@ class ClusterApi:
         found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
         return [{**each, "kind": kind.kind} for each in found.get("items") or []]
 
+    def snapshot(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> tuple[list[Manifest], str]:
+        """As `listed`, without their `kind`, and the version that `watched` goes on from."""
+        found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
+        return list(found.get("items") or []), str((found.get("metadata") or {}).get("resourceVersion", ""))
+
+    def watched(
+        self,
+        kind: Kind,
+        namespace: str,
+        version: str,
+        limit_s: int,
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> Iterator[Manifest]:
+        """What has become of the objects that the selectors find since `version`, as it comes.
+
+        Each event has a `type` (ADDED, MODIFIED, DELETED, BOOKMARK or ERROR) and an `object`.
+
+        Parameters:
+            limit_s: seconds after which the server ends the watch.
+        """
+        options = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": limit_s,
+            "labelSelector": labels,
+            "fieldSelector": fields,
+        }
+        chunks = self._stream(path(kind, namespace), options, self.timeout_s)
+        return (json.loads(line) for line in lines(chunks) if line)
+
     def resources(self, group: str, version: str) -> list[Manifest]:
         """The kinds that the server has of a version of a group; `name` is a kind's plural."""
         return list(self._data("GET", f"/apis/{group}/{version}").get("resources") or [])
@@ -90,8 +126,14 @@ class ClusterApi:
     def log_stream(self, pod: str, namespace: str, container: str) -> Iterator[bytes]:
         """A container's log from its beginning, as it is written; the end may be far away."""
         options = {"container": container, "follow": True}
-        request = self._request("GET", f"{path(POD, namespace, pod)}/log", options, None, JSON)
-        answer: Any = self.connection.call_api(*request)
+        return self._stream(f"{path(POD, namespace, pod)}/log", options)
+
+    def _stream(
+        self, place: str, options: Mapping[str, object], timeout_s: float | None = None
+    ) -> Iterator[bytes]:
+        """An answer as it comes; between two parts of it there may be `timeout_s` seconds."""
+        request = self._request("GET", place, options, None, JSON)
+        answer: Any = self.connection.call_api(*request, _request_timeout=timeout_s)
         if not 200 <= answer.status <= 299:
             answer.read()
             self.connection.response_deserialize(answer, {})
@@ -120,6 +162,17 @@ class ClusterApi:
         return self.connection.param_serialize(
             method, place, {}, given, headers, body, auth_settings=CREDENTIALS
         )
+
+
+def lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """The lines of a text that comes in parts."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+    if rest:
+        yield rest.decode(errors="replace")
 
 
 def path(kind: Kind, namespace: str = "", name: str = "") -> str:

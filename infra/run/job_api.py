@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import urllib3
-from kubernetes import client, watch
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
+from infra.objects.informer import ANSWER_S, Informer, Selection, shared
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
-from infra.objects.kinds import EVENT, POD
+from infra.objects.kinds import EVENT, POD, Kind
 from infra.objects.labels import RUN
-from infra.objects.patience import FORBIDDEN, Patience, T, UnreachableError, is_transient
+from infra.objects.patience import Patience, T, UnreachableError
+from storage.manifests import Manifest
 
 JOB_LABEL = "training.kubeflow.org/job-name"
 # The whole answer, with status 200, for the log of a container that the kubelet has removed: it keeps the last one.
 REMOVED = "unable to retrieve container logs for "
-# How long one answer may take, in seconds: a connection that is half open answers never.
-ANSWER_S = 30
+# How long nothing may change before the job is looked at again, in seconds.
+LOOK_S = 2
 # How long a log is tried for, in seconds: the API server may be there while the kubelet that has the log is not.
 LOG_PATIENCE_S = 10
 LAST_LINES = 20
@@ -49,11 +52,11 @@ class JobApi:
     show: Callable[[str], None]
     kind: JobKind = PYTORCHJOB
 
-    look_s: ClassVar[int] = 2
-    """How long a watch stands still before the pods are looked at again, in seconds."""
-
     def __post_init__(self) -> None:
         self.patience = Patience(self.show)
+        self._shared = ExitStack()
+        self._informers: dict[tuple[Selection, str], Informer] = {}
+        self._changed = threading.Event()
 
     @functools.cached_property
     def cluster(self) -> ClusterApi:
@@ -110,13 +113,18 @@ class JobApi:
                 return None
             raise
 
-    def pods(self) -> list[dict[str, Any]]:
-        """The job's own pods; those of an earlier job of its name are not."""
-        return [pod for pod in self.selected_pods(f"{JOB_LABEL}={self.name}") if owner(pod) == self.uid]
+    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
+        """The job's own pods; those of an earlier job of its name are not.
 
-    def selected_pods(self, selector: str) -> list[dict[str, Any]]:
-        """The pods of the namespace that a label selector finds."""
-        return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=selector))
+        Parameters:
+            latest: as the server has them now; otherwise as it has last told, which may be behind the job.
+        """
+        return [pod for pod in self._pods_with(JOB_LABEL, self.name, latest) if owner(pod) == self.uid]
+
+    def _pods_with(self, label: str, value: str, latest: bool) -> list[Manifest]:
+        if latest:
+            return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=f"{label}={value}"))
+        return self._known(self._selection(POD, _by(label), labels=label), value)
 
     def warnings(self) -> list[dict[str, Any]]:
         """The job's own events of type Warning: why its pods cannot be created."""
@@ -124,38 +132,45 @@ class JobApi:
 
     def warnings_about(self, uid: str) -> list[dict[str, Any]]:
         """The events of type Warning about the object with this uid."""
-        selector = f"involvedObject.uid={uid},type=Warning"
-        return self._ask(lambda: self.cluster.listed(EVENT, self.namespace, fields=selector))
+        return self._known(self._selection(EVENT, _about, fields="type=Warning"), uid)
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Inside, jobs, pods and warnings are what this process keeps up to date for all that it follows."""
+        with ExitStack() as self._shared:
+            self._shared.callback(self._informers.clear)
+            yield
 
     def observations(self) -> Iterator[dict[str, Any]]:
-        """The job now, at each of its changes, and every `look_s` seconds. Raises JobGoneError."""
+        """The job now, whenever it or what else was asked for changes, and every LOOK_S seconds.
+
+        Raises JobGoneError.
+        """
+        selection = self._selection(self.kind, _name)
         while True:
-            job = self.job()
+            known = [job for job in self._known(selection, self.name) if job["metadata"]["uid"] == self.uid]
+            job = known[0] if known else self.job()
             if job is None:
                 raise JobGoneError(
                     f"{self.kind.kind} {self.namespace}/{self.name} was deleted while it was waited for"
                 )
             yield job
-            try:
-                self._wait_for_change(job["metadata"]["resourceVersion"])
-            except ApiException as error:
-                # 410: the version is too old to watch from. 403: the next look tells whether it lasts.
-                if error.status not in (FORBIDDEN, 410) and not is_transient(error):
-                    raise
-            except Exception as error:
-                if not is_transient(error):
-                    raise
+            self._changed.wait(LOOK_S)
+            self._changed.clear()
 
-    def _wait_for_change(self, version: str) -> None:
-        changes = watch.Watch().stream(  # type: ignore[no-untyped-call]
-            client.CustomObjectsApi(self.cluster.connection).list_namespaced_custom_object,
-            *(self.kind.group, self.kind.version, self.namespace, self.kind.plural),
-            field_selector=f"metadata.name={self.name}",
-            resource_version=version,
-            timeout_seconds=self.look_s,
-            _request_timeout=ANSWER_S,
-        )
-        next(iter(changes), None)
+    def _selection(
+        self, kind: Kind, key: Callable[[Manifest], str], labels: str = "", fields: str = ""
+    ) -> Selection:
+        return Selection(self.address, kind, self.namespace, key, labels, fields)
+
+    def _known(self, selection: Selection, key: str) -> list[Manifest]:
+        """What the informer of `selection` has under `key`, which wakes `observations` from now on."""
+        informer = self._informers.get((selection, key))
+        if informer is None:
+            informer = self._shared.enter_context(shared(selection))
+            self._shared.enter_context(informer.telling(key, self._changed))
+            self._informers[selection, key] = informer
+        return self._ask(lambda: informer.objects(key))
 
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
@@ -196,3 +211,17 @@ class JobApi:
 def owner(each: dict[str, Any]) -> str:
     """The uid of what made an object; empty where nothing has."""
     return next((str(entry["uid"]) for entry in each["metadata"].get("ownerReferences") or []), "")
+
+
+def _name(each: Manifest) -> str:
+    return str(each["metadata"]["name"])
+
+
+@functools.cache
+def _by(label: str) -> Callable[[Manifest], str]:
+    """The same function for the same label, as informers are shared by it."""
+    return lambda each: str(each["metadata"]["labels"][label])
+
+
+def _about(event: Manifest) -> str:
+    return str(event["involvedObject"].get("uid", ""))

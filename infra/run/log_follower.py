@@ -6,11 +6,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from infra.objects.cluster_api import lines
 from infra.objects.patience import is_transient
 from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi
@@ -71,7 +72,7 @@ class LogFollower:
     def _follow(self) -> None:
         try:
             stream = self.api.log_stream(self.pod, self.api.kind.container)
-            for number, line in enumerate(_lines(stream), start=1):
+            for number, line in enumerate(lines(stream), start=1):
                 self.latest.append(line)
                 if number > self.seen:
                     self._show(line)
@@ -105,13 +106,3 @@ class LogFollower:
         if self.thread:
             self.thread.join(timeout=LAG_S)
         return self.api.last_lines(self.pod, self.api.kind.container, lines=1000)
-
-
-def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
-    rest = b""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.decode(errors="replace")
-    if rest:
-        yield rest.decode(errors="replace")

@@ -21,13 +21,19 @@ def api_of(kind: JobKind) -> type[JobApi]:
 class TrainJobApi(JobApi):
     """As JobApi. Pods and events are found through the JobSet, which has the TrainJob's name."""
 
-    # JobSet 0.11.1 deletes pods 1.2 to 1.6 s after they have failed; then nobody can tell any more why they have.
-    look_s = 1
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.jobset = ""
 
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
         """The job's own pods; those of an earlier job of its name are not."""
-        jobset = self._jobset()
-        return self.selected_pods(f"{JOBSET_UID}={jobset}") if jobset else []
+        if found := self._pods_of(self.jobset, latest):
+            return found
+        self.jobset = self._jobset()
+        return self._pods_of(self.jobset, latest)
+
+    def _pods_of(self, jobset: str, latest: bool) -> list[dict[str, Any]]:
+        return self._pods_with(JOBSET_UID, jobset, latest) if jobset else []
 
     def warnings(self) -> list[dict[str, Any]]:
         """The events of type Warning of the TrainJob, its JobSet and its Jobs: why pods cannot be created."""

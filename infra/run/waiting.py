@@ -68,23 +68,30 @@ class Waiting:
         Raises RunFailedError within seconds of a failure, FailedBeforeError where it has failed already,
         NoProgressError, JobGoneError, UnreachableError.
         """
-        for number, job in enumerate(self.api.observations()):
-            now, message = job_status.condition(job)
-            pods = self.api.pods()
-            self.timeline.see(job, pods)
-            self.follower.find_pod(pods)
-            found = self._troubles(job, pods)
-            self._show_pods(pods)
-            self._show(now, found)
-            if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
-                return now
-            if now == job_status.FAILED:
-                error = RunFailedError if number else FailedBeforeError
-                raise error(self._failure(message, pods))
-            self._give_up(found)
-            self.follower.ensure_started(pods)
-            self._ensure_progress(job, pods, found)
+        with self.api.following():
+            for number, job in enumerate(self.api.observations()):
+                if ended := self._look(job, is_first=number == 0):
+                    return ended
         raise AssertionError("the job's observations do not end")
+
+    def _look(self, job: dict[str, Any], is_first: bool) -> str:
+        """The condition that has ended the job; empty where none has. Raises as `until_end` does."""
+        now, message = job_status.condition(job)
+        pods = self.api.pods(latest=now in (job_status.SUCCEEDED, job_status.FAILED))
+        self.timeline.see(job, pods)
+        self.follower.find_pod(pods)
+        found = self._troubles(job, pods)
+        self._show_pods(pods)
+        self._show(now, found)
+        if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
+            return now
+        if now == job_status.FAILED:
+            error = FailedBeforeError if is_first else RunFailedError
+            raise error(self._failure(message, pods))
+        self._give_up(found)
+        self.follower.ensure_started(pods)
+        self._ensure_progress(job, pods, found)
+        return ""
 
     def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         found = [*job_status.troubles(pods), *self._wrong_architecture(pods)]

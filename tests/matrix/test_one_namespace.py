@@ -35,7 +35,7 @@ RULES: list[dict[str, Any]] = [
         "verbs": [*ALL, "update"],
     },
     {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list"]},
-    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"], "verbs": ["get", "list"]},
+    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"], "verbs": ["get", "list", "watch"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ALL},
 ]
 """As docs/security.md lists them, without those of the pod that brings a model: no node can run it here."""

@@ -34,7 +34,7 @@ def host() -> Iterator[Any]:
         try:
             assert process.stdout
             with grpc.insecure_channel(f"127.0.0.1:{process.stdout.readline().strip()}") as channel:
-                yield ResourceProviderStub(channel)  # type: ignore[no-untyped-call]
+                yield ResourceProviderStub(channel)
         finally:
             process.terminate()
 
@@ -42,7 +42,9 @@ def host() -> Iterator[Any]:
 def test_as_many_jobs_are_waited_for_as_pulumi_asks_for(host: Any, tmp_path: Path) -> None:
     given = {"__provider": serialize_provider(MeetingProvider()), "folder": str(tmp_path), "calls": CALLS}
     properties = asyncio.run(rpc.serialize_properties(given, {}))
-    host.Check(proto.CheckRequest(urn=URN, olds=properties, news=properties))  # as Pulumi does before each creation
+    host.Check(
+        proto.CheckRequest(urn=URN, olds=properties, news=properties)
+    )  # as Pulumi does before each creation
     request = proto.CreateRequest(urn=URN, properties=properties)
     with ThreadPoolExecutor(CALLS) as pool:
         created = [*pool.map(lambda _: host.Create(request).id, range(CALLS))]

@@ -66,7 +66,7 @@ class FakeApi(JobApi):
     def observations(self) -> Any:
         yield from self._jobs
 
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
         return self._pods
 
     def warnings(self) -> list[dict[str, Any]]:

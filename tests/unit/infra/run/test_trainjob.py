@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -54,18 +56,34 @@ class Server:
         if request.path == path(JOBSET, "kubeflow", "j"):
             owners = [{"uid": self.owner}]
             return {"metadata": {"uid": "s", "ownerReferences": owners}} if self.owner else 404
+        if "watch" in request.query:
+            return ""
         if request.name == "events":
-            uid = request.query["fieldSelector"].partition("=")[2].partition(",")[0]
-            return listed({"reason": f"about {uid}", "message": "quota"})
-        assert request.query == {"labelSelector": f"{JOBSET_UID}=s"}
-        return {"pods": listed(pod("j-node-0-0-abcde")), "jobs": listed({"metadata": {"uid": "b"}})}[
-            request.name
-        ]
+            assert request.query == {"fieldSelector": "type=Warning"}
+            return listed(*map(warning, ("u", "s", "b", "of another")))
+        if request.name == "jobs":
+            assert request.query == {"labelSelector": f"{JOBSET_UID}=s"}
+            return listed({"metadata": {"uid": "b"}})
+        assert request.query == {"labelSelector": JOBSET_UID}
+        return listed(of_jobset("s", "j-node-0-0-abcde"), of_jobset("another", "k-node-0-0-abcde"))
 
 
-def asking(monkeypatch: pytest.MonkeyPatch, server: Server) -> TrainJobApi:
+def of_jobset(uid: str, name: str) -> dict[str, Any]:
+    found = pod(name)
+    found["metadata"]["labels"] = {JOBSET_UID: uid}
+    return found
+
+
+def warning(uid: str) -> dict[str, Any]:
+    return {"metadata": {"uid": f"w{uid}"}, "involvedObject": {"uid": uid}, "reason": f"about {uid}"}
+
+
+@contextmanager
+def asking(monkeypatch: pytest.MonkeyPatch, server: Server) -> Iterator[TrainJobApi]:
     play(monkeypatch, server)
-    return TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)
+    api = TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)
+    with api.following():
+        yield api
 
 
 @pytest.mark.parametrize(
@@ -89,7 +107,8 @@ def test_its_nodes_are_the_pods_that_are_waited_for() -> None:
 
 
 def test_pods_are_those_of_its_own_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
-    (found,) = asking(monkeypatch, Server()).pods()
+    with asking(monkeypatch, Server()) as api:
+        (found,) = api.pods()
     assert found["metadata"]["name"] == "j-node-0-0-abcde"
 
 
@@ -97,26 +116,25 @@ def test_pods_are_those_of_its_own_jobset(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_a_jobset_of_its_own_there_are_no_pods(
     monkeypatch: pytest.MonkeyPatch, owner: str | None
 ) -> None:
-    api = asking(monkeypatch, Server(owner))
-    assert api.pods() == []
-    assert [each["reason"] for each in api.warnings()] == ["about u"]
+    with asking(monkeypatch, Server(owner)) as api:
+        assert api.pods() == []
+        assert [each["reason"] for each in api.warnings()] == ["about u"]
 
 
 def test_warnings_are_about_all_that_makes_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asking(monkeypatch, Server()).warnings()
+    with asking(monkeypatch, Server()) as api:
+        found = api.warnings()
     assert [each["reason"] for each in found] == ["about u", "about s", "about b"]
 
 
-def test_its_pods_are_looked_at_before_jobset_can_have_deleted_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that has failed is there for more than a second."""
-
-    def answer(request: Request) -> object:
-        assert request.query["watch"] == "true"
-        raise LookupError(request.query["timeoutSeconds"])
-
-    play(monkeypatch, answer)
-    with pytest.raises(LookupError, match=r"^1$"):
-        TrainJobApi(ApiAddress(None), "kubeflow", "j", "u", print, TRAINJOB)._wait_for_change("7")
+def test_another_jobset_is_looked_for_when_the_pods_of_one_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    with asking(monkeypatch, server) as api:
+        assert api.pods()
+        assert api.jobset == "s"
+        api.jobset = "an earlier one"
+        assert api.pods()
+        assert api.jobset == "s"
 
 
 class Told(TrainJobApi):
@@ -132,7 +150,7 @@ class Told(TrainJobApi):
     def observations(self) -> Any:
         yield from self.told
 
-    def pods(self) -> list[dict[str, Any]]:
+    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
         return self.given
 
     def warnings(self) -> list[dict[str, Any]]:
@@ -184,16 +202,14 @@ def test_a_quota_is_said_that_its_job_meets_after_a_restart(monkeypatch: pytest.
 
     class Refusing(Server):
         def __call__(self, request: Request) -> object:
-            if request.name == "pods":
+            if request.name == "pods" and "watch" not in request.query:
                 return listed()
-            answer = super().__call__(request)
-            if request.name != "events":
-                return answer
-            uid = request.query["fieldSelector"].partition("=")[2].partition(",")[0]
-            return listed(events[uid])
+            if request.name == "events" and "watch" not in request.query:
+                return listed(*(warning(uid) | event for uid, event in events.items()))
+            return super().__call__(request)
 
-    api = asking(monkeypatch, Refusing())
-    found = Waiting(api, RANK0)._troubles(trainjob(active=0), api.pods())
+    with asking(monkeypatch, Refusing()) as api:
+        found = Waiting(api, RANK0)._troubles(trainjob(active=0), api.pods())
     assert [str(each) for each in found] == ["job j: FailedCreate: exceeded quota"]
 
 

@@ -1,0 +1,186 @@
+"""The objects of one kind in a namespace, kept up to date by one list and one watch for all who look at them.
+
+client-go calls this an informer: https://pkg.go.dev/k8s.io/client-go/tools/cache#SharedInformer
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import urllib3
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import Kind
+from infra.objects.patience import FORBIDDEN, is_transient
+from storage.manifests import Manifest
+
+ANSWER_S = 30
+"""How long an answer, or the next part of a watch, may take in seconds: a connection that is half open gives none."""
+WATCH_S = 20
+"""How long the server is asked to keep a watch open. It says nothing while nothing changes."""
+PAUSE_S = 1
+"""How long after a list the next one is made where watching is refused, or has failed."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which objects.
+
+    Parameters:
+        key: what they are looked up by.
+        labels, fields: selectors; empty for all of the namespace.
+    """
+
+    address: ApiAddress
+    kind: Kind
+    namespace: str
+    key: Callable[[Manifest], str]
+    labels: str = ""
+    fields: str = ""
+
+
+class Informer:
+    """What a selection has found, as of the last word from the server.
+
+    Where watching is refused, or does not last, the objects are listed again every PAUSE_S seconds.
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+        self._objects: dict[str, dict[str, Manifest]] = {}
+        self._lookers: defaultdict[str, list[threading.Event]] = defaultdict(list)
+        self._error: Exception | None = None
+        self._heard, self._ended = threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._may_watch = True
+
+    def objects(self, key: str) -> list[Manifest]:
+        """The objects with this key. Raises what the last list has met, until one succeeds."""
+        self._heard.wait()
+        if error := self._error:
+            raise error.with_traceback(None)
+        with self._lock:
+            return [*self._objects.get(key, {}).values()]
+
+    @contextmanager
+    def telling(self, key: str, changed: threading.Event) -> Iterator[None]:
+        """Inside, `changed` is set whenever an object with this key comes, changes or goes."""
+        with self._lock:
+            self._lookers[key].append(changed)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lookers[key].remove(changed)
+
+    def start(self) -> None:
+        """Begin to listen, until `end` is called."""
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def end(self) -> None:
+        """Listen no more; an open watch may last for another WATCH_S seconds."""
+        self._ended.set()
+
+    def _listen(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self._list_and_watch()
+            except Exception as error:
+                self._fail(error)
+            self._ended.wait(PAUSE_S)
+
+    def _list_and_watch(self) -> None:
+        """Raises what the list meets. What ends a watch is for the next list to tell, where it lasts."""
+        chosen = self.selection
+        # A new connection each time: the kubeconfig may have been written again.
+        cluster = ClusterApi.at(chosen.address, urllib3.Retry(0), ANSWER_S)
+        selectors = {"labels": chosen.labels, "fields": chosen.fields}
+        found, version = cluster.snapshot(chosen.kind, chosen.namespace, **selectors)
+        self._replace(found)
+        try:
+            while self._may_watch and not self._ended.is_set():
+                began = time.monotonic()
+                events = cluster.watched(chosen.kind, chosen.namespace, version, WATCH_S, **selectors)
+                version = self._follow(events, version)
+                if time.monotonic() - began < PAUSE_S:  # the server ends each watch at once
+                    self._ended.wait(PAUSE_S)
+        except Exception as error:
+            is_torn = isinstance(error, ValueError)  # an event of which only the beginning has come
+            if isinstance(error, ApiException):
+                self._may_watch = error.status != FORBIDDEN
+            elif not is_torn and not is_transient(error):
+                raise
+
+    def _follow(self, events: Iterator[Manifest], version: str) -> str:
+        """Take in the events of a watch; the version that the next one begins after. Raises ApiException."""
+        for event in events:
+            if self._ended.is_set():
+                break
+            kind, found = event["type"], event["object"]
+            if kind == "ERROR":  # the version is too old to watch from, most of the time
+                raise ApiException(found.get("code"), found.get("reason"))
+            version = found["metadata"]["resourceVersion"]
+            if kind != "BOOKMARK":
+                self._take(found, is_gone=kind == "DELETED")
+        return version
+
+    def _replace(self, found: list[Manifest]) -> None:
+        objects: defaultdict[str, dict[str, Manifest]] = defaultdict(dict)
+        for each in found:
+            objects[self.selection.key(each)][each["metadata"]["uid"]] = each
+        with self._lock:
+            before, self._objects = self._objects, dict(objects)
+            self._error = None
+            self._wake(key for key in {*before, *objects} if before.get(key) != objects.get(key))
+        self._heard.set()
+
+    def _take(self, found: Manifest, is_gone: bool) -> None:
+        key, uid = self.selection.key(found), found["metadata"]["uid"]
+        with self._lock:
+            there = self._objects.setdefault(key, {})
+            if is_gone:
+                there.pop(uid, None)
+            else:
+                there[uid] = found
+            self._wake([key])
+
+    def _fail(self, error: Exception) -> None:
+        with self._lock:
+            self._error = error
+            self._wake([*self._lookers])
+        self._heard.set()
+
+    def _wake(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            for changed in self._lookers.get(key, []):
+                changed.set()
+
+
+_SHARED: dict[Selection, tuple[Informer, int]] = {}
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def shared(selection: Selection) -> Iterator[Informer]:
+    """The informer of a selection for all of this process that ask for it meanwhile."""
+    with _LOCK:
+        informer, users = _SHARED.get(selection) or (Informer(selection), 0)
+        _SHARED[selection] = informer, users + 1
+        if not users:
+            informer.start()
+    try:
+        yield informer
+    finally:
+        with _LOCK:
+            _, users = _SHARED.pop(selection)
+            if users > 1:
+                _SHARED[selection] = informer, users - 1
+            else:
+                informer.end()
