@@ -60,6 +60,7 @@ class ApiServer:
         self.token = secrets.token_hex(16)
         self.kubeconfig = folder / "kubeconfig.yaml"
         self.audit = folder / "audit.jsonl"
+        self.certificates = folder / "certificates"
         self._controllers = controllers
         self._processes: list[subprocess.Popen[bytes]] = []
         etcd, self._etcd_peer, self.port = free_ports(3)
@@ -116,7 +117,7 @@ class ApiServer:
         self._server = self._run(
             "kube-apiserver",
             f"--etcd-servers={self._etcd}",
-            f"--cert-dir={self.folder / 'certificates'}",
+            f"--cert-dir={self.certificates}",
             "--bind-address=127.0.0.1",
             f"--secure-port={self.port}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
@@ -146,7 +147,7 @@ class ApiServer:
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
             f"--service-account-private-key-file={key}",
-            f"--root-ca-file={self.folder / 'certificates' / 'apiserver.crt'}",
+            f"--root-ca-file={self.certificates / 'apiserver.crt'}",
             f"--secure-port={port}",
             f"--cert-dir={self.folder / 'controllers'}",
             "--leader-elect=false",

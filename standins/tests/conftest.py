@@ -37,7 +37,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     server.start()
     kubelet = None
     try:
-        kubelet = Kubelet(client_of(server))
+        kubelet = Kubelet(client_of(server), server.certificates)
         kubelet.start()
         yield server
     finally:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, annotation, name_of, namespace_of, nested
+
+from standins.tests.kubelet_logs import KubeletLogs
 
 POD = Kind("", "v1", "Pod")
 NODE = "node"
@@ -115,22 +118,30 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 class Kubelet:
-    """Gives every pod of a cluster its status, shortly after it appears, and lets deleted ones go."""
+    """Gives every pod of a cluster its status, shortly after it appears, and lets deleted ones go.
 
-    def __init__(self, client: ApiClient) -> None:
+    Parameters:
+        certificates: the folder of the API server's own.
+    """
+
+    def __init__(self, client: ApiClient, certificates: Path) -> None:
         self._client = client
+        self._logs = KubeletLogs(certificates)
         self._stopped = threading.Event()
         self._streams: list[Any] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
         """Make the node and begin in the background."""
+        self._logs.start()
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         self._client.create(node)
         # New nodes are tainted until their kubelet reports.
         no_taints = {"spec": {"taints": None}}
         path = f"/api/v1/nodes/{NODE}"
         self._client.transport.request("PATCH", path, body=no_taints, content_type=MERGE_PATCH)
+        status = {"status": self._logs.status}
+        self._client.transport.request("PATCH", f"{path}/status", body=status, content_type=MERGE_PATCH)
         self._thread.start()
 
     def stop(self) -> None:
@@ -139,6 +150,7 @@ class Kubelet:
         for stream in self._streams:
             stream.close()
         self._thread.join(timeout=5)
+        self._logs.stop()
 
     def _run(self) -> None:
         while not self._stopped.is_set():

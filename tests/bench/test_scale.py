@@ -2,7 +2,7 @@
 
 Jobs end by a played operator: what is measured is Pulumi, our program and the plugins, and the server's answers. The
 jobs come from a matrix, with one replica each. Beside it, taking turns, `kubectl apply --server-side` of the same
-objects, until all jobs have succeeded, and `kubectl delete`.
+objects, until all jobs have succeeded, and `kubectl delete`. Requests are those of the server's audit log.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes import client, config
 
 from infra import dataset
 from infra.config.load import from_raw
@@ -47,11 +48,12 @@ COMPARED = {"up": ENDED, "destroy": DELETE}
 class Scale:
     """One size: the stack and the same objects for kubectl, and what has been measured of them."""
 
-    def __init__(self, jobs: int, folder: Path, server: ApiServer) -> None:
-        self.jobs, self.kubeconfig = jobs, server.kubeconfig
-        self.project = AppliedProject(folder, server.kubeconfig, f"scale-{jobs}")
+    def __init__(self, jobs: int, folder: Path, server: ApiServer, kubeconfig: Path) -> None:
+        self.jobs, self.kubeconfig, self.audit = jobs, kubeconfig, server.audit
+        self.project = AppliedProject(folder, kubeconfig, f"scale-{jobs}")
         self.project.configured(**self._changes(f"scale-{jobs}"))
         self.times: dict[str, list[float]] = {}
+        self.requests: dict[str, list[int]] = {}
         self.peaks: dict[str, int] = {}
         self.state_kib = 0
         self.namespace = f"kubectl-{jobs}"
@@ -75,11 +77,11 @@ class Scale:
 
     def round(self) -> None:
         """Everything once."""
-        began = time.perf_counter()
+        began, asked = time.perf_counter(), self._asked()
         self._take(APPLY, lambda: self._kubectl("apply", "--server-side", "-f", str(self.manifest)))
         wait = ("wait", "--for=condition=Succeeded", "--timeout=1h", "pytorchjobs", "--all")
         self._kubectl(*wait, "-n", self.namespace)
-        self.times.setdefault(ENDED, []).append(time.perf_counter() - began)
+        self._note(ENDED, began, asked)
         self._take(DELETE, lambda: self._kubectl("delete", "-f", str(self.manifest)))
         for name, words in STEPS.items():
             self._take(name, lambda words=words: self._pulumi(*words))  # type: ignore[misc]
@@ -88,9 +90,18 @@ class Scale:
                 self.state_kib = state.stat().st_size // 1024
 
     def _take(self, name: str, action: Callable[[], object]) -> None:
-        began = time.perf_counter()
+        began, asked = time.perf_counter(), self._asked()
         action()
+        self._note(name, began, asked)
+
+    def _note(self, name: str, began: float, asked: int) -> None:
         self.times.setdefault(name, []).append(time.perf_counter() - began)
+        self.requests.setdefault(name, []).append(self._asked() - asked)
+
+    def _asked(self) -> int:
+        """Requests of ServiceAccounts that the server has answered; only what is measured here has one."""
+        with self.audit.open("rb") as log:
+            return sum(1 for _ in log)
 
     def _pulumi(self, *words: str) -> None:
         self._run("pulumi", *words, "--stack", self.project.stack, "--non-interactive")
@@ -117,18 +128,39 @@ def measured(request: pytest.FixtureRequest) -> Iterator[list[Scale]]:
         show(request, f"\n{told}")
 
 
+@pytest.fixture(scope="module")
+def audited(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811 - the fixture
+    """A kubeconfig of an administrator whose requests the server writes down."""
+    connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
+    core: Any = client.CoreV1Api(connection)
+    core.create_namespaced_service_account("default", {"metadata": {"name": "measured"}})
+    subject = {"kind": "ServiceAccount", "name": "measured", "namespace": "default"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding: Any = {"metadata": {"name": "measured"}, "roleRef": role, "subjects": [subject]}
+    client.RbacAuthorizationV1Api(connection).create_cluster_role_binding(binding)
+    wanted = {"spec": {"expirationSeconds": 24 * 3600}}
+    token = core.create_namespaced_service_account_token("measured", "default", wanted).status.token
+    known = yaml.safe_load(api_server.kubeconfig.read_text())
+    known["users"][0]["user"] = {"token": token}
+    file = tmp_path_factory.mktemp("audited") / "kubeconfig.yaml"
+    file.write_text(yaml.safe_dump(known))
+    return file
+
+
 @pytest.mark.parametrize("jobs", ROUNDS)
 def test_a_stack_of_many_jobs(
     jobs: int,
     measured: list[Scale],
     api_server: ApiServer,  # noqa: F811 - the fixture
     operator: PlayedOperator,  # noqa: F811 - the fixture
+    audited: Path,
     tmp_path: Path,
 ) -> None:
-    scale = Scale(jobs, tmp_path, api_server)
+    scale = Scale(jobs, tmp_path, api_server, audited)
     try:
         scale._pulumi("preview")  # compiles modules, as the first command on a machine does
         scale.times.clear()
+        scale.requests.clear()
         for _ in range(ROUNDS[jobs]):
             scale.round()
     except BaseException:
@@ -148,6 +180,9 @@ def _tables(found: list[Scale]) -> Iterator[str]:
     for name, other in COMPARED.items():
         ratios = [f"{each.median(name) / each.median(other):.1f} x" for each in found]
         rows.append([f"{name} to {other}", *ratios])
+    for name in (ENDED, DELETE, *STEPS):
+        counts = [f"{statistics.median(each.requests[name]):.0f}" for each in found]
+        rows.append([f"requests: {name}", *counts])
     rows.append(["state", *(f"{each.state_kib} KiB" for each in found)])
     for role in sorted({role for each in found for role in each.peaks}):
         rows.append([f"peak of {role}", *(f"{each.peaks.get(role, 0)} MiB" for each in found)])

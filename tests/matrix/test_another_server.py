@@ -27,7 +27,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     server = ApiServer(tmp_path_factory.mktemp("other"), controllers=True)
     server.start()
     try:
-        kubelet, operator = Kubelet(client_of(server)), PlayedOperator(server.kubeconfig)
+        kubelet, operator = Kubelet(client_of(server), server.certificates), PlayedOperator(server.kubeconfig)
         kubelet.start()
         operator.start()
         yield server
