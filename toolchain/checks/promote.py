@@ -6,7 +6,6 @@ Only what has been trained is promoted: the run that FROM's stack file asks for 
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -91,12 +90,10 @@ def _ensure_fresh(target: str) -> None:
 
 def _ask(source: str, target: str, *options: str) -> list[dict[str, Any]]:
     """What infra.promotion says: each job's run and changes. Raises SetupError with its own words."""
-    command = venv.program("infra.promotion", source, target, *options)
     variables = environment.for_child(environment.tools())
-    done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
-    if done.returncode:
-        raise SetupError(done.stderr.strip())
-    found: list[dict[str, Any]] = json.loads(done.stdout)
+    found: list[dict[str, Any]] = json.loads(
+        venv.output("infra.promotion", source, target, *options, env=variables)
+    )
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -22,7 +21,7 @@ from toolchain.operating import (
     state,
     user_backend,
 )
-from toolchain.paths import ROOT, STACKS
+from toolchain.paths import STACKS
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -53,11 +52,8 @@ def of_file(stack: str) -> list[str]:
 
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     """Raises SetupError for a wrong stack file."""
-    cmd = venv.program("infra.review.unapplied", str(STACKS / f"Pulumi.{stack}.yaml"))
-    done = subprocess.run(cmd, cwd=ROOT, input=json.dumps(applied), capture_output=True, text=True)
-    if done.returncode:
-        raise SetupError(done.stderr.strip())
-    found: list[str] = json.loads(done.stdout)
+    file = str(STACKS / f"Pulumi.{stack}.yaml")
+    found: list[str] = json.loads(venv.output("infra.review.unapplied", file, stdin=json.dumps(applied)))
     return found
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 from toolchain.operating import user_backend
-from toolchain.paths import COMMAND, LINKS, LOCAL, ROOT, STACKS, VENV
-from toolchain.steps import SetupError
+from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
 from toolchain.tools import venv
 from toolchain.tools.installed import user_path
 
@@ -146,11 +144,7 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
 @cache
 def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]:
     """Asked once for each content of the file: it takes the models a second."""
-    cmd = venv.program("infra.config.cluster_access", str(file))
-    done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        raise SetupError(done.stderr.strip())
-    found: dict[str, str | bool | None] = json.loads(done.stdout)
+    found: dict[str, str | bool | None] = json.loads(venv.output("infra.config.cluster_access", str(file)))
     return found
 
 

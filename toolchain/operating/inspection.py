@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from typing import Any
 
 from toolchain.operating import environment
-from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say
 from toolchain.tools import venv
 
@@ -61,17 +59,10 @@ def _run(
 
     Raises SetupError with `about` and what the module says, where it fails.
     """
-    done = subprocess.run(
-        venv.program(module, stack),
-        cwd=ROOT,
-        env=environment.for_child(variables),
-        input=stdin,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise SetupError(about + (done.stderr.strip() or f"{module} failed"))
-    return done.stdout
+    try:
+        return venv.output(module, stack, env=environment.for_child(variables), stdin=stdin)
+    except SetupError as error:
+        raise SetupError(f"{about}{error}") from None
 
 
 def _show(text: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
-from toolchain.paths import ROOT, STACKS
+from toolchain.paths import STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -25,14 +24,11 @@ def use(stack: str, name: str) -> None:
         raise SetupError(f"there is no stack {stack}", "take one of those in stacks/")
     venv.ensure()
     run = name if name == NONE else _run(stack, name)
-    command = venv.program("infra.chosen_run", stack, run)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        raise SetupError(done.stderr.strip())
-    for job in done.stdout.split():
+    jobs = venv.output("infra.chosen_run", stack, run).split()
+    for job in jobs:
         what = "trains again as the file says" if run == NONE else f"takes run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` brings it about")
-    if not done.stdout.split():
+    if not jobs:
         print(f"stacks/Pulumi.{stack}.yaml says so already")
 
 

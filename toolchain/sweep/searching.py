@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -63,11 +62,7 @@ def search(stack: str) -> Search:
 
 
 def _told(stack: str, *options: str) -> str:
-    command = venv.program(MODULE, stack, *options)
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        raise SetupError(done.stderr.strip())
-    return done.stdout
+    return venv.output(MODULE, stack, *options)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.machine import packages
@@ -101,6 +102,22 @@ def words_for(machine: str, python: str, lock: Path, target: Path) -> list[str]:
 def program(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of the program that Pulumi runs."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
+
+
+def output(
+    module: str, *arguments: str, env: Mapping[str, str] | None = None, stdin: str | None = None
+) -> str:
+    """What a module of that program prints. Raises SetupError with its own words where it fails.
+
+    Parameters:
+        env: all of its variables; None for those of this process.
+    """
+    done = subprocess.run(
+        program(module, *arguments), cwd=ROOT, env=env, input=stdin, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SetupError(done.stderr.strip() or f"{module} failed")
+    return done.stdout
 
 
 def _install(uv: Path) -> None:

@@ -107,6 +107,7 @@ def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     for module in (promote, backend):
         monkeypatch.setattr(module, "STACKS", root / "stacks")
     monkeypatch.setattr(venv, "VENV", Path(sys.prefix))
+    monkeypatch.setattr(venv, "ROOT", root)
     for module in (promote, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)

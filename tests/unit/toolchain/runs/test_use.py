@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,14 +24,14 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     for stack in ("dev", "gpu", "away"):
         (tmp_path / "stacks" / f"Pulumi.{stack}.yaml").touch()
 
-    def run(words: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        calls.append(words[2:])
-        return subprocess.CompletedProcess(words, 0, "mnist\n", "")
+    def output(*words: str) -> str:
+        calls.append([*words])
+        return "mnist\n"
 
     monkeypatch.setattr(records, "MODELS", models.folder)
     monkeypatch.setattr(use, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(use.subprocess, "run", run)  # type: ignore[attr-defined]
+    monkeypatch.setattr(venv, "output", output)
     return calls
 
 
