@@ -18,6 +18,7 @@ CLONES = [
     "e2e/test_takeover.py",
     "e2e/test_torchrun.py",
     "e2e/test_trainer_v2.py",
+    "e2e/test_tutorial.py",
     "faults/test_engine_killed.py",
     "faults/table/test_disk_full.py",
     "faults/table/test_volume.py",

@@ -15,7 +15,6 @@ from tests.pictures.terminal import Result
 from tests.pictures.tutorial import LIVE, Step
 from toolchain.machine.engine import Engine
 
-pytestmark = pytest.mark.slow(reason="a cluster of its own, and two trainings")
 ENVIRONMENT = 'eval "$(make -s env)"'
 
 

@@ -12,9 +12,6 @@ import pytest
 
 from tests.e2e.project import Project
 
-pytestmark = pytest.mark.slow(
-    reason="a second training, and two jobs that take a run; tests/unit has the parts"
-)
 TOLD = ("timeline.json", "report.html")
 
 

@@ -70,7 +70,7 @@ SUITES = {
     ],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     "pictures": [
-        Stage(["tests/e2e/test_tutorial.py"], "slow", processes=0, options=["--record-tutorial"]),
+        Stage(["tests/e2e/test_tutorial.py"], "", processes=0, options=["--record-tutorial"]),
     ],
     # One after the other: the seconds to recover are to be those of a machine that does nothing else.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],
