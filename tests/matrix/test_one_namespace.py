@@ -139,7 +139,9 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     assert of_the_cluster(asked) == []
     assert forbidden(asked) == []
     watched = {written(each) for each in asked if each["verb"] == "watch"}
-    assert watched <= {f"watch {kind} in {NAMESPACE}" for kind in ("pytorchjobs", "pods", "events", "secrets")}
+    assert watched <= {
+        f"watch {kind} in {NAMESPACE}" for kind in ("pytorchjobs", "pods", "events", "secrets")
+    }
     after: Any = project.core.read_namespace(NAMESPACE)
     assert (after.metadata.uid, after.metadata.labels) == (before.metadata.uid, before.metadata.labels)
     claim: Any = project.core.read_namespaced_persistent_volume_claim(CLAIM, NAMESPACE)
