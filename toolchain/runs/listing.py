@@ -18,14 +18,13 @@ ORDERS: dict[str, Callable[[Run], Any]] = {
     "stack": lambda run: (run.stack, run.name),
 }
 HEAD = (
-    "",
-    "ended",
+    "  ended",
     "stack",
     "run",
     "data",
     "network",
     "epochs",
-    "replicas",
+    "ranks",
     "accuracy",
     "loss",
     "seconds",
@@ -67,8 +66,7 @@ def row(run: Run) -> tuple[str, ...]:
     """The run's cells, in the order of HEAD."""
     wanted = run.config.get("epochs", "?")
     return (
-        "*" if run.is_current else "",
-        run.ended.strftime("%Y-%m-%d %H:%M"),
+        f"{'*' if run.is_current else ' '} {run.ended:%Y-%m-%d %H:%M}",
         run.stack,
         run.name,
         str(run.config.get("dataset", "?")),
