@@ -62,6 +62,19 @@ class Server:
         return ["watch" if "watch" in each.query else "list" for each in self.asked]
 
 
+class StartingServer(Server):
+    """Refuses the first watch, as a server does that has not read its roles yet; the second one tells of pod y."""
+
+    def __call__(self, request: Request) -> object:
+        self.asked.append(request)
+        if "watch" not in request.query:
+            return listed(pod("x"))
+        number = self.kinds.count("watch")
+        if number > 2:
+            self.closed.wait()
+        return 403 if number == 1 else events(("ADDED", pod("y"))) if number == 2 else ""
+
+
 @pytest.fixture
 def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
     monkeypatch.setattr(informer, "PAUSE_S", 0.01)
@@ -128,6 +141,18 @@ def test_who_may_not_watch_lists(stack: ExitStack, monkeypatch: pytest.MonkeyPat
     wait_until("all are listed", lambda: len(server.asked) > len(answers))
     assert server.kinds[: len(answers)] == ["list", "watch", "list", "list", "list"]
     assert phases(made) == {"z": "Pending"}
+
+
+def test_a_server_that_refused_a_watch_while_it_started_is_asked_for_one_again(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informer, "STARTING_S", 0.1)
+    server = StartingServer()
+    play(monkeypatch, server)
+    stack.callback(server.closed.set)
+    made = stack.enter_context(shared(Selection(ApiAddress(None), POD, "team", of_job)))
+    wait_until("the watch has told", lambda: "y" in phases(made))
+    assert server.kinds[:3] == ["list", "watch", "list"], "not at once"
 
 
 @pytest.mark.parametrize("error", [403, 404, 500, ConnectionResetError("reset"), KeyError("a bug")])

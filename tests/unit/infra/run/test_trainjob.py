@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,10 +11,11 @@ from typing import Any
 import pytest
 
 from infra.config.operator import OperatorApi
+from infra.objects import informer
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import path
 from infra.objects.job_kinds import JOBSET, TRAINJOB
-from infra.run import job_status
+from infra.run import job_api, job_status
 from infra.run.component import rank0_pod
 from infra.run.log_follower import LogFollower
 from infra.run.trainjob_api import JOBSET_UID, TrainJobApi
@@ -21,6 +24,8 @@ from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.samples import stack
 
 RANK0 = "j-node-0-0-"
+JOBSET_DELETES_S = 1.2
+"""The least that JobSet 0.11.1 was seen to leave a failed pod, in seconds."""
 
 
 def trainjob(
@@ -135,6 +140,55 @@ def test_another_jobset_is_looked_for_when_the_pods_of_one_are_gone(monkeypatch:
         api.jobset = "an earlier one"
         assert api.pods()
         assert api.jobset == "s"
+
+
+class FailingServer(Server):
+    """A pod fails once the test says so; only who may watch is told at once."""
+
+    def __init__(self, may_watch: bool) -> None:
+        super().__init__()
+        self.may_watch = may_watch
+        self.failed, self.closed = threading.Event(), threading.Event()
+
+    def __call__(self, request: Request) -> object:
+        if request.name == "trainjobs" and "watch" not in request.query:
+            return listed({**trainjob(active=1), "metadata": {"name": "j", "uid": "u"}})
+        if request.name != "pods":
+            return super().__call__(request)
+        found = of_jobset("s", "j-node-0-0-abcde")
+        found["metadata"]["resourceVersion"] = "2"
+        found["status"]["phase"] = "Failed" if self.failed.is_set() else "Running"
+        if "watch" not in request.query:
+            return listed(found)
+        if not self.may_watch:
+            return 403
+        if self.failed.is_set():
+            self.closed.wait()
+            return ""
+        self.failed.wait()
+        found["status"]["phase"] = "Failed"
+        return json.dumps({"type": "MODIFIED", "object": found})
+
+
+@pytest.mark.parametrize("may_watch", [True, False])
+def test_a_pod_that_fails_is_looked_at_before_its_jobset_deletes_it(
+    monkeypatch: pytest.MonkeyPatch, may_watch: bool
+) -> None:
+    """Not when the job is looked at again, but as soon as a watch or the next list has it."""
+    monkeypatch.setattr(job_api, "LOOK_S", 3600)
+    server = FailingServer(may_watch)
+    with asking(monkeypatch, server) as api:
+        jobs = api.observations()
+        next(jobs)
+        assert [each["status"]["phase"] for each in api.pods()] == ["Running"]
+        server.failed.set()
+        next(jobs)
+        assert [each["status"]["phase"] for each in api.pods()] == ["Failed"]
+        server.closed.set()
+
+
+def test_lists_are_made_before_a_jobset_deletes_a_failed_pod() -> None:
+    assert informer.PAUSE_S < JOBSET_DELETES_S
 
 
 class Told(TrainJobApi):
