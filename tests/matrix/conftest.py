@@ -46,6 +46,7 @@ def project(
     """A stack that is up, for all tests of a module: each leaves it as it was."""
     made = AppliedProject(tmp_path_factory.mktemp("project"), api_server.kubeconfig)
     made.up()
+    made.settled()
     try:
         yield made
         made.up()

@@ -52,6 +52,16 @@ def uid(each: Mapping[str, Any]) -> str:
     return str(each["metadata"]["uid"])
 
 
+def identities(found: Objects) -> dict[str, str]:
+    """Name -> uid: what differs between two of them says which objects came, went or were made anew."""
+    return {key: uid(each) for key, each in found.items()}
+
+
+def going(found: Objects) -> list[str]:
+    """The objects that are Terminating, whosoever they are: an earlier test may not have waited for them."""
+    return [f"{key} is Terminating" for key, each in found.items() if "deletionTimestamp" in each["metadata"]]
+
+
 def is_ours(each: Mapping[str, Any], stack: str) -> bool:
     """By the label of the stack, or by the kinds that nothing else in a test's cluster has."""
     labels = each["metadata"].get("labels") or {}

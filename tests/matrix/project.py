@@ -19,7 +19,7 @@ from infra.inspection import SETTLE_S
 from infra.job.context import context
 from infra.job.manifest import manifest
 from tests.matrix.entries import JOB
-from tests.matrix.judging import Objects, by_key, files_at_risk, half_gone
+from tests.matrix.judging import Objects, by_key, files_at_risk, going, half_gone
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.preview.project import Project
 from toolchain.checks import drift
@@ -143,9 +143,12 @@ class AppliedProject(Project):
         return by_key({**each, "kind": kind} for kind, items in listed.items() for each in items)
 
     def settled(self) -> Objects:
-        """The objects, none of them half gone; what a deletion has asked for may take as long as `make up` lets it."""
+        """The objects, none of them half gone; what a deletion has asked for may take as long as `make up` lets it.
+
+        Nobody else's object goes meanwhile, so that what is missing later is missing because of the test.
+        """
         end = time.monotonic() + SETTLE_S
-        while told := half_gone(found := self.objects(), self.stack):
+        while told := half_gone(found := self.objects(), self.stack) + going(found):
             assert time.monotonic() < end, told
             time.sleep(0.2)
         assert not files_at_risk(found)

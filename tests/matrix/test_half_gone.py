@@ -12,7 +12,7 @@ from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
-from tests.matrix.judging import uid, uids
+from tests.matrix.judging import identities, uid, uids
 from tests.matrix.project import AppliedProject, UpError
 
 NAMESPACE = "kubeflow"
@@ -31,9 +31,16 @@ def release(project: AppliedProject) -> list[str]:
 
 
 def test_a_whole_stack_is_left_alone(project: AppliedProject) -> None:
-    before = uids(project.objects())
+    before = identities(project.objects())
     assert release(project) == []
-    assert uids(project.objects()) == before
+    assert identities(project.objects()) == before
+
+
+def test_what_a_test_is_judged_by_is_not_about_to_go(project: AppliedProject) -> None:
+    leaving: Any = {"metadata": {"name": "leaving"}}
+    project.core.create_namespace(leaving)
+    project.core.delete_namespace("leaving")
+    assert "Namespace//leaving" not in project.settled()
 
 
 def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProject) -> None:
@@ -115,10 +122,10 @@ def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProj
     theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
     project.core.create_namespaced_pod(NAMESPACE, theirs)
     try:
-        before = uids(project.objects())
+        before = identities(project.objects())
         with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
             project.up(**{"storage.request": "5Gi"})
-        assert uids(project.objects()) == before
+        assert identities(project.objects()) == before
         project.up(**{"storage.labels": {"team": "a"}})
     finally:
         project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
@@ -130,10 +137,10 @@ def test_a_volume_in_the_folder_of_release_0_1_stays_there(project: AppliedProje
     old, new = "/var/lib/trainstack/models", "/var/lib/trainstack/volumes/trainstack-matrix-models"
     assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new
     project.up(**{"storage.hostPath": old})
-    before = uids(project.objects())
+    before = identities(project.objects())
     told = project.up()
     assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == old
-    assert uids(project.objects()) == before, "nothing is moved or made anew"
+    assert identities(project.objects()) == before, "nothing is moved or made anew"
     assert f"stay in {old}" in told
     told = project.up(**{"storage.hostPath": new})
     assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new

@@ -9,7 +9,7 @@ import pytest
 from infra.config.changes import Outcome, outcome
 from infra.config.cluster import ClusterKind
 from tests.matrix.entries import OBJECTS, Entry
-from tests.matrix.judging import Objects, folders, job_specs, lasting, outcome_of, uids
+from tests.matrix.judging import Objects, folders, identities, job_specs, lasting, outcome_of
 from tests.matrix.project import AppliedProject, UpError
 
 # One key of each outcome, and those whose mechanism is their own.
@@ -46,7 +46,7 @@ def test_changes_as_its_rule_says_and_back(project: AppliedProject, key: str, en
     assert job_specs(after) == project.job_specs(**changed)
     if expected is not Outcome.NOTHING:
         project.up("--expect-no-changes", **changed)
-        assert uids(project.settled()) == uids(after)
+        assert identities(project.settled()) == identities(after)
     if expected is Outcome.JOB_REPLACED:
         assert project.job_specs(**changed) != project.job_specs(**entry.given)
         project.is_chained = True
@@ -73,13 +73,13 @@ def assert_refused(project: AppliedProject, key: str, entry: Entry, before: Obje
     """With the reason and the way, and before anything is touched."""
     with pytest.raises(UpError, match=rf"(?s)(trainstack:{key} = |policy: ).*fix: "):
         project.up(**entry.applied(key))
-    assert uids(project.objects()) == uids(before)
+    assert identities(project.objects()) == identities(before)
     project.up("--expect-no-changes", **entry.given)
 
 
 def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:
     if expected is Outcome.NOTHING:
-        assert uids(plain) == uids(changed)
+        assert identities(plain) == identities(changed)
     else:
         assert outcome_of(plain, changed) is expected
 

@@ -14,7 +14,7 @@ import yaml
 from infra.config.load import from_file
 from infra.objects.adoption import ADOPTING, LOST
 from infra.review import folder
-from tests.matrix.judging import uids
+from tests.matrix.judging import identities
 from tests.matrix.project import AppliedProject
 from toolchain.operating import adoption
 
@@ -169,10 +169,10 @@ def test_other_contexts_of_the_kubeconfig_stay_out_of_the_state(
     project.environment["KUBECONFIG"] = str(whole)
     project.configured()
     project.apply()
-    before = uids(project.objects())
+    before = identities(project.objects())
     edit_state(project, lambda deployment: hold(deployment, whole.read_text()))
     project.apply()
-    assert uids(project.objects()) == before
+    assert identities(project.objects()) == before
     exported = project.pulumi("stack", "export", "--show-secrets", "--stack", project.stack).stdout
     assert "127.0.0.1" in exported, "the one that is used is there"
     assert_absent("the state", exported, WORD, OTHER)

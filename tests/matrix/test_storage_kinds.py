@@ -15,7 +15,7 @@ from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.owner import ADOPT
 from infra.release_volumes import HeldError, Releasing
-from tests.matrix.judging import job_specs, uid, uids
+from tests.matrix.judging import identities, job_specs, uid
 from tests.matrix.project import AppliedProject
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.test_shared_cluster import deployment
@@ -115,11 +115,11 @@ def mounted(project: AppliedProject) -> set[str]:
 
 def assert_refused(project: AppliedProject, *words: str, **changes: Any) -> None:
     """Nothing is touched, and the message has all of `words`."""
-    before = uids(project.objects())
+    before = identities(project.objects())
     project.configured(**changes)
     told = project.refused()
     assert [word for word in words if word not in told] == [], told
-    assert uids(project.objects()) == before
+    assert identities(project.objects()) == before
 
 
 def test_a_claim_of_a_class_is_made_and_bound_by_its_first_pod(project: AppliedProject) -> None:
@@ -232,11 +232,11 @@ def test_a_claim_that_somebody_deletes_is_said_and_not_hurried(project: AppliedP
         project.core.create_namespaced_persistent_volume_claim(NAMESPACE, body)
     project.up(**(CLASS if kind == "class" else THEIRS))
     project.core.delete_namespaced_persistent_volume_claim(name, NAMESPACE)
-    before = uids(project.objects())
+    before = identities(project.objects())
     stack = from_file(Path(project.stack_file))
     with pytest.raises(HeldError, match=rf"(?s){name} is Terminating.*nothing was touched.*fix: copy"):
         Releasing(stack, ClusterApi(project.connection), print).run()
-    assert uids(project.objects()) == before, "the job that holds it is left, too"
+    assert identities(project.objects()) == before, "the job that holds it is left, too"
 
 
 def test_an_nfs_export_is_a_volume_of_ours(project: AppliedProject) -> None:
