@@ -59,8 +59,8 @@ class ClusterApi:
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Manifest]:
         """The objects that the selectors find, each with its `kind`: the server leaves it out of lists."""
-        found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
-        return [{**each, "kind": kind.kind} for each in found.get("items") or []]
+        found, _ = self.snapshot(kind, namespace, labels=labels, fields=fields)
+        return [{**each, "kind": kind.kind} for each in found]
 
     def snapshot(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""

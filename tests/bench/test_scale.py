@@ -25,6 +25,7 @@ from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import api_server  # noqa: F401 - a fixture
 from tests.bench import peak_memory
 from tests.bench.conftest import show, table
+from tests.matrix import service_account
 from tests.matrix.conftest import operator  # noqa: F401 - a fixture
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject, with_changes
@@ -41,6 +42,12 @@ STEPS = {
     "refresh": ("refresh", *UPDATE),
     "destroy": ("destroy", *UPDATE),
 }
+SWITCHED_JOBS = 100
+SWITCHES = (
+    "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS",
+    "PULUMI_DISABLE_INTEGRITY_CHECKING",
+    "PULUMI_SKIP_CHECKPOINTS",
+)
 APPLY, ENDED, DELETE = "kubectl apply", "kubectl apply, until all have ended", "kubectl delete"
 COMPARED = {"up": ENDED, "destroy": DELETE}
 
@@ -138,13 +145,8 @@ def audited(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> 
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     binding: Any = {"metadata": {"name": "measured"}, "roleRef": role, "subjects": [subject]}
     client.RbacAuthorizationV1Api(connection).create_cluster_role_binding(binding)
-    wanted = {"spec": {"expirationSeconds": 24 * 3600}}
-    token = core.create_namespaced_service_account_token("measured", "default", wanted).status.token
-    known = yaml.safe_load(api_server.kubeconfig.read_text())
-    known["users"][0]["user"] = {"token": token}
-    file = tmp_path_factory.mktemp("audited") / "kubeconfig.yaml"
-    file.write_text(yaml.safe_dump(known))
-    return file
+    folder = tmp_path_factory.mktemp("audited")
+    return service_account.kubeconfig(api_server, core, "default", "measured", folder)
 
 
 @pytest.mark.parametrize("jobs", ROUNDS)
@@ -167,6 +169,29 @@ def test_a_stack_of_many_jobs(
         scale.project.destroy()
         raise
     measured.append(scale)
+
+
+def test_switches_of_the_cli(
+    request: pytest.FixtureRequest,
+    api_server: ApiServer,  # noqa: F811 - the fixture
+    operator: PlayedOperator,  # noqa: F811 - the fixture
+    audited: Path,
+    tmp_path: Path,
+) -> None:
+    """What changes how often, or with how much care, the CLI writes a stack's state."""
+    scale = Scale(SWITCHED_JOBS, tmp_path, api_server, audited)
+    scale._pulumi("preview")
+    rows = []
+    for name in ("", *SWITCHES, ""):
+        switch = {name: "true"} if name else {}
+        with pytest.MonkeyPatch.context() as changed:
+            changed.setattr(scale.project, "environment", scale.project.environment | switch)
+            scale.times.clear()
+            for step in ("up", "destroy"):
+                scale._take(step, lambda step=step: scale._pulumi(*STEPS[step]))  # type: ignore[misc]
+        rows.append([name or "nothing", *(f"{scale.median(step):.1f} s" for step in ("up", "destroy"))])
+    title = f"{SWITCHED_JOBS} jobs, with | up | destroy"
+    show(request, f"\n{table(title, rows)}")
 
 
 def _tables(found: list[Scale]) -> Iterator[str]:

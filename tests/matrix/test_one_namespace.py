@@ -12,15 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client, config
 
 from infra.config.load import from_file
 from infra.inspection import inspect
+from infra.objects import informer
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
+from infra.objects.informer import Selection, shared
+from infra.objects.kinds import EVENT, POD, Kind
 from infra.release_volumes import Releasing
 from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
+from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
 from toolchain.operating import status
@@ -75,12 +79,8 @@ def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def tenant(admin: Any, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> ApiAddress:
-    asked = {"spec": {"expirationSeconds": 7200}}
-    token = admin.create_namespaced_service_account_token(USER, NAMESPACE, asked).status.token
-    known = yaml.safe_load(api_server.kubeconfig.read_text())
-    known["users"][0]["user"] = {"token": token}
-    file = tmp_path_factory.mktemp("tenant") / "kubeconfig.yaml"
-    file.write_text(yaml.safe_dump(known))
+    folder = tmp_path_factory.mktemp("tenant")
+    file = service_account.kubeconfig(api_server, admin, NAMESPACE, USER, folder)
     return ApiAddress(str(file))
 
 
@@ -160,6 +160,55 @@ def test_who_lets_the_stack_look_for_an_operator_is_refused_two_lists_and_goes_o
         "list customresourcedefinitions in the whole cluster",
         "list deployments in the whole cluster",
     ]
+
+
+@pytest.mark.parametrize("kind", [POD, EVENT], ids=["pods", "events"])
+def test_what_may_not_be_watched_is_listed_until_it_may(
+    kind: Kind,
+    project: AppliedProject,
+    tenant: ApiAddress,
+    api_server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that has just started refuses everybody, too."""
+    monkeypatch.setattr(informer, "STARTING_S", 3)
+    monkeypatch.setattr(informer, "WATCH_S", 2)  # the server writes a watch down when it ends
+    rights: Any = client.RbacAuthorizationV1Api(project.connection)
+    fewer = [
+        rule if "pods" not in rule["resources"] else {**rule, "verbs": ["get", "list"]} for rule in RULES
+    ]
+    began = api_server.audit.stat().st_size
+    rights.patch_namespaced_role(USER, NAMESPACE, {"rules": fewer})
+    watch = f"watch {kind.plural} in {NAMESPACE}"
+    try:
+        with shared(
+            Selection(tenant, kind, NAMESPACE, lambda found: str(found["metadata"]["name"]))
+        ) as known:
+            make(kind, "first", project.core)
+            wait_until("the first one is listed", lambda: bool(known.objects("first")))
+            wait_until("watching is refused", lambda: forbidden(requests(api_server, began)) == [watch])
+            rights.patch_namespaced_role(USER, NAMESPACE, {"rules": RULES})
+            wait_until("a watch has begun", lambda: watch in begun(requests(api_server, began)))
+            make(kind, "second", project.core)
+            wait_until("the second one is known", lambda: bool(known.objects("second")))
+    finally:
+        rights.patch_namespaced_role(USER, NAMESPACE, {"rules": RULES})
+    assert forbidden(requests(api_server, began)) == [watch]
+
+
+def make(kind: Kind, name: str, core: Any) -> None:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    if kind is POD:
+        spec = {"containers": [{"name": "n", "image": "n"}]}
+        core.create_namespaced_pod(NAMESPACE, {"metadata": metadata, "spec": spec})
+    else:
+        about = {"kind": "Pod", "name": "first", "namespace": NAMESPACE}
+        core.create_namespaced_event(NAMESPACE, {"metadata": metadata, "involvedObject": about})
+
+
+def begun(asked: list[dict[str, Any]]) -> set[str]:
+    """The requests that the server has let in."""
+    return {written(each) for each in asked if each["responseStatus"]["code"] == 200}
 
 
 def test_make_status_shows_what_is_in_the_namespace(project: AppliedProject, tenant: ApiAddress) -> None:

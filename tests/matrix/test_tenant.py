@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client, config
 
 from infra.clusters.discovery import ClusterContents, Question, read_contents
 from infra.objects.api import ApiAddress
 from standins.tests.apiserver import ApiServer
+from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
 
 NAMESPACE, USER = "team", "tenant"
@@ -39,12 +39,7 @@ def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[client.Ap
 @pytest.fixture
 def tenant(admin: client.ApiClient, api_server: ApiServer, tmp_path: Path) -> ApiAddress:
     """A kubeconfig of a ServiceAccount with rights in one namespace."""
-    asked: Any = {"spec": {"expirationSeconds": 3600}}
-    token: Any = client.CoreV1Api(admin).create_namespaced_service_account_token(USER, NAMESPACE, asked)
-    known = yaml.safe_load(api_server.kubeconfig.read_text())
-    known["users"][0]["user"] = {"token": token.status.token}
-    file = tmp_path / "tenant.yaml"
-    file.write_text(yaml.safe_dump(known))
+    file = service_account.kubeconfig(api_server, client.CoreV1Api(admin), NAMESPACE, USER, tmp_path)
     return ApiAddress(str(file))
 
 

@@ -56,7 +56,7 @@ def job(stack: str, name: str) -> Job:
     """The job called `name`, the first of the stack where that is empty. Raises SetupError."""
     backend.check_stack(stack)
     venv.ensure()
-    jobs = _output(venv.program("infra.planned_jobs", stack))
+    jobs = json.loads(venv.output("infra.planned_jobs", stack))
     found = next((each for each in jobs if name in ("", each["name"])), None)
     if found is None:
         raise SetupError(
@@ -67,12 +67,14 @@ def job(stack: str, name: str) -> Job:
     threads = max(1, int(found.pop("cpus")))
     if options is None:
         return Job(**found, threads=threads)
-    trained = _output([str(VENV / "bin" / "python"), "-c", TRAINER, *options])
+    trained = _trained(options)
     return Job(**(found | trained | {"backend": trained["backend"] or found["backend"]}), threads=threads)
 
 
-def _output(command: list[str]) -> Any:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def _trained(options: list[str]) -> dict[str, Any]:
+    """What the trainer makes of its options. Raises SetupError."""
+    asked = [str(VENV / "bin" / "python"), "-c", TRAINER, *options]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         raise SetupError(done.stderr.strip())
-    return json.loads(done.stdout)
+    return dict(json.loads(done.stdout))

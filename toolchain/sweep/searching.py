@@ -52,17 +52,13 @@ def katib(stack: str) -> None:
     """Print the search of `stack` as an Experiment of Katib's. Raises SetupError."""
     backend.check_stack(stack)
     venv.ensure()
-    print(_told(stack, "--katib"), end="")
+    print(venv.output(MODULE, stack, "--katib"), end="")
 
 
 def search(stack: str) -> Search:
     """What the stack file asks for. Raises SetupError."""
-    found = json.loads(_told(stack))
+    found = json.loads(venv.output(MODULE, stack))
     return Search(**{**found, "folder": MODELS / stack / found["folder"]})
-
-
-def _told(stack: str, *options: str) -> str:
-    return venv.output(MODULE, stack, *options)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
     monkeypatch.setattr(backend, "stacks", lambda: ["dev"])
     monkeypatch.setattr(environment, "is_protected", lambda stack: False)
-    monkeypatch.setattr(searching, "_told", lambda stack, *options: json.dumps(TOLD))
+    monkeypatch.setattr(venv, "output", lambda module, stack, *options: json.dumps(TOLD))
     monkeypatch.setattr(kept_study, "python", lambda: tmp_path / "python")
     monkeypatch.setattr(kept_study, "KeptStudy", _Study)
     monkeypatch.setattr(rounds, "search", lambda *_: Answer((BEST,), 0))
@@ -136,7 +136,7 @@ def test_what_the_stack_file_says_wrongly_is_told(
 def test_katib_is_printed_and_nothing_else_is_done(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(searching, "_told", lambda stack, *options: f"{stack} {options}\n")
+    monkeypatch.setattr(venv, "output", lambda module, stack, *options: f"{stack} {options}\n")
     asked = read(["sweep", "--stack", "dev", "--katib"])
     commands.BY_NAME["sweep"].run(asked)
     assert capsys.readouterr().out == "dev ('--katib',)\n"
