@@ -38,7 +38,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("cluster", "podSecurity guard channel addons"),
         *_keys("cluster.quota", "cpu memory gpu pods"),
         *_keys("cluster.limitRange", "cpu memory memoryRatio"),
-        *_keys("operator", "install namespace"),
+        *_keys("operator", "install namespace concurrency qps burst"),
         *_keys("storage", "labels capacity shared prepare owner group mode"),
         *_keys("job", "model"),
         *_keys("job.egress", "port protocol cidr namespace"),

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from infra.config.cluster import ClusterConfig, ClusterKind
 from infra.config.names import DnsLabel
-from infra.config.section import Section, setting
+from infra.config.section import Count, Section, setting
 
 # Where upstream installs its operator.
 OPERATOR_NAMESPACE = "kubeflow"
@@ -57,6 +57,27 @@ class OperatorConfig(Section):
         default=OPERATOR_NAMESPACE,
         allowed="a namespace's name",
         examples=["training-operator"],
+    )
+
+    concurrency: Count | None = setting(
+        about="How many jobs an operator that the stack installs handles at the same time; without it 1, with v2 5.",
+        default=None,
+        allowed="a whole number from 1 on",
+        examples=[8],
+    )
+
+    qps: Count | None = setting(
+        about="Requests a second that it sends to the API server for long; without it 20, with v2 50.",
+        default=None,
+        allowed="a whole number from 1 on",
+        examples=[200],
+    )
+
+    burst: Count | None = setting(
+        about="Requests that it may send at once before `qps` holds it back; without it 30, with v2 100.",
+        default=None,
+        allowed="a whole number from 1 on",
+        examples=[400],
     )
 
     def installs(self, cluster: ClusterConfig) -> bool:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 
+import yaml
+
+from infra.config.operator import OperatorConfig
+from infra.objects.job_kinds import TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.trainer_controller.upstream import JOBSET_VERSION, TRAINER_VERSION
+from infra.training_operator import throughput
 from infra.training_operator.patches import CRD_KIND, confine, labelled, moved, secret, service
 
 TRAINER = "kubeflow-trainer-controller-manager"
@@ -28,6 +33,8 @@ CLUSTER_WIDE = (
 )
 INJECTED = "cert-manager.io/inject-ca-from"
 SCHEDULER = "trainstack/gang-scheduler"
+SETTINGS, SETTINGS_FILE = "kubeflow-trainer-config", "controller_manager_config.yaml"
+SETTINGS_READ = "trainstack/settings"
 
 
 def additions() -> list[Manifest]:
@@ -47,10 +54,11 @@ def crd(upstream: Manifest) -> Manifest:
     return changed
 
 
-def deployment(upstream: Manifest, scheduler: str) -> Manifest:
+def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str) -> Manifest:
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
+        operator: the settings that it reads at its start.
         scheduler: that of gangs. Trainer looks only at its start whether there are PodGroups to watch.
     """
     changed = copy.deepcopy(upstream)
@@ -58,10 +66,31 @@ def deployment(upstream: Manifest, scheduler: str) -> Manifest:
     (manager,) = pod["containers"]
     manager["image"] = IMAGES[changed["metadata"]["name"]]
     confine(pod)
-    if scheduler and changed["metadata"]["name"] == TRAINER:
+    if changed["metadata"]["name"] == TRAINER:
+        # Other ones start it anew.
+        read = {
+            SCHEDULER: scheduler,
+            SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput.given(operator).items()),
+        }
         metadata = changed["spec"]["template"]["metadata"]
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), SCHEDULER: scheduler}
+        if known := {key: value for key, value in read.items() if value}:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **known}
     return changed
+
+
+def configuration(upstream: Manifest, operator: OperatorConfig) -> Manifest:
+    """A ConfigMap of upstream's; the one with the trainer's settings has what section `operator` gives.
+
+    Source: Configuration in pkg/apis/config/v1alpha1/configuration_types.go of the trainer.
+    """
+    wanted = throughput.given(operator)
+    if upstream["metadata"]["name"] != SETTINGS or not wanted:
+        return upstream
+    settings = yaml.safe_load(upstream["data"][SETTINGS_FILE])
+    if concurrency := wanted.pop("concurrency", None):
+        settings["controller"]["groupKindConcurrency"][f"{TRAINJOB.kind}.{TRAINJOB.group}"] = concurrency
+    settings["clientConnection"] |= wanted
+    return {**upstream, "data": {SETTINGS_FILE: yaml.safe_dump(settings, sort_keys=False)}}
 
 
 def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
@@ -71,22 +100,25 @@ def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
     return moved(manifest, namespace)
 
 
-def patched(upstream: Iterable[Manifest], stack: str, namespace: str, scheduler: str = "") -> list[Manifest]:
+def patched(
+    upstream: Iterable[Manifest], stack: str, operator: OperatorConfig, scheduler: str = ""
+) -> list[Manifest]:
     """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
 
     Parameters:
         upstream: JobSet's objects and the trainer's.
         stack: the stack's name, for the labels.
-        namespace: the controllers'.
+        operator: the controllers' namespace, and the trainer's settings.
         scheduler: that of gangs; empty where there is none.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         CRD_KIND: crd,
-        "Deployment": lambda each: deployment(each, scheduler),
+        "ConfigMap": lambda each: configuration(each, operator),
+        "Deployment": lambda each: deployment(each, operator, scheduler),
         "Service": service,
         "Secret": secret,
     }
     wanted = [each for each in [*upstream, *additions()] if each["kind"] != "Namespace"]
     objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
-    placed = [labelled(in_namespace(each, namespace), stack) for each in objects]
+    placed = [labelled(in_namespace(each, operator.namespace), stack) for each in objects]
     return sorted(placed, key=lambda each: each["kind"] != CRD_KIND)

@@ -26,13 +26,13 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     The Deployments have the images that upstream publishes. Raises CommandError where upstream's cannot be read.
 
     Parameters:
-        stack: for its name, which the labels have, and the operator's namespace.
+        stack: for its name, which the labels have, and section `operator`.
         environment: may name the folders with upstream's manifests.
     """
     if not (plan.crd or plan.operator):
         return []
     found = upstream.rendered(environment, paths.STATE / "cache", plan.beneath)
-    objects = adjustments.patched(found, stack.name, stack.operator.namespace, plan.scheduler)
+    objects = adjustments.patched(found, stack.name, stack.operator, plan.scheduler)
     return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
 
 

@@ -12,7 +12,7 @@ from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.image.providers import RegistryImage
 from infra.objects.manifest import Manifest, Object, register, title
-from infra.training_operator import overlay, patches
+from infra.training_operator import overlay, patches, throughput
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
 
@@ -31,14 +31,14 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     The Deployment has the images that upstream publishes. Raises CommandError where upstream's overlay cannot be read.
 
     Parameters:
-        stack: for its name, which the labels have, and the operator's namespace.
+        stack: for its name, which the labels have, and section `operator`.
         environment: may name a folder that has the overlay.
     """
     if not (plan.crd or plan.operator):
         return []
     upstream = overlay.rendered(overlay.location(environment), paths.STATE / "cache")
-    namespace, scheduler = stack.operator.namespace, plan.scheduler
-    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, namespace, scheduler)
+    place = (stack.operator.namespace, plan.scheduler, throughput.flags(stack.operator))
+    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, *place)
     return [each for each in objects if (plan.crd if each["kind"] == patches.CRD_KIND else plan.operator)]
 
 

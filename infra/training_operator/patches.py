@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from infra.clusters.discovery import GANG_FLAG
@@ -83,7 +83,13 @@ def init_template(namespace: str) -> Manifest:
     }
 
 
-def deployment(upstream: Manifest, image: str | None, init_image: str, scheduler: str = "") -> Manifest:
+def deployment(
+    upstream: Manifest,
+    image: str | None,
+    init_image: str,
+    scheduler: str = "",
+    flags: Sequence[str] = (),
+) -> Manifest:
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
@@ -91,6 +97,7 @@ def deployment(upstream: Manifest, image: str | None, init_image: str, scheduler
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         scheduler: that of gangs; empty where replicas are scheduled one by one.
+        flags: the operator's further arguments.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
@@ -108,6 +115,7 @@ def deployment(upstream: Manifest, image: str | None, init_image: str, scheduler
         f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_TEMPLATE}",
         "--zap-log-level=info",
         *([f"{GANG_FLAG}{scheduler}"] if scheduler else []),
+        *flags,
     ]
     confine(pod)
     manager["volumeMounts"].append({"name": "init", "mountPath": INIT_FOLDER, "readOnly": True})
@@ -176,6 +184,7 @@ def patched(
     init_image: str,
     namespace: str,
     scheduler: str = "",
+    flags: Sequence[str] = (),
 ) -> list[Manifest]:
     """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
 
@@ -186,9 +195,10 @@ def patched(
         init_image: the image of the workers' init container.
         namespace: the operator's.
         scheduler: that of gangs; empty where there is none.
+        flags: the operator's further arguments.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "Deployment": lambda each: deployment(each, image, init_image, scheduler),
+        "Deployment": lambda each: deployment(each, image, init_image, scheduler, flags),
         "Service": service,
         "Secret": secret,
     }

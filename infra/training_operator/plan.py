@@ -8,7 +8,7 @@ from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Install
-from infra.training_operator import gang_scheduling
+from infra.training_operator import gang_scheduling, throughput
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Plan:
 def plan(stack: Stack, found: ClusterContents) -> Plan:
     """What `stack` has to install beside what was `found` in its cluster; what was there before stays as it is.
 
-    In a cluster that could not be asked, nothing is taken to be there. Raises ConfigError where `operator.install`
-    or `operator.gang` asks for what cannot be done.
+    In a cluster that could not be asked, nothing is taken to be there. Raises ConfigError where section `operator`
+    asks for what cannot be done.
     """
     install = stack.operator.install
     if install is Install.ALWAYS and (found.crd or found.operator):
@@ -49,6 +49,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
     gang_scheduling.ensure_heeded(stack, found)
     installs = install is not Install.NEVER
     operator = installs and not found.operator
+    throughput.ensure_heeded(stack, operator)
     scheduler = gang_scheduling.scheduler(stack, found, operator)
     brings = installs and bool(scheduler) and scheduler not in found.schedulers
     wanted = {stack.cluster.namespace, *([stack.operator.namespace] if operator or brings else [])}

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from infra.config.operator import OperatorApi
+from infra.trainer_controller import adjustments
+from infra.training_operator import patches
 from tests.e2e import clones, tally
 from tests.e2e.jobs import Jobs
 from tests.e2e.project import Project
@@ -18,6 +20,11 @@ from toolchain.machine.engine import Engine
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings under each API")
 DIGITS = {"dataset": "digits", "epochs": 12}
 DEADLINE_S = 20
+# What concurrency 7, qps 70 and burst 140 are for each controller.
+PACES = {
+    OperatorApi.V1: {"--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"},
+    OperatorApi.V2: {"TrainJob.trainer.kubeflow.org: 7", "qps: 70", "burst: 140"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +57,32 @@ def test_a_finished_job_is_left_alone(jobs: Jobs) -> None:
     assert (jobs.uid(name), jobs.starts_of(name)) == before
     status = jobs.project.make("status")
     assert status.returncode == 0, status.stdout
+
+
+def test_another_pace_of_the_controllers_leaves_the_job(jobs: Jobs) -> None:
+    name = jobs.named("paced")
+    jobs.ask(name=name, training=DIGITS)
+    jobs.project.up()
+    before = jobs.uid(name), jobs.starts_of(name)
+    jobs.project.configure({"trainstack:operator": {"concurrency": 7, "qps": 70, "burst": 140}})
+    jobs.project.up()
+    assert (jobs.uid(name), jobs.starts_of(name)) == before
+    assert PACES[jobs.api] <= read_by_controller(jobs)
+    next_one = jobs.named("next")
+    jobs.ask(name=next_one, training=DIGITS)
+    assert jobs.project.up()["job"] == f"kubeflow/{next_one} Succeeded"
+    jobs.project.configure({"trainstack:operator": {"concurrency": None, "qps": None, "burst": None}})
+    jobs.project.up()
+    assert not PACES[jobs.api] & read_by_controller(jobs)
+
+
+def read_by_controller(jobs: Jobs) -> set[str]:
+    """The arguments, or the lines of the settings, of the controller that has rolled out."""
+    if jobs.api is OperatorApi.V2:
+        text = jobs.project.get("configmap", adjustments.SETTINGS)["data"][adjustments.SETTINGS_FILE]
+        return {line.strip() for line in text.splitlines()}
+    deployment = jobs.project.get("deployment", patches.NAME)
+    return set(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 def test_a_worker_that_is_killed_starts_again_with_all_others_and_the_run_ends(

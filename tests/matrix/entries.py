@@ -194,6 +194,10 @@ ON_KIND: dict[str, Entry] = {
 # Not tried in these two, and why or where.
 ELSEWHERE: dict[str, str] = {
     "operator.api": "takes the controllers of both: tests/e2e/test_trainer_v2.py",
+    **dict.fromkeys(
+        ("operator.concurrency", "operator.qps", "operator.burst"),
+        "takes an operator of the stack's own: tests/e2e/test_job_behaviours.py",
+    ),
     "operator.gang": "takes another scheduler, and a cluster that is full: tests/matrix/test_gang_scheduler.py",
     "job.runId": "takes a finished run, with its model: tests/e2e/test_use.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",

@@ -364,6 +364,9 @@ CASES: dict[str, Case] = {
     "a run that is no id": Case(
         job(runId="Mnist 1"), "job.runId", "'Mnist 1'", "id of a finished run", "runId"
     ),
+    "an operator that handles no job": Case(
+        with_job(operator={"concurrency": 0}), "operator.concurrency", "0", "from 1 on", "8"
+    ),
     "unknown install": Case(
         with_job(operator={"install": "maybe"}),
         "operator.install",

@@ -1,0 +1,105 @@
+"""How many jobs an operator handles at once, in the arguments and settings of either API's controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.clusters.discovery import ClusterContents
+from infra.config import ConfigError
+from infra.trainer_controller import adjustments
+from infra.training_operator import component, overlay, throughput
+from infra.training_operator.plan import Plan, plan
+from tests.unit.infra.samples import OVERLAY, stack
+
+ALL = {"concurrency": 7, "qps": 70, "burst": 140}
+FLAGS = ["--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"]
+UPSTREAM = """\
+kind: Configuration
+controller:
+  groupKindConcurrency:
+    TrainJob.trainer.kubeflow.org: 5
+    TrainingRuntime.trainer.kubeflow.org: 1
+clientConnection:
+  qps: 50
+  burst: 100
+statusServer:
+  qps: 5
+"""
+
+
+def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    planned = Plan(crd=True, operator=True, namespaces=())
+    found = component.manifests(stack(operator=given), planned, {overlay.OVERLAY: str(Path("overlay"))})
+    (deployment,) = [each for each in found if each["kind"] == "Deployment"]
+    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+
+
+@pytest.mark.parametrize("key", ALL)
+def test_each_key_is_one_more_argument(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    plain = arguments(monkeypatch)
+    assert set(arguments(monkeypatch, **{key: ALL[key]})) - set(plain) == {
+        f"{throughput.FLAGS[key]}={ALL[key]}"
+    }
+
+
+def test_all_keys_are_arguments_behind_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert arguments(monkeypatch, **ALL) == [*arguments(monkeypatch), *FLAGS]
+
+
+def settings(**given: Any) -> dict[str, Any]:
+    upstream = {
+        "kind": "ConfigMap",
+        "metadata": {"name": adjustments.SETTINGS},
+        "data": {adjustments.SETTINGS_FILE: UPSTREAM},
+    }
+    found = adjustments.configuration(upstream, stack(operator={"api": "v2", **given}).operator)
+    return dict(yaml.safe_load(found["data"][adjustments.SETTINGS_FILE]))
+
+
+def test_the_trainers_settings_have_what_is_given_and_keep_the_rest() -> None:
+    plain = yaml.safe_load(UPSTREAM)
+    assert settings() == plain
+    changed = settings(**ALL)
+    assert changed["controller"]["groupKindConcurrency"].pop("TrainJob.trainer.kubeflow.org") == 7
+    assert changed["clientConnection"] == {"qps": 70, "burst": 140}
+    assert changed["statusServer"] == plain["statusServer"]
+    assert changed["controller"]["groupKindConcurrency"] == {"TrainingRuntime.trainer.kubeflow.org": 1}
+    assert settings(qps=70)["clientConnection"] == {"qps": 70, "burst": 100}
+
+
+def test_other_settings_start_the_trainer_anew() -> None:
+    """It reads them at its start."""
+    upstream = {
+        "metadata": {"name": adjustments.TRAINER},
+        "spec": {"template": {"metadata": {}, "spec": {"containers": [{"readinessProbe": {}}]}}},
+    }
+    read = [
+        adjustments.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "")["spec"][
+            "template"
+        ]
+        for given in ({}, {"qps": 70}, {"qps": 71}, {"burst": 70})
+    ]
+    templates = [str(each["metadata"]) for each in read]
+    assert templates[0] == "{}"
+    assert len({*templates}) == len(templates)
+
+
+@pytest.mark.parametrize("key", ALL)
+@pytest.mark.parametrize("install", ["auto", "never"])
+def test_a_key_that_somebody_elses_operator_would_not_heed_is_refused(key: str, install: str) -> None:
+    theirs = ClusterContents(crd=True, operator=True, namespaces=frozenset({"kubeflow"}))
+    asked = stack(operator={"install": install, key: ALL[key]})
+    with pytest.raises(
+        ConfigError, match=rf"(?s)trainstack:operator.{key} = {ALL[key]}\b.*somebody else.*fix: remove it"
+    ):
+        plan(asked, theirs)
+
+
+def test_nothing_is_refused_where_the_operator_is_the_stacks_own() -> None:
+    assert plan(stack(operator=ALL), ClusterContents()).operator
+    assert plan(stack(operator={"install": "always", **ALL}), ClusterContents(problem="away")).operator
