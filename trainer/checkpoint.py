@@ -6,10 +6,13 @@ import hashlib
 import io
 import json
 import zipfile
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -39,17 +42,57 @@ class Progress:
     best: float = 0.0
 
 
-def dump(state: object, description: dict[str, Any] | None = None) -> bytes:
-    """torch.save into memory: into a file it would store the file's name too, and equal states would differ.
+class Sink:
+    """A file for torch.save, which hides the reason when a write fails: `error` keeps it. None counts bytes only."""
 
-    A description becomes one more record of the archive, which torch.load does not read.
+    def __init__(self, file: IO[bytes] | None = None) -> None:
+        self.file, self.size = file, 0
+        self.error: OSError | None = None
+
+    def write(self, data: memoryview) -> int:
+        """Take all of `data`. Raises OSError."""
+        self.size += len(data)
+        try:
+            return self.file.write(data) if self.file else len(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        """Raises OSError."""
+        if self.file:
+            self.file.flush()
+
+
+def write(file: IO[bytes], state: object, description: dict[str, Any] | None = None) -> None:
+    """torch.save into an open file, tensor by tensor: by a path it would store the file's name, too.
+
+    A description becomes one more record of the archive, which torch.load does not read. Raises OSError.
     """
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
+    sink = Sink(file)
+    try:
+        torch.save(state, sink)
+    except RuntimeError:
+        if sink.error:
+            raise sink.error from None
+        raise
     if description is not None:
-        with zipfile.ZipFile(buffer, "a") as archive:
+        with zipfile.ZipFile(file, "a") as archive:
             archive.writestr(zipfile.ZipInfo(f"archive/{DESCRIPTION}"), json.dumps(description))
+
+
+def dump(state: object, description: dict[str, Any] | None = None) -> bytes:
+    """What `write` writes."""
+    buffer = io.BytesIO()
+    write(buffer, state, description)
     return buffer.getvalue()
+
+
+def size(state: object) -> int:
+    """Bytes that `write` writes, without a description."""
+    sink = Sink()
+    torch.save(state, sink)
+    return sink.size
 
 
 def description(content: bytes) -> dict[str, Any]:
@@ -74,14 +117,57 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
     """
     content = {"version": VERSION, "progress": asdict(progress), **state}
     current = folder / NAME
-    raw = dump({**content, "sha256": digest(content)})
+    whole = {**content, "sha256": digest(content)}
     fresh = folder / f".{NAME}.new"
-    volume.write(fresh, raw)
+    volume.write(fresh, partial(write, state=whole))
     with volume.reported(current):
         with suppress(FileNotFoundError):
             current.replace(folder / PREVIOUS)
         fresh.replace(current)
         volume.sync(folder)
+
+
+class Writer:
+    """Writes checkpoints beside the training, one at a time. It keeps the memory of one copy of the state."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+        self._copy: dict[str, Any] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether the last one is still being written."""
+        return self._writing is not None and not self._writing.done()
+
+    def save(self, folder: Path, progress: Progress, state: dict[str, Any]) -> None:
+        """Begin to write the checkpoint; what becomes of the tensors meanwhile is not in it.
+
+        Returns when the one before it is written and the tensors are copied. Raises as `wait`.
+        """
+        self.wait()
+        self._copy = copied(state, self._copy)
+        self._writing = self._thread.submit(save, folder, progress, self._copy)
+
+    def wait(self) -> None:
+        """Return when the last one is on disk. Raises volume.VolumeError where it could not be written, once."""
+        writing, self._writing = self._writing, None
+        if writing:
+            writing.result()
+
+
+def copied(state: Any, into: Any = None) -> Any:
+    """`state` with its tensors copied into the processor's memory, into those of an earlier copy where they fit."""
+    if isinstance(state, Tensor):
+        fits = isinstance(into, Tensor) and (into.shape, into.dtype) == (state.shape, state.dtype)
+        return into.copy_(state.detach()) if fits else state.detach().to("cpu", copy=True)
+    if isinstance(state, dict):
+        known = into if isinstance(into, dict) else {}
+        return {key: copied(value, known.get(key)) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        before = into if isinstance(into, list | tuple) else ()
+        return [copied(value, old) for value, old in zip_longest(state, before[: len(state)])]
+    return state
 
 
 def digest(state: object) -> str:
@@ -90,7 +176,7 @@ def digest(state: object) -> str:
 
     def walk(value: object) -> None:
         if isinstance(value, Tensor):
-            found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+            found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
                 found.update(f"{key}:".encode())

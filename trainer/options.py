@@ -229,7 +229,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         type=not_negative,
         default=60.0,
         metavar="S",
-        help="a checkpoint every S seconds, besides those after each epoch; 0: after each step; default 60",
+        help="a checkpoint every S seconds and after each epoch; 0: after each step, which waits for it; default 60",
     )
     group.add_argument(
         "--profile", action="store_true", help="print the parts of a step, leave a trace beside the model"

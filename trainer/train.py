@@ -17,11 +17,12 @@ import math
 import platform
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -82,7 +83,7 @@ class Training:
         self.folder = self.folder if world.leads else None
         self.journal = Journal(self.folder, config.log_dir, world.leads)
         self.profile = Profile(self.folder) if config.profile and world.leads else None
-        self.saved_at = time.monotonic()
+        self.writer, self.saved_at = checkpoint.Writer(), time.monotonic()
         self.training_s = time.perf_counter() - began
 
     def check_fit(self) -> None:
@@ -132,9 +133,7 @@ class Training:
         """The run folder, None without a volume. Raises VolumeError unless all that training writes has room there."""
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:
-            checkpoints = 3 * len(
-                checkpoint.dump(self.state())
-            )  # the new one, the last and the one before it
+            checkpoints = 3 * checkpoint.size(self.state())  # the new one, the last and the one before it
             volume.reserve(folder, checkpoints + 6 * self.flat.values.numel() * 4 + SLACK_BYTES)
         return folder
 
@@ -157,6 +156,8 @@ class Training:
         except distributed.PeerLostError:
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
             raise
+        finally:
+            self.writer.wait()
         metrics = metrics or self.measure()
         if self.world.leads:
             self.finish(metrics)
@@ -209,8 +210,10 @@ class Training:
             if step % self.config.log_interval == 0:
                 seen, logged = self.progress.images - logged, self.progress.images
                 self.journal.progress(epoch, step, done, total, self.flat.loss.item(), lr, seen)
-            if self.folder and time.monotonic() - self.saved_at >= self.config.checkpoint_s:
+            if self.folder and self.is_due():
                 self.save_checkpoint()
+                if not self.config.checkpoint_s:
+                    self.writer.wait()
         if self.world.device.type == "cuda":
             torch.cuda.synchronize()
         self.training_s += time.perf_counter() - began
@@ -304,15 +307,19 @@ class Training:
             "machine": self.machine(),
         }
 
+    def is_due(self) -> bool:
+        """Whether a checkpoint is to be written by time: not while the last one is."""
+        return time.monotonic() - self.saved_at >= self.config.checkpoint_s and not self.writer.busy
+
     def save_checkpoint(self) -> None:
         """Keep the state, unless nobody can go on from it: then the next step ends every rank alike."""
         if not self.folder or not self.flat.finite():
             return
-        checkpoint.save(self.folder, self.progress, self.state())
+        self.writer.save(self.folder, self.progress, self.state())
         self.saved_at = time.monotonic()
 
-    def model(self) -> bytes:
-        """The model as a file: a plain state_dict, and what it was trained on."""
+    def model(self) -> Callable[[IO[bytes]], None]:
+        """What writes the model into a file: a plain state_dict as it is now, and what it was trained on."""
         state = {
             name: value.detach().cpu().clone().contiguous()
             for name, value in self.network.state_dict().items()
@@ -325,7 +332,7 @@ class Training:
             "shape": list(self.shape),
             "classes": self.classes,
         }
-        return checkpoint.dump(state, described)
+        return partial(checkpoint.write, state=state, description=described)
 
     def finish(self, metrics: Metrics) -> None:
         """Put the model where the job's user looks for it, and report. The run's own copy says that it has finished."""

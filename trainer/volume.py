@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 MODEL, BEST, REPORT = "mnist_cnn.pt", "mnist_cnn.best.pt", "report.html"
 
@@ -28,13 +29,20 @@ def reported(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write(path: Path, content: bytes) -> None:
-    """Put `content` at `path` in one step, on disk when this returns. Raises VolumeError and leaves nothing behind."""
+def write(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Put `content` at `path` in one step, on disk when this returns. Raises VolumeError and leaves nothing behind.
+
+    Parameters:
+        content: the bytes, or what writes them into an open file.
+    """
     beside = part(path)
     with reported(path):
         try:
-            with beside.open("wb") as file:
-                file.write(content)
+            with beside.open("w+b") as file:
+                if isinstance(content, bytes):
+                    file.write(content)
+                else:
+                    content(file)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)

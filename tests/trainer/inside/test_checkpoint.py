@@ -4,14 +4,17 @@ import errno
 import io
 import os
 import struct
+import threading
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.inside.conftest import Job
 from tests.inside.test_agreement import DIFFERENT
-from trainer import checkpoint, options
+from trainer import checkpoint, options, volume
 from trainer.checkpoint import CheckpointError, Progress
 from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
@@ -35,6 +38,103 @@ def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
     assert state
     assert Progress(**state["progress"]) == Progress(1, 2, 2)
     assert torch.equal(state["optimizer"]["state"][0]["square"], torch.full((1000,), 4.0))
+
+
+class HeldDisk:
+    """volume.write, held back until the test lets it go on, or told to fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.proceed = threading.Event(), threading.Event()
+        self.error: Exception | None = None
+        self.write = volume.write
+        monkeypatch.setattr(volume, "write", self)
+
+    def __call__(self, path: Path, content: Any) -> None:
+        self.begun.set()
+        assert self.proceed.wait(60)
+        if self.error:
+            raise self.error
+        self.write(path, content)
+
+
+def begin(writer: checkpoint.Writer, folder: Path, step: int) -> torch.Tensor:
+    """Begin to write a checkpoint; the tensor that goes on being trained."""
+    model = torch.full((1000,), float(step))
+    state = {"model": model, "buffers": [model[:5]], "optimizer": {"of": (model,)}, "config": CONFIG}
+    writer.save(folder, Progress(1, step, step), state)
+    return model
+
+
+def test_a_checkpoint_is_as_the_training_was_when_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, writer = HeldDisk(monkeypatch), checkpoint.Writer()
+    model = begin(writer, tmp_path, 1)
+    assert disk.begun.wait(60)
+    assert writer.busy
+    model.fill_(7)
+    disk.proceed.set()
+    writer.wait()
+    assert not writer.busy
+    state = checkpoint.load(tmp_path, CONFIG)
+    assert state
+    assert state["progress"]["step"] == 1
+    for tensor in (state["model"], state["buffers"][0], state["optimizer"]["of"][0]):
+        assert torch.equal(tensor, torch.ones_like(tensor))
+
+
+def test_checkpoints_are_written_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, writer = HeldDisk(monkeypatch), checkpoint.Writer()
+    begin(writer, tmp_path, 1)
+    assert disk.begun.wait(60)
+    second = threading.Thread(target=begin, args=(writer, tmp_path, 2))
+    second.start()
+    disk.proceed.set()
+    second.join()
+    assert (tmp_path / checkpoint.NAME).exists(), "the first is written before the second one begins"
+    writer.wait()
+    assert [read["progress"]["step"] for read in steps(tmp_path)] == [2, 1]
+
+
+def test_a_copy_takes_the_memory_of_the_one_before_where_it_fits() -> None:
+    first = checkpoint.copied({"model": torch.ones(5), "of": [torch.ones(2), (torch.ones(3),)], "lr": 1})
+    state = {"model": torch.zeros(5), "of": [torch.zeros(4), (torch.zeros(3), torch.zeros(1))], "lr": 2}
+    second = checkpoint.copied(state, first)
+    assert checkpoint.digest(second) == checkpoint.digest(state)
+    assert second["model"] is first["model"]
+    assert second["of"][1][0] is first["of"][1][0]
+    half = checkpoint.copied({"model": torch.ones(5, dtype=torch.bfloat16)}, second)
+    assert half["model"].dtype is torch.bfloat16
+    shorter = checkpoint.copied({"of": [torch.ones(4)]}, second)
+    assert len(shorter["of"]) == 1
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    return [torch.load(folder / name, weights_only=True) for name in (checkpoint.NAME, checkpoint.PREVIOUS)]
+
+
+@pytest.mark.parametrize("ask", ["wait", "save"])
+def test_what_befell_a_checkpoint_is_told_once(
+    ask: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, writer = HeldDisk(monkeypatch), checkpoint.Writer()
+    disk.error = VolumeError("disk is full")
+    disk.proceed.set()
+    begin(writer, tmp_path, 1)
+    with pytest.raises(VolumeError, match="disk is full"):
+        writer.wait() if ask == "wait" else begin(writer, tmp_path, 2)
+    writer.wait()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("described", [None, {"dataset": "digits"}])
+def test_a_file_has_the_bytes_that_memory_would_have(
+    described: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    state = {"model": torch.rand(1000), "of": {"square": torch.rand(10, 10).to(torch.bfloat16)}}
+    volume.write(tmp_path / "file", partial(checkpoint.write, state=state, description=described))
+    assert (tmp_path / "file").read_bytes() == checkpoint.dump(state, described)
+    assert checkpoint.size(state) == len(checkpoint.dump(state))
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])

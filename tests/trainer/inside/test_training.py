@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -251,6 +252,37 @@ def test_a_checkpoint_by_time_saves_a_job_of_one_epoch(job: Job) -> None:
     )
     assert job.start("--checkpoint-seconds", "0", script=script).wait() == [-9]
     assert "resumed at epoch 1, image 960" in job.train()
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(job: Job) -> None:
+    """Each takes the time of three steps; the next one by time is begun after it."""
+    job.train(run="undisturbed")
+    script = (
+        "import time\n"
+        "from trainer import __main__, checkpoint, train\n"
+        "running, step, save = [], train.Training.step, checkpoint.save\n"
+        "def noting(self, share, lr):\n"
+        "    running[:] = [self]\n"
+        "    step(self, share, lr)\n"
+        "def slow(folder, progress, state):\n"
+        "    now = running[0]\n"
+        "    while now.progress.epoch == progress.epoch == 1 and now.progress.step < progress.step + 3:\n"
+        "        time.sleep(0.001)\n"
+        "    print(f'step {progress.step} saved at {running[0].progress.step}', flush=True)\n"
+        "    save(folder, progress, state)\n"
+        "train.Training.step, checkpoint.save = noting, slow\n"
+        "__main__.run()\n"
+    )
+    ranks = job.start("--checkpoint-seconds", "0.001", script=script)
+    assert ranks.wait() == [0], ranks.output
+    saved = [
+        (int(of), int(at)) for of, at in re.findall(r"^step (\d+) saved at (\d+)$", ranks.output[0], re.M)
+    ]
+    *by_time, (last, _) = saved
+    assert len(by_time) >= 2
+    assert all(at >= min(of + 3, last) for of, at in by_time), saved
+    assert all(later >= at for (_, at), (later, _) in pairwise(saved)), "one after the other"
+    assert job.model() == job.model("undisturbed")
 
 
 def test_accumulation_clipping_and_weight_decay_reach_the_steps(job: Job) -> None:

@@ -5,9 +5,11 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.inside.conftest import Job
 from trainer import checkpoint, volume
@@ -34,6 +36,18 @@ def test_a_write_replaces_the_whole_file_and_leaves_no_other(tmp_path: Path) -> 
     assert reader.read() == b"old", "who has the old file open still reads it whole"
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("elements", [100, 4_000_000])
+def test_a_volume_that_fills_while_tensors_are_written_is_named(elements: int) -> None:
+    """torch tells its own error of the write after the one that failed."""
+    small = Path("/volumes/small") / "tensors"
+    small.mkdir(exist_ok=True)
+    state = {"first": torch.zeros(elements), **{str(number): torch.zeros(400_000) for number in range(8)}}
+    with pytest.raises(VolumeError, match=r"model\.pt: No space left on device"):
+        volume.write(small / "model.pt", partial(checkpoint.write, state=state))
+    assert list(small.iterdir()) == []
+    small.rmdir()
 
 
 @pytest.mark.parametrize(
