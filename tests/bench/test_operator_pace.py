@@ -24,10 +24,10 @@ from tests.e2e.project import Project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 
-JOBS = 200
+JOBS = 100
 REPLICAS = 2
 NAMESPACE = "pace"
-ROUNDS = 3
+ROUNDS = 2
 SETTINGS: dict[str, dict[str, int | None]] = {
     "the operator's own": {"concurrency": None, "qps": None, "burst": None},
     "concurrency 8": {"concurrency": 8, "qps": None, "burst": None},

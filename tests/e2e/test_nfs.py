@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from infra.run import mounting
+from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
-from tests.e2e.test_stacks import stack_beside
 
 pytestmark = pytest.mark.slow(reason="one more stack on the shared cluster, which waits for a volume")
 NFS = {"kind": "nfs", "nfsServer": "127.0.0.1", "nfsPath": "/exports/models"}

@@ -9,13 +9,12 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from infra.clusters.kind.config import MODELS
 from tests.e2e import clones
+from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
@@ -42,32 +41,6 @@ def up(project: Project) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def image(project: Project, up: dict[str, str]) -> str:
     return pulled(project)
-
-
-def stack_beside(
-    project: Project, name: str, image: str, job: dict[str, Any], storage: dict[str, Any] | None = None
-) -> Project:
-    """Write the file of another stack on the same cluster, as a user of `existing` would.
-
-    Its kubeconfig is in no clone, as a user's own is not.
-
-    Parameters:
-        storage: by default a folder on the first worker. Three nodes share none here but `dev`'s own, on the host.
-    """
-    own = {"hostPath": f"/var/lib/trainstack/{name}", "node": f"{project.cluster}-worker"}
-    kubeconfig = project.root.parent / "kubeconfig.yaml"
-    shutil.copy2(project.root / ".trainstack" / "kubeconfig" / f"{project.cluster}.yaml", kubeconfig)
-    config = {
-        "trainstack:cluster": {
-            "kind": "existing",
-            "kubeconfig": str(kubeconfig),
-        },
-        "trainstack:image": {"reference": image},
-        "trainstack:storage": storage or own,
-        "trainstack:job": {"training": {"dataset": "digits", "epochs": 2}, **job},
-    }
-    (project.root / "stacks" / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
-    return Project(project.root, project.cluster, name)
 
 
 def identity(project: Project, kind: str, name: str) -> tuple[str, int, dict[str, str]]:

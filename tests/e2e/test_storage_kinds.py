@@ -11,9 +11,9 @@ import pytest
 from infra.clusters.kind.config import MODELS
 from infra.run.reader_pod import NAME_PREFIX
 from tests.e2e import clones, local_path
+from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
-from tests.e2e.test_stacks import stack_beside
 from tests.matrix.kind_project import UNCHANGED, sha256
 from toolchain.machine.engine import Engine
 
