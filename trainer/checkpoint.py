@@ -140,6 +140,11 @@ class Writer:
         """Whether the last one is still being written."""
         return self._writing is not None and not self._writing.done()
 
+    @property
+    def failed(self) -> bool:
+        """Whether the last one could not be written, which `wait` raises."""
+        return self._writing is not None and self._writing.done() and self._writing.exception() is not None
+
     def save(self, folder: Path, progress: Progress, state: dict[str, Any]) -> None:
         """Begin to write the checkpoint; what becomes of the tensors meanwhile is not in it.
 

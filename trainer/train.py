@@ -153,11 +153,14 @@ class Training:
                 self.keep_best(metrics)
                 self.progress = replace(self.progress, epoch=self.progress.epoch + 1, images=0)
                 self.save_checkpoint()
+            self.writer.wait()
         except distributed.PeerLostError:
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
-            raise
-        finally:
             self.writer.wait()
+            raise
+        except Exception:
+            self.end_writing()
+            raise
         metrics = metrics or self.measure()
         if self.world.leads:
             self.finish(metrics)
@@ -202,6 +205,7 @@ class Training:
         while share := self.next_of(shares):
             if self.termination.requested:
                 self.save_checkpoint()
+                self.writer.wait()
                 raise SystemExit(ExitStatus.TERMINATED)
             done, step = self.progress.images, self.progress.step
             lr = self.learning_rate(epoch - 1 + done / total)
@@ -308,8 +312,13 @@ class Training:
         }
 
     def is_due(self) -> bool:
-        """Whether a checkpoint is to be written by time: not while the last one is."""
-        return time.monotonic() - self.saved_at >= self.config.checkpoint_s and not self.writer.busy
+        """Whether a checkpoint is to be written by time: not while the last one is, unless each step has its own.
+
+        At once where the last one could not be written, so that the run ends with the reason.
+        """
+        every = self.config.checkpoint_s
+        waited = time.monotonic() - self.saved_at
+        return self.writer.failed or (waited >= every and not (every and self.writer.busy))
 
     def save_checkpoint(self) -> None:
         """Keep the state, unless nobody can go on from it: then the next step ends every rank alike."""
@@ -317,6 +326,13 @@ class Training:
             return
         self.writer.save(self.folder, self.progress, self.state())
         self.saved_at = time.monotonic()
+
+    def end_writing(self) -> None:
+        """Let the checkpoint that is being written be whole; what keeps it from that is not why the run ends."""
+        try:
+            self.writer.wait()
+        except volume.VolumeError as error:
+            self.journal.warn(str(error))
 
     def model(self) -> Callable[[IO[bytes]], None]:
         """What writes the model into a file: a plain state_dict as it is now, and what it was trained on."""

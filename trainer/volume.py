@@ -46,7 +46,7 @@ def write(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
-        except OSError:
+        except BaseException:
             with suppress(OSError):
                 beside.unlink()
             raise

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from infra.objects.job_kinds import OF_API, RUNTIME, TRAINER_GROUP
 from tests.bench.conftest import show, table
 from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.e2e.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 
@@ -111,12 +111,15 @@ def jobs_a_second(clone: Project, api: OperatorApi, manifest: Path) -> float:
     """Until the last pod of the last job is made, by the server's clock, which tells whole seconds."""
     clone.run("kubectl", "create", "namespace", NAMESPACE)
     apply = ("kubectl", "apply", "--server-side", "--namespace", NAMESPACE, "--filename", str(manifest))
-    while clone.run(
-        *apply, check=False
-    ).returncode:  # Trainer's webhook may not have heard of the runtime yet
-        time.sleep(1)
-    while len(pods := created(clone, "pods")) < JOBS * REPLICAS:
-        time.sleep(1)
+
+    def is_applied() -> bool:  # Trainer's webhook may not have heard of the runtime yet
+        done = clone.run(*apply, check=False)
+        print(done.stderr)
+        return done.returncode == 0
+
+    wait_until("the jobs are taken", is_applied)
+    wait_until("each has its pods", lambda: len(created(clone, "pods")) == JOBS * REPLICAS)
+    pods = created(clone, "pods")
     began = created(clone, OF_API[api].resource)[0]
     clone.run("kubectl", "delete", "namespace", NAMESPACE, timeout=1200)
     return JOBS / max(1.0, (pods[-1] - began).total_seconds())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,12 @@ DEADLINE_S = 20
 # What concurrency 7, qps 70 and burst 140 are for each controller.
 PACES = {
     OperatorApi.V1: {"--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"},
-    OperatorApi.V2: {"TrainJob.trainer.kubeflow.org: 7", "qps: 70", "burst: 140"},
+    OperatorApi.V2: {
+        "TrainJob.trainer.kubeflow.org: 7",
+        "qps: 70",
+        "burst: 140",
+        "concurrency=7 qps=70 burst=140",
+    },
 }
 
 
@@ -77,12 +83,20 @@ def test_another_pace_of_the_controllers_leaves_the_job(jobs: Jobs) -> None:
 
 
 def read_by_controller(jobs: Jobs) -> set[str]:
-    """The arguments, or the lines of the settings, of the controller that has rolled out."""
-    if jobs.api is OperatorApi.V2:
-        text = jobs.project.get("configmap", adjustments.SETTINGS)["data"][adjustments.SETTINGS_FILE]
-        return {line.strip() for line in text.splitlines()}
-    deployment = jobs.project.get("deployment", patches.NAME)
-    return set(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+    """What the controller's pod was started with: arguments with v1, and with v2 the lines of its settings, too."""
+    words = ("get", "pods", "--namespace", "kubeflow", "--output", "json")
+    pods = json.loads(jobs.project.run("kubectl", *words).stdout)["items"]
+    name = patches.NAME if jobs.api is OperatorApi.V1 else adjustments.TRAINER
+    (pod,) = [
+        pod
+        for pod in pods
+        if pod["metadata"]["name"].startswith(f"{name}-") and "deletionTimestamp" not in pod["metadata"]
+    ]
+    if jobs.api is OperatorApi.V1:
+        return set(pod["spec"]["containers"][0]["args"])
+    text = jobs.project.get("configmap", adjustments.SETTINGS)["data"][adjustments.SETTINGS_FILE]
+    started = pod["metadata"].get("annotations", {}).get(adjustments.SETTINGS_READ, "")
+    return {started, *(line.strip() for line in text.splitlines())}
 
 
 def test_a_worker_that_is_killed_starts_again_with_all_others_and_the_run_ends(

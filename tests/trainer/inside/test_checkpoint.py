@@ -5,6 +5,7 @@ import io
 import os
 import struct
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,11 +90,15 @@ def test_checkpoints_are_written_one_after_the_other(tmp_path: Path, monkeypatch
     assert disk.begun.wait(60)
     second = threading.Thread(target=begin, args=(writer, tmp_path, 2))
     second.start()
+    second.join(0.2)
+    assert second.is_alive(), "the copy is the first one's as long as that is being written"
     disk.proceed.set()
     second.join()
-    assert (tmp_path / checkpoint.NAME).exists(), "the first is written before the second one begins"
     writer.wait()
-    assert [read["progress"]["step"] for read in steps(tmp_path)] == [2, 1]
+    for name, step in ((checkpoint.NAME, 2), (checkpoint.PREVIOUS, 1)):
+        state = torch.load(tmp_path / name, weights_only=True)
+        assert state["progress"]["step"] == step
+        assert torch.equal(state["model"], torch.full((1000,), float(step)))
 
 
 def test_a_copy_takes_the_memory_of_the_one_before_where_it_fits() -> None:
@@ -109,10 +114,6 @@ def test_a_copy_takes_the_memory_of_the_one_before_where_it_fits() -> None:
     assert len(shorter["of"]) == 1
 
 
-def steps(folder: Path) -> list[dict[str, Any]]:
-    return [torch.load(folder / name, weights_only=True) for name in (checkpoint.NAME, checkpoint.PREVIOUS)]
-
-
 @pytest.mark.parametrize("ask", ["wait", "save"])
 def test_what_befell_a_checkpoint_is_told_once(
     ask: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,8 +122,12 @@ def test_what_befell_a_checkpoint_is_told_once(
     disk.error = VolumeError("disk is full")
     disk.proceed.set()
     begin(writer, tmp_path, 1)
+    while writer.busy:
+        time.sleep(0.001)
+    assert writer.failed
     with pytest.raises(VolumeError, match="disk is full"):
         writer.wait() if ask == "wait" else begin(writer, tmp_path, 2)
+    assert not writer.failed
     writer.wait()
     assert not list(tmp_path.iterdir())
 

@@ -19,7 +19,7 @@ import torch
 
 from tests.inside.conftest import PATIENCE_S, Job
 from tests.inside.own import NUMBERS
-from trainer import launch
+from trainer import checkpoint, launch
 from trainer.launch import ExitStatus
 
 DIGITS = ("--dataset", "digits", "--timeout", "60")
@@ -130,6 +130,7 @@ def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, pods: Pods) ->
     options = (*DIGITS, "--epochs", "4", "--log-interval", "5")
     job.train(*options, world=2, run="static")
     pod = pods.start(*options, **elastic("1", free_port(), processes=2))
+    until(lambda: (job.folder() / checkpoint.NAME).exists(), "no checkpoint after the first epoch")
     until(lambda: steps(job) >= 30, "no step in the second epoch")
     victims = children(pod.pid)
     assert len(victims) == 2

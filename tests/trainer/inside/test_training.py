@@ -10,6 +10,7 @@ import torch
 
 from tests.inside.conftest import Job, trainer
 from trainer import checkpoint
+from trainer.launch import ExitStatus
 
 PARTS = ["data", "forward", "loss", "backward", "exchange", "optimizer"]
 
@@ -265,11 +266,11 @@ def test_training_goes_on_while_a_checkpoint_is_written(job: Job) -> None:
         "    running[:] = [self]\n"
         "    step(self, share, lr)\n"
         "def slow(folder, progress, state):\n"
+        "    save(folder, progress, state)\n"
         "    now = running[0]\n"
         "    while now.progress.epoch == progress.epoch == 1 and now.progress.step < progress.step + 3:\n"
         "        time.sleep(0.001)\n"
         "    print(f'step {progress.step} saved at {running[0].progress.step}', flush=True)\n"
-        "    save(folder, progress, state)\n"
         "train.Training.step, checkpoint.save = noting, slow\n"
         "__main__.run()\n"
     )
@@ -283,6 +284,58 @@ def test_training_goes_on_while_a_checkpoint_is_written(job: Job) -> None:
     assert all(at >= min(of + 3, last) for of, at in by_time), saved
     assert all(later >= at for (_, at), (later, _) in pairwise(saved)), "one after the other"
     assert job.model() == job.model("undisturbed")
+
+
+def test_each_step_has_its_checkpoint_also_after_the_slow_one_of_an_epoch(job: Job) -> None:
+    script = (
+        "import time\n"
+        "from trainer import __main__, checkpoint\n"
+        "save = checkpoint.save\n"
+        "def slow(folder, progress, state):\n"
+        "    if progress.images == 0:\n"
+        "        time.sleep(0.5)\n"
+        "    save(folder, progress, state)\n"
+        "    print('saved step', progress.step, flush=True)\n"
+        "checkpoint.save = slow\n"
+        "__main__.run()\n"
+    )
+    ranks = job.start("--checkpoint-seconds", "0", "--epochs", "2", script=script)
+    assert ranks.wait() == [0], ranks.output
+    saved = {int(step) for step in re.findall(r"^saved step (\d+)$", ranks.output[0], re.MULTILINE)}
+    assert saved == set(range(1, 2 * 23 + 1))
+
+
+# The first checkpoint, after the first epoch, cannot be written.
+FAILING = """
+import os, time
+from trainer import __main__, checkpoint, train, volume
+step = train.Training.step
+def save(folder, progress, state):
+    time.sleep(0.2)
+    raise volume.VolumeError("the disk is full")
+def broken(self, share, lr):
+    step(self, share, lr)
+    if self.progress.epoch == 2:
+        time.sleep(0.02)
+        if os.environ["BREAKS"] == "yes":
+            raise train.DivergedError("the loss is nan")
+train.Training.step, checkpoint.save = broken, save
+__main__.run()
+"""
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_the_run_within_the_epoch(job: Job) -> None:
+    ranks = job.start("--checkpoint-seconds", "3600", "--epochs", "3", script=FAILING, BREAKS="no")
+    assert ranks.wait() == [ExitStatus.VOLUME], ranks.output
+    assert "error: the disk is full" in ranks.output[0]
+    assert len(accuracies(job)) == 1
+
+
+def test_it_does_not_hide_why_the_run_ended(job: Job) -> None:
+    ranks = job.start("--checkpoint-seconds", "3600", "--epochs", "3", script=FAILING, BREAKS="yes")
+    assert ranks.wait() == [ExitStatus.DIVERGED], ranks.output
+    assert "error: the loss is nan" in ranks.output[0]
+    assert "warning: the disk is full" in ranks.output[0]
 
 
 def test_accumulation_clipping_and_weight_decay_reach_the_steps(job: Job) -> None:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 import torch
@@ -36,6 +37,16 @@ def test_a_write_replaces_the_whole_file_and_leaves_no_other(tmp_path: Path) -> 
     assert reader.read() == b"old", "who has the old file open still reads it whole"
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_whatever_keeps_a_file_from_being_written_nothing_is_left(tmp_path: Path) -> None:
+    def half(file: IO[bytes]) -> None:
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        volume.write(tmp_path / "file", half)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("elements", [100, 4_000_000])
