@@ -36,16 +36,12 @@ def on_node(project: Project, folder: str) -> dict[str, str]:
 
 def test_the_whole_run_folder_is_brought_here(project: Project, up: dict[str, str]) -> None:
     storage = {"hostPath": FOLDER}
-    beside = stack_beside(project, "beside", pulled(project), {"name": "beside"}, storage)
-    try:
+    with stack_beside(project, "beside", pulled(project), {"name": "beside"}, storage) as beside:
         lines = beside.up()
         (run,) = (beside.models / "runs").iterdir()
         there = on_node(project, f"{FOLDER}/runs/{run.name}")
         assert f"report: {run / 'report.html'}" in lines["output"]
         assert Path(lines["model"]) == beside.models / "mnist_cnn.pt"
-    finally:
-        down = beside.make("down")
-    assert down.returncode == 0, down.stdout
     assert there.keys() >= REPORTS
     here = sums(run)
     assert here.keys() - there.keys() == WRITTEN_HERE

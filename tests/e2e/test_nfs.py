@@ -19,8 +19,7 @@ NFS = {"kind": "nfs", "nfsServer": "127.0.0.1", "nfsPath": "/exports/models"}
 
 
 def test_make_up_says_that_the_node_cannot_mount_it(project: Project, up: dict[str, str]) -> None:
-    stack = stack_beside(project, "exported", pulled(project), {"name": "exported"}, NFS)
-    try:
+    with stack_beside(project, "exported", pulled(project), {"name": "exported"}, NFS) as stack:
         done = stack.make("up")
         assert done.returncode != 0
         assert "cannot run: pod exported-" in done.stdout
@@ -31,7 +30,3 @@ def test_make_up_says_that_the_node_cannot_mount_it(project: Project, up: dict[s
         volume = project.get("pv", "trainstack-exported-models")
         assert volume["spec"]["nfs"] == {"server": NFS["nfsServer"], "path": NFS["nfsPath"]}
         assert volume["status"]["phase"] == "Bound"
-    finally:
-        down = stack.make("down")
-        stack.stack_file.unlink()
-    assert down.returncode == 0, down.stdout

@@ -82,8 +82,7 @@ def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
 ) -> None:
     planted = [("namespace", "kubeflow"), ("crd", "pytorchjobs.kubeflow.org"), ("deployment", OPERATOR)]
     before = [identity(project, *each) for each in planted]
-    beside = stack_beside(project, "beside", image, {"name": "beside"})
-    try:
+    with stack_beside(project, "beside", image, {"name": "beside"}) as beside:
         lines = beside.up()
         model = beside.models / "mnist_cnn.pt"
         assert Path(lines["model"]) == model
@@ -96,9 +95,6 @@ def test_a_stack_uses_an_operator_that_was_there_and_leaves_it(
         ensure_applied(beside, tmp_path)
         assert not [pod for pod in project.get("pods")["items"] if "reader" in pod["metadata"]["name"]]
         assert_another_clone_changes_nothing(beside)
-    finally:
-        down = beside.make("down")
-    assert down.returncode == 0, down.stdout
     assert [identity(project, *each) for each in planted] == before
     assert model.is_file(), "the model outlives its stack"
     gone = project.run("kubectl", "get", "pv", "trainstack-beside-models", check=False)
@@ -129,21 +125,18 @@ def test_gpu_pods_schedule_and_the_trainer_says_that_cuda_is_missing(project: Pr
         "runPolicy": {"backoffLimit": 0},
     }
     # The replicas are on two nodes: they get the folder that kind's nodes share.
-    stack = stack_beside(project, "gpus", image, job, {"hostPath": f"{MODELS}/gpus", "shared": True})
-    try:
+    with stack_beside(project, "gpus", image, job, {"hostPath": f"{MODELS}/gpus", "shared": True}) as stack:
         failed = stack.make("up")
         assert failed.returncode != 0
         assert "--backend nccl needs a GPU" in failed.stdout
-    finally:
-        stack.make("down")
 
 
 @pytest.mark.usefixtures("made_up_gpus")
 def test_more_gpus_than_there_are_fail_at_preview(project: Project, image: str) -> None:
     job = {"name": "many", "replicas": {"worker": 5}, "resources": {"gpu": 1}}
-    stack = stack_beside(project, "many", image, job)
-    project.run("pulumi", "stack", "select", "--create", "many")
-    refused = project.run("pulumi", "preview", "--stack", "many", check=False)
+    with stack_beside(project, "many", image, job) as stack:
+        project.run("pulumi", "stack", "select", "--create", "many")
+        refused = project.run("pulumi", "preview", "--stack", "many", check=False)
     assert refused.returncode != 0
     assert "at most 2 nvidia.com/gpu in this cluster; 6 replicas want 6" in refused.stdout + refused.stderr
     assert "Traceback" not in refused.stdout + refused.stderr
@@ -151,19 +144,13 @@ def test_more_gpus_than_there_are_fail_at_preview(project: Project, image: str) 
 
 
 def test_rendered_manifests_run_without_pulumi(project: Project, image: str) -> None:
-    stack = stack_beside(project, "applied", image, {"name": "applied"})
-    rendered = stack.make("review")
-    assert rendered.returncode == 0, rendered.stdout
-    folder = f"stacks/rendered/{stack.stack}"
-    try:
-        project.run("kubectl", "apply", "--filename", folder)
-        wait = [
-            "--for=condition=Succeeded",
-            "pytorchjob/applied",
-            "--namespace",
-            "kubeflow",
-            f"--timeout={HANG_S:.0f}s",
-        ]
-        project.run("kubectl", "wait", *wait, timeout=2 * HANG_S)
-    finally:
-        project.run("kubectl", "delete", "--ignore-not-found", "--filename", folder)
+    wait = ["--for=condition=Succeeded", "pytorchjob/applied", "--namespace", "kubeflow"]
+    with stack_beside(project, "applied", image, {"name": "applied"}) as stack:
+        rendered = stack.make("review")
+        assert rendered.returncode == 0, rendered.stdout
+        folder = f"stacks/rendered/{stack.stack}"
+        try:
+            project.run("kubectl", "apply", "--filename", folder)
+            project.run("kubectl", "wait", *wait, f"--timeout={HANG_S:.0f}s", timeout=2 * HANG_S)
+        finally:
+            project.run("kubectl", "delete", "--ignore-not-found", "--filename", folder)

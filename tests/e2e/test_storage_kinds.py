@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ def image(project: Project, up: dict[str, str]) -> str:
     return pulled(project)
 
 
-def beside(project: Project, image: str, name: str, storage: dict[str, Any]) -> Project:
+def beside(
+    project: Project, image: str, name: str, storage: dict[str, Any]
+) -> AbstractContextManager[Project]:
     """A stack of kind `existing` on the same cluster, with this section `storage`."""
     return stack_beside(project, name, image, {"name": name, **EVERYWHERE}, storage)
 
@@ -76,13 +79,10 @@ def logged(project: Project) -> str:
 
 
 def test_another_stack_shares_a_folder_below_it(project: Project, image: str) -> None:
-    stack = beside(project, image, "together", {**SHARED, "hostPath": f"{MODELS}/together"})
-    try:
+    with beside(project, image, "together", {**SHARED, "hostPath": f"{MODELS}/together"}) as stack:
         stack.up()
         assert (project.models / "together" / "mnist_cnn.pt").is_file(), "on this machine's folder at once"
         assert (stack.models / "mnist_cnn.pt").is_file(), "and brought to the stack's own"
-    finally:
-        assert stack.make("down").returncode == 0
 
 
 @pytest.mark.parametrize("is_made", [True, False], ids=["both writable", "made by nobody"])
@@ -93,8 +93,7 @@ def test_a_folder_that_each_node_has_for_itself_is_refused_before_the_job(
     folder = f"/var/lib/trainstack/{'apart' if is_made else 'nowhere'}"
     for node in nodes(project) if is_made else []:
         engine.output("exec", node, "mkdir", "--parents", "--mode", "777", folder)
-    stack = beside(project, image, "apart", {**SHARED, "hostPath": folder})
-    try:
+    with beside(project, image, "apart", {**SHARED, "hostPath": folder}) as stack:
         refused = stack.make("up")
         assert refused.returncode != 0
         first, second = nodes(project)
@@ -107,16 +106,15 @@ def test_a_folder_that_each_node_has_for_itself_is_refused_before_the_job(
         jobs = {each["metadata"]["name"] for each in project.get("pytorchjobs")["items"]}
         assert "apart" not in jobs
         assert left(project) == []
-    finally:
-        stack.make("down")
 
 
 @pytest.fixture(scope="module")
-def provisioned(project: Project, image: str, engine: Engine) -> Project:
+def provisioned(project: Project, image: str, engine: Engine) -> Iterator[Project]:
     """A stack whose volume rancher's local-path-provisioner makes."""
     local_path.install(project, engine)
     storage = {"kind": "class", "storageClass": local_path.CLASS, "accessMode": "ReadWriteOnce"}
-    return beside(project, image, "made", storage)
+    with beside(project, image, "made", storage) as stack:
+        yield stack
 
 
 def test_a_class_that_provisions_keeps_the_model_and_its_claim(provisioned: Project) -> None:

@@ -97,6 +97,13 @@ def drifted(scene: Scene) -> None:
     scene.project.run("kubectl", "--namespace", "kubeflow", "delete", "--timeout=60s", "pytorchjob", JOB)
 
 
+def another_stack(scene: Scene) -> None:
+    """The clone knows a second of its committed stacks, which was never up."""
+    stack = ["pulumi", "stack", "--non-interactive"]
+    scene.cleanup.callback(scene.project.run, *stack, "rm", "existing", "--yes", "--preserve-config")
+    scene.project.run(*stack, "init", "existing", "--no-select")
+
+
 def locked(scene: Scene) -> None:
     """A colleague's `pulumi refresh` works on the stack and takes its time."""
     project = scene.project
@@ -167,6 +174,7 @@ GIVEN: dict[str, Callable[[Scene], object]] = {
     "cluster-deleted": cluster_deleted,
     "claim-deleted": claim_deleted,
     "drifted": drifted,
+    "another-stack": another_stack,
     "locked": locked,
     "disk-full": disk_full,
     "older-operator": older_operator,
