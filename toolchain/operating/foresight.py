@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from toolchain.images import cluster_images
 from toolchain.machine import processes
-from toolchain.operating import setup
+from toolchain.operating import environment, setup
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
@@ -46,32 +46,46 @@ def foretell(stack: str) -> str:
     """One sentence for the beginning; empty where nothing is known."""
     builds = missing_builds(setup.makes_nodes(stack))
     if builds or not venv.is_complete():
-        return cold(builds, not venv.is_complete())
+        # Until the packages are there, nothing can tell which kind of cluster the stack has.
+        fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
+        return cold(builds, not venv.is_complete(), fewer)
     total = _kept().get(f"make up {stack}")
     return f"   the last `make up` of {stack} here took {_about(float(total))}" if total else ""
 
 
-def cold(builds: Iterable[str], packages: bool, cores: int | None = None) -> str:
+def cold(
+    builds: Iterable[str], packages: bool, fewer: Iterable[str] | None = None, cores: int | None = None
+) -> str:
     """Why a start takes long, about how long, and how to make it short.
 
     Parameters:
         builds: tools that have to be built.
         packages: whether the Python packages are missing, too.
+        fewer: tools that have to be built if the stack's cluster turns out to be there already.
         cores: of this machine, unless given.
     """
-    names = list(builds)
-    seconds = sum(BUILD_S[name] for name in names) * CORES / (cores or processes.cores())
-    seconds += (IMAGES_S if names else 0) + (PACKAGES_S if packages else 0) + STACK_S
+    names, few = list(builds), None if fewer is None else list(fewer)
     why = [f"{', '.join(names)} from source, then the images"] if names else []
     why += ["the Python packages"] if packages else []
+    seconds = _seconds(names, packages, cores)
     lines = [
         f"   this start takes about {_about(seconds)}: it makes {' and '.join(why)}; the next ones do not"
     ]
+    if few is not None and few != names:
+        seconds = _seconds(few, packages, cores)
+        lines.append(
+            f"   or about {_about(seconds)}, if the cluster is there already: of the tools {', '.join(few) or 'none'}"
+        )
     if names:
         lines.append(
             f"   shorter: a copy of {cache()} from another machine, or pulumi, kind and kubectl on PATH"
         )
     return "\n".join(lines)
+
+
+def _seconds(builds: Sequence[str], packages: bool, cores: int | None) -> float:
+    compiling = sum(BUILD_S[name] for name in builds) * CORES / (cores or processes.cores())
+    return compiling + (IMAGES_S if builds else 0) + (PACKAGES_S if packages else 0) + STACK_S
 
 
 def usual() -> Mapping[str, float]:

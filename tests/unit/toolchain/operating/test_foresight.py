@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.config.cluster import ClusterKind
 from toolchain.images import cluster_images
-from toolchain.operating import foresight
+from toolchain.operating import environment, foresight
 from toolchain.tools import build, choice, venv
 
 EVERY = sorted({*choice.MODULES.values(), *cluster_images.BUILT})
@@ -33,11 +34,25 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
     machine.setattr("toolchain.operating.foresight.processes.cores", lambda: 2)
+    machine.setattr(environment, "cluster_kind", lambda stack: ClusterKind.KIND)
     first, second = foresight.foretell("dev").splitlines()
     assert "this start takes about 23 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
     assert "shorter:" in second
+
+
+def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_one_that_is_there(
+    machine: pytest.MonkeyPatch,
+) -> None:
+    machine.setattr(build, "built", lambda module, *_: None)
+    machine.setattr(venv, "is_complete", lambda: False)
+    machine.setattr("toolchain.operating.foresight.processes.cores", lambda: 2)
+    machine.setattr(environment, "cluster_kind", lambda stack: None)
+    first, second, _ = foresight.foretell("existing").splitlines()
+    assert "this start takes about 23 min" in first
+    assert "or about 20 min, if the cluster is there already: of the tools kubernetes, pulumi" in second
+    assert not {"kind,", "coredns,"} & set(second.split())
 
 
 def test_more_cores_need_less_time() -> None:
