@@ -87,6 +87,15 @@ class Machine:
         described = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
         return "LOWER_UP" in described[0]["flags"]
 
+    def forward(self, port: int, address: str) -> None:
+        """Have its own `port` lead to `address`, host:port of what this machine reaches, as `ssh -L` would."""
+        inside = ("nsenter", f"--target={self.leader}", "--net")
+        _run(*inside, "sh", "-c", f"echo 1 >/proc/sys/net/ipv4/conf/{OUTWARD}/route_localnet")
+        nat = (*inside, "iptables", "-t", "nat", "-A")
+        local = ("-d", "127.0.0.1", "-p", "tcp", "--dport", str(port))
+        _run(*nat, "OUTPUT", *local, "-j", "DNAT", "--to-destination", address)
+        _run(*nat, "POSTROUTING", "-s", "127.0.0.1", "-o", OUTWARD, "-j", "MASQUERADE")
+
     def packages(self) -> set[str]:
         """Debian packages that are installed."""
         command = self.words(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
+import yaml
 
 from tests.e2e import machines
+from tests.e2e.project import Project
 from toolchain.machine.engine import Engine
 
 FLOOR = 0.9
+REGISTRY_PORT = 5000
+"""Of the repository in stacks/Pulumi.existing.yaml."""
+BARE = pytest.mark.slow(reason="a root file system, and an engine in it for which every image is made anew")
 
 
-@pytest.mark.slow(reason="a root file system, and an engine in it for which every image is made anew")
+@BARE
 def test_debian_12_comes_up_without_a_network_after_make_fetch(engine: Engine) -> None:
     with machines.standing("bookworm", "/root/trainstack") as project:
         assert project.machine.reaches_others(), "or the test shows nothing"
@@ -27,7 +37,7 @@ def test_debian_12_comes_up_without_a_network_after_make_fetch(engine: Engine) -
         assert project.up()["accuracy"] == first["accuracy"], "the finished run is taken"
 
 
-@pytest.mark.slow(reason="a root file system, and an engine in it for which every image is made anew")
+@BARE
 def test_debian_13_comes_up_in_a_folder_with_a_space_and_is_as_it_was_after_make_clean(
     engine: Engine,
 ) -> None:
@@ -41,3 +51,66 @@ def test_debian_13_comes_up_in_a_folder_with_a_space_and_is_as_it_was_after_make
             assert done.returncode == 0, done.stdout
         assert project.machine.packages() == before
         assert (project.models / "mnist_cnn.pt").exists()
+
+
+@BARE
+def test_debian_12_trains_on_a_cluster_that_is_there(
+    project: Project, up: dict[str, str], engine: Engine
+) -> None:
+    """The cluster and its operator are somebody else's, and so is the registry that both reach."""
+    with (
+        registry(project, engine) as address,
+        machines.standing("bookworm", "/root/trainstack") as machine,
+    ):
+        machine.machine.forward(REGISTRY_PORT, address)
+        write_kubeconfig(project, engine, machine.root.parent / ".kube" / "config")
+        machine.stack = "existing"
+        machine.configure({"trainstack:job": {"name": "there"}})
+        operator = project.get("deployment", "training-operator")["metadata"]["uid"]
+        first = machine.up()
+        print(first["output"])
+        assert float(first["accuracy"]) >= FLOOR, first
+        assert (machine.models / "mnist_cnn.pt").exists(), "brought here"
+        assert " unchanged" in machine.up()["output"]
+        tools = {each.name for each in machine.root.parent.glob(".cache/trainstack/tools/*")}
+        assert not {each for each in tools if each.startswith(("kind-", "etcd-", "coredns-"))}, tools
+        down = machine.make("down")
+        assert down.returncode == 0, down.stdout
+        assert project.get("deployment", "training-operator")["metadata"]["uid"] == operator
+
+
+@contextmanager
+def registry(project: Project, engine: Engine) -> Iterator[str]:
+    """host:port of a registry without a password; the nodes pull from it what is called localhost:REGISTRY_PORT."""
+    name = f"e2e-{uuid.uuid4().hex[:6]}-registry"
+    own = engine.output("inspect", "--format={{.Config.Image}}", f"{project.cluster}-registry").strip()
+    node = f"{project.cluster}-control-plane"
+    folder = f"/etc/containerd/certs.d/localhost:{REGISTRY_PORT}"
+    engine.output(
+        "run", "--detach", "--network=kind", f"--name={name}", "--env=OTEL_TRACES_EXPORTER=none", own
+    )
+    try:
+        address = f"{ip_address(engine, name)}:{REGISTRY_PORT}"
+        hosts = f'[host."http://{address}"]\n  capabilities = ["pull", "resolve"]\n'
+        script = f"mkdir --parents {folder} && printf '%s' '{hosts}' > {folder}/hosts.toml"
+        engine.output("exec", node, "sh", "-c", script)
+        yield address
+    finally:
+        engine.output("exec", node, "rm", "--recursive", "--force", folder)
+        engine.output("rm", "--force", "--volumes", name)
+
+
+def ip_address(engine: Engine, container: str) -> str:
+    return engine.output(
+        "inspect", "--format={{.NetworkSettings.Networks.kind.IPAddress}}", container
+    ).strip()
+
+
+def write_kubeconfig(project: Project, engine: Engine, file: Path) -> None:
+    """The cluster's, as it is reached from another machine."""
+    config = yaml.safe_load((project.root / ".trainstack/kubeconfig" / f"{project.cluster}.yaml").read_text())
+    node = ip_address(engine, f"{project.cluster}-control-plane")
+    config["clusters"][0]["cluster"]["server"] = f"https://{node}:6443"
+    file.parent.mkdir(mode=0o700)
+    file.write_text(yaml.safe_dump(config))
+    file.chmod(0o600)
