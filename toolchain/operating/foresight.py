@@ -18,6 +18,7 @@ FILE = LOCAL / "times.json"
 # Rough seconds on two cores with empty caches: guesses, used until this clone has times of its own.
 BUILD_S = {
     "kubernetes": 420,
+    "kubectl": 80,
     "pulumi": 240,
     "coredns": 110,
     "training-operator": 120,
@@ -36,7 +37,8 @@ def missing_builds(nodes: bool) -> list[str]:
         nodes: whether the cluster's nodes are ours to make.
     """
     choices = [each for name, each in choice.choose().items() if nodes or name != setup.KIND]
-    wanted = [choice.MODULES[each.name] for each in choices if not each.is_available]
+    # With nodes of ours all of Kubernetes is built, and its kubectl with it.
+    wanted = [choice.MODULES[each.name] if nodes else each.name for each in choices if not each.is_available]
     if not cluster_images.all_built(nodes):
         wanted += [name for name in cluster_images.built(nodes) if not build.built(go_modules.load(name))]
     return sorted(set(wanted))
