@@ -29,6 +29,7 @@ class Stage:
         may_skip: whether a test that is skipped without a listed reason leaves the run good.
         plugin: a module that pytest loads for this stage alone.
         options: of pytest's, for this stage alone.
+        left_out: folders below these that another stage has.
     """
 
     folders: Sequence[str]
@@ -38,6 +39,16 @@ class Stage:
     may_skip: bool = False
     plugin: str = ""
     options: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+
+    def has(self, named: str) -> bool:
+        """Whether a file, a folder or a test, named as pytest takes them, is among these."""
+        return _is_in(named, self.folders) and not _is_in(named, self.left_out)
+
+
+def _is_in(named: str, folders: Sequence[str]) -> bool:
+    path = Path(named.partition("::")[0])
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 # From the quick to the slow, so that a mistake shows early.
@@ -65,7 +76,7 @@ SUITES = {
     # The table of faults takes as long as all the rest.
     "full": [
         EVERY_UNIT,
-        Stage(MACHINE, EVERY, options=[f"--ignore={FAULTS}"]),
+        Stage(MACHINE, EVERY, left_out=[FAULTS]),
         Stage([FAULTS], EVERY),
     ],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
@@ -92,7 +103,8 @@ def api_server() -> list[Path]:
 def test(name: str, extra: Sequence[str]) -> int:
     """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails.
 
-    Options in `extra` may leave a stage without a test, but not each of them.
+    Options in `extra` may leave a stage without a test, but not each of them. Files, folders and tests that are named
+    there are all that is run.
     """
     passed = passed_tests.file(name) if name in TAKEN_UP else None
     try:
@@ -108,7 +120,12 @@ def test(name: str, extra: Sequence[str]) -> int:
 
 def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) -> int:
     status = NONE_CHOSEN
+    named = [each for each in extra if any(stage.has(each) for stage in stages)]
+    options = [each for each in extra if each not in named]
     for stage in stages:
+        folders = [each for each in named if stage.has(each)] if named else stage.folders
+        if not folders:
+            continue
         with setup.project_lock():
             variables = _prepare(stage)
         for phase, seconds in phase_times():
@@ -117,7 +134,9 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         plugins += ["-p", "tests.passed_tests", f"--passed={passed}"] if passed else []
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
-        chosen = [*stage.folders, "-m", stage.marks, *plugins, *spread, *stage.options, *SHOWN, *extra]
+        ignored = [f"--ignore={folder}" for folder in stage.left_out]
+        given = [*plugins, *spread, *ignored, *stage.options, *SHOWN, *options]
+        chosen = [*folders, "-m", stage.marks, *given]
         ended = pytest_run.run(chosen, environment.for_child(variables))
         if ended not in (0, NONE_CHOSEN if extra else 0):
             return ended

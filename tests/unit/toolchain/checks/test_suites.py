@@ -43,7 +43,7 @@ def test_the_full_suite_leaves_out_marks_that_another_suite_has() -> None:
 
 def test_the_full_suite_ends_with_the_folder_that_the_stage_before_leaves_out() -> None:
     _, rest, table = SUITES["full"]
-    assert rest.options == [f"--ignore={folder}" for folder in table.folders]
+    assert rest.left_out == table.folders
     assert table.marks == rest.marks
 
 
@@ -68,6 +68,40 @@ def test_options_may_leave_a_stage_without_a_test_but_not_each(
     monkeypatch.setattr(pytest_run, "run", lambda chosen, variables: next(statuses))
     assert suites._stages(SUITES["full"], None, extra) == status
     assert list(statuses) == [], "a stage that fails is the last"
+
+
+@pytest.mark.parametrize(
+    ("suite", "extra", "calls"),
+    [
+        ("bench", ("tests/bench/test_loop.py",), [["tests/bench/test_loop.py"]]),
+        ("bench", ("-k", "loop"), [["tests/bench"]]),
+        ("full", ("tests/unit/test_readme.py::test_a", "-x"), [["tests/unit/test_readme.py::test_a"]]),
+        ("full", ("tests/faults/table/test_saves.py",), [["tests/faults/table/test_saves.py"]]),
+        ("full", ("tests/faults/test_bad_input.py", "tests/e2e"), [["tests/faults/test_bad_input.py", "tests/e2e"]]),
+        ("full", ("tests/unit", "tests/e2e"), [["tests/unit"], ["tests/e2e"]]),
+    ],
+)  # fmt: skip
+def test_what_is_named_is_all_that_is_run(
+    monkeypatch: pytest.MonkeyPatch, suite: str, extra: tuple[str, ...], calls: list[list[str]]
+) -> None:
+    monkeypatch.setattr(suites, "_prepare", lambda stage: {})
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    seen: list[list[str]] = []
+
+    def run(chosen: list[str], variables: dict[str, str]) -> int:
+        seen.append(chosen)
+        return 0
+
+    monkeypatch.setattr(pytest_run, "run", run)
+    assert suites._stages(SUITES[suite], None, extra) == 0
+    assert [each[: each.index("-m")] for each in seen] == calls
+    options = [each for each in extra if not each.startswith(("tests/", "standins/"))]
+    assert all(each[len(each) - len(options) :] == options for each in seen)
+
+
+def test_the_table_of_faults_runs_once() -> None:
+    first = [stage for stage in SUITES["full"] if stage.has("tests/faults/table/test_saves.py")]
+    assert [stage.folders for stage in first] == [[suites.FAULTS]]
 
 
 def _is_below(file: Path, place: Path) -> bool:
