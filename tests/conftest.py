@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out whole groups, the largest first, and every other test by itself."""
+    """Hands out whole groups, and every other test by itself, in the order of `order.place`."""
+
+    def schedule(self) -> None:
+        self.config.option.loadscopereorder = (
+            False  # by the number of their tests, which says little of their time
+        )
+        super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
         return order.group(ROOT / nodeid.partition("::")[0]) or nodeid
@@ -108,12 +115,35 @@ def mnist() -> Path | None:
     return MNIST.resolve() if (MNIST / "train-images-idx3-ubyte.gz").exists() else None
 
 
+class GroupClones:
+    """The clone that the tests of a group share. The next group of the process gets another."""
+
+    def __init__(self, data: tuple[str, ...]) -> None:
+        self.data = data
+        self.group = ""
+        self.clone: Project | None = None
+        self.standing = ExitStack()
+
+    def of(self, group: str) -> Project:
+        """The group's clone; its stack `dev` is not up when the first of the group begins."""
+        if self.clone is None or group != self.group:
+            self.standing.close()
+            self.group, self.clone = group, self.standing.enter_context(clones.temporary(group or "test"))
+            self.clone.data = self.data
+        return self.clone
+
+
 @pytest.fixture(scope="session")
-def project(engine: Engine, mnist: Path | None) -> Iterator[Project]:
-    """The clone that faults, e2e and runbooks share. Its stack `dev` is not up when the first of them begins."""
-    with clones.temporary("test") as clone:
-        clone.data = (f"DATA_DIR={mnist}",) if mnist else ()
-        yield clone
+def group_clones(engine: Engine, mnist: Path | None) -> Iterator[GroupClones]:
+    made = GroupClones((f"DATA_DIR={mnist}",) if mnist else ())
+    with made.standing:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def project(request: pytest.FixtureRequest, group_clones: GroupClones) -> Project:
+    """The clone that the tests of this one's group share."""
+    return group_clones.of(order.group(request.path))
 
 
 @pytest.fixture(scope="module")

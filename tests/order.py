@@ -27,15 +27,31 @@ MACHINES = [
     "e2e/test_bare_systems.py",
     "faults/table/test_machine_inside.py",
 ]
+# Of the tests that share a cluster, those that need nothing which the others leave behind.
+KILLS = [
+    "faults/table/test_api_server.py",
+    "faults/table/test_make_killed.py",
+    "faults/table/test_together.py",
+]
+TRAININGS = [
+    "e2e/test_gang.py",
+    "e2e/test_gitops.py",
+    "e2e/test_job_behaviours.py",
+    "e2e/test_nfs.py",
+    "e2e/test_planted_words.py",
+    "e2e/test_published.py",
+]
 
-# One process of pytest runs a group, one test after the other: those of `cluster` share a clone with its cluster,
-# those of `image` the trainer image and the cores that its trainings take, those of `matrix` a clone of their own, and
-# those of `clones` and `machines` bring up clusters of their own, one after the other for the sake of the machine:
-# `machines` those that make every image anew in an engine of their own, and take as long as all the others.
+# One process of pytest runs a group, one test after the other. Those of `cluster`, `runbooks`, `kills`, `trainings` and
+# `table` share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores
+# that its trainings take, those of `matrix` a clone of their own. Those of `clones` and `machines` bring up clusters of
+# their own, one after the other for the sake of the machine: `machines` those that make every image anew in an engine
+# of their own.
 GROUPS = {
     "faults": "cluster",
+    "faults/table": "table",
     "e2e": "cluster",
-    "runbooks": "cluster",
+    "runbooks": "runbooks",
     "trainer": "image",
     "e2e/test_repository.py": "image",
     "e2e/test_leftovers.py": "image",
@@ -44,7 +60,22 @@ GROUPS = {
     "matrix/test_on_kind.py": "matrix",
     **dict.fromkeys(CLONES, "clones"),
     **dict.fromkeys(MACHINES, "machines"),
+    **dict.fromkeys(KILLS, "kills"),
+    **dict.fromkeys(TRAININGS, "trainings"),
 }
+
+# The first ones begin at once, each in a process of its own, so that none of the long ones is left for the end.
+LONGEST_FIRST = [
+    "machines",
+    "kills",
+    "table",
+    "trainings",
+    "clones",
+    "cluster",
+    "image",
+    "runbooks",
+    "matrix",
+]
 
 FIRST = [
     "faults/test_refusals.py",  # nothing is up yet
@@ -54,7 +85,6 @@ FIRST = [
     "e2e/test_digits.py",  # takes them away
 ]
 LAST = [
-    "runbooks/test_runbooks.py",
     "e2e/test_repair.py",  # deletes the cluster
     "e2e/test_down.py",
 ]
@@ -62,18 +92,17 @@ LAST = [
 
 def group(path: Path) -> str:
     """The group of the tests in the file `path`; empty where they are in none."""
-    name = _name(path)
-    return GROUPS.get(name, GROUPS.get(name.partition("/")[0], ""))
+    name = Path(_name(path))
+    return next((GROUPS[each.as_posix()] for each in (name, *name.parents) if each.as_posix() in GROUPS), "")
 
 
-def place(path: Path) -> int:
-    """Key to sort by: tests outside groups first, as they are quick; within `cluster` as the stack's life goes."""
-    name = _name(path)
-    if group(path) != "cluster":
-        return -1 if group(path) else -2
+def place(path: Path) -> tuple[int, int]:
+    """Key to sort by: the longest group first, single tests last; within `cluster` as the stack's life goes."""
+    name, found = _name(path), group(path)
+    among_groups = LONGEST_FIRST.index(found) if found else len(LONGEST_FIRST)
     if name in FIRST:
-        return FIRST.index(name)
-    return len(FIRST) + (1 + LAST.index(name) if name in LAST else 0)
+        return among_groups, FIRST.index(name)
+    return among_groups, len(FIRST) + (1 + LAST.index(name) if name in LAST else 0)
 
 
 def _name(path: Path) -> str:

@@ -29,26 +29,20 @@ class Stage:
         may_skip: whether a test that is skipped without a listed reason leaves the run good.
         plugin: a module that pytest loads for this stage alone.
         options: of pytest's, for this stage alone.
-        left_out: folders below these that another stage has.
     """
 
     folders: Sequence[str]
     marks: str
     needs_machine: bool = True
-    processes: int = CORES + 1  # one of them waits for a cluster most of the time
+    processes: int = 2 * CORES + 1  # most of them wait for a cluster most of the time
     may_skip: bool = False
     plugin: str = ""
     options: Sequence[str] = ()
-    left_out: Sequence[str] = ()
 
     def has(self, named: str) -> bool:
         """Whether a file, a folder or a test, named as pytest takes them, is among these."""
-        return _is_in(named, self.folders) and not _is_in(named, self.left_out)
-
-
-def _is_in(named: str, folders: Sequence[str]) -> bool:
-    path = Path(named.partition("::")[0])
-    return any(path.is_relative_to(folder) for folder in folders)
+        path = Path(named.partition("::")[0])
+        return any(path.is_relative_to(folder) for folder in self.folders)
 
 
 # From the quick to the slow, so that a mistake shows early.
@@ -67,18 +61,13 @@ MACHINE = [
     "tests/e2e",
     "tests/runbooks",
 ]
-FAULTS = "tests/faults/table"
 EVERY = "not bench and not gpu and not again"
 
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
-    # The table of faults takes as long as all the rest.
-    "full": [
-        EVERY_UNIT,
-        Stage(MACHINE, EVERY, left_out=[FAULTS]),
-        Stage([FAULTS], EVERY),
-    ],
+    # As many processes as the suite has groups, but for one.
+    "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=4 * CORES)],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     "pictures": [
         Stage(["tests/e2e/test_tutorial.py"], "", processes=0, options=["--record-tutorial"]),
@@ -134,8 +123,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         plugins += ["-p", "tests.passed_tests", f"--passed={passed}"] if passed else []
         plugins += ["-p", stage.plugin] if stage.plugin else []
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
-        ignored = [f"--ignore={folder}" for folder in stage.left_out]
-        given = [*plugins, *spread, *ignored, *stage.options, *SHOWN, *options]
+        given = [*plugins, *spread, *stage.options, *SHOWN, *options]
         chosen = [*folders, "-m", stage.marks, *given]
         ended = pytest_run.run(chosen, environment.for_child(variables))
         if ended not in (0, NONE_CHOSEN if extra else 0):

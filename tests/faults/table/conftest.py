@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,14 @@ from tests.faults.table.ground import Ground
 from toolchain.machine.engine import Engine
 
 
-@pytest.fixture(scope="package")
-def with_pytorchjobs(project: Project) -> Ground:
-    return Ground(project)
+@pytest.fixture(scope="session")
+def grounds_by_clone() -> dict[Path, Ground]:
+    return {}
+
+
+@pytest.fixture(scope="module")
+def with_pytorchjobs(project: Project, grounds_by_clone: dict[Path, Ground]) -> Ground:
+    return grounds_by_clone.setdefault(project.root, Ground(project))
 
 
 @pytest.fixture(scope="package")
