@@ -12,20 +12,16 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, step
-from toolchain.tools import go_caches
+from toolchain.tools import compiling, go_caches
 from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
-
-# One compiler run keeps every core busy; two of them only double the memory.
-_compiler = threading.Lock()
 
 
 def built(module: Module, *binaries: str) -> Path | None:
@@ -58,7 +54,7 @@ def build(module: Module, *binaries: str) -> Path:
         progress.note("fetching its modules")
         _go(module, "list", "-deps", *packages)
         progress.note("waiting for the compiler")
-        with _compiler:
+        with compiling.turn(module.name):
             progress.note("compiling")
             _go(
                 module,
