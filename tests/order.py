@@ -42,16 +42,16 @@ TRAININGS = [
     "e2e/test_published.py",
 ]
 
-# One process of pytest runs a group, one test after the other. Those of `cluster`, `runbooks`, `kills`, `trainings` and
-# `table` share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores
-# that its trainings take, those of `matrix` a clone of their own. Those of `clones` and `machines` bring up clusters of
-# their own, one after the other for the sake of the machine: `machines` those that make every image anew in an engine
-# of their own.
+# One process of pytest runs a group, one test after the other. Those of `cluster`, `kills`, `trainings` and `table`
+# share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores that its
+# trainings take; those of `matrix` have a clone of their own. Those of `clones` and `machines` bring up clusters of
+# their own, one after the other for the sake of the machine, but for the runbooks, which share one: `machines` those
+# that make every image anew in an engine of their own. `make test` runs two of the groups that bring up clusters.
 GROUPS = {
     "faults": "cluster",
     "faults/table": "table",
     "e2e": "cluster",
-    "runbooks": "runbooks",
+    "runbooks": "clones",
     "trainer": "image",
     "e2e/test_repository.py": "image",
     "e2e/test_leftovers.py": "image",
@@ -73,7 +73,6 @@ LONGEST_FIRST = [
     "clones",
     "cluster",
     "image",
-    "runbooks",
     "matrix",
 ]
 
@@ -85,6 +84,7 @@ FIRST = [
     "e2e/test_digits.py",  # takes them away
 ]
 LAST = [
+    "runbooks/test_runbooks.py",  # of `clones`: the only ones of it that share a cluster
     "e2e/test_repair.py",  # deletes the cluster
     "e2e/test_down.py",
 ]
@@ -97,7 +97,7 @@ def group(path: Path) -> str:
 
 
 def place(path: Path) -> tuple[int, int]:
-    """Key to sort by: the longest group first, single tests last; within `cluster` as the stack's life goes."""
+    """Key to sort by: the longest group first, single tests last; within a group as a stack's life goes."""
     name, found = _name(path), group(path)
     among_groups = LONGEST_FIRST.index(found) if found else len(LONGEST_FIRST)
     if name in FIRST:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.checks import passed_tests, pytest_run
-from toolchain.machine import engine, processes
+from toolchain.machine import engine, inotify, processes
 from toolchain.operating import environment, setup
 from toolchain.steps import phase_times
 from toolchain.tools import build, go_modules, venv
@@ -29,6 +29,7 @@ class Stage:
         may_skip: whether a test that is skipped without a listed reason leaves the run good.
         plugin: a module that pytest loads for this stage alone.
         options: of pytest's, for this stage alone.
+        inotify_instances: how many the nodes of its clusters may have at once; 0 where the machine's limit will do.
     """
 
     folders: Sequence[str]
@@ -38,6 +39,7 @@ class Stage:
     may_skip: bool = False
     plugin: str = ""
     options: Sequence[str] = ()
+    inotify_instances: int = 0
 
     def has(self, named: str) -> bool:
         """Whether a file, a folder or a test, named as pytest takes them, is among these."""
@@ -66,8 +68,8 @@ EVERY = "not bench and not gpu and not again"
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
-    # As many processes as the suite has groups, but for one.
-    "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=4 * CORES)],
+    # Several groups have two or three clusters at once: more processes only wait for each other's.
+    "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=2 * CORES, inotify_instances=512)],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     "pictures": [
         Stage(["tests/e2e/test_tutorial.py"], "", processes=0, options=["--record-tutorial"]),
@@ -125,7 +127,8 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         spread = ["--numprocesses", str(stage.processes)] if stage.processes else []
         given = [*plugins, *spread, *stage.options, *SHOWN, *options]
         chosen = [*folders, "-m", stage.marks, *given]
-        ended = pytest_run.run(chosen, environment.for_child(variables))
+        with inotify.at_least(stage.inotify_instances):
+            ended = pytest_run.run(chosen, environment.for_child(variables))
         if ended not in (0, NONE_CHOSEN if extra else 0):
             return ended
         status = min(status, ended)

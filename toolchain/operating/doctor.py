@@ -14,7 +14,7 @@ from pathlib import Path
 
 from toolchain import PYTHON_NEEDED, failure
 from toolchain.images import cluster_images
-from toolchain.machine import engine, preflight, processes
+from toolchain.machine import engine, inotify, preflight
 from toolchain.machine.engine import others
 from toolchain.machine.processes import is_linux
 from toolchain.operating.status import MARKS, Health, overall
@@ -24,9 +24,6 @@ from toolchain.tools import build, choice
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
-INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
-NODE_S_INSTANCES = 27
-"""Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, and the operator."""
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
 PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
@@ -186,26 +183,15 @@ def cgroups() -> Found:
     return Health.HEALTHY, f"version {version} with {', '.join(CONTROLLERS)}"
 
 
-def inotify() -> Found:
-    """Whether one more node can watch its files. kube-proxy ends where it cannot, and its cluster never gets ready.
-
-    https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
-    """
+def watches() -> Found:
+    """Whether one more node can watch its files. kube-proxy ends where it cannot, and its cluster never gets ready."""
     if not is_linux():
         return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
-    limit = int(INSTANCES.read_text())
-    used = sum(_is_inotify(each) for each in processes.PROC.glob("[0-9]*/fd/*"))
-    said = f"{used} of {limit} instances in use; a node takes about {NODE_S_INSTANCES}"
-    if used + NODE_S_INSTANCES <= limit:
+    used, limit = inotify.in_use(), inotify.limit()
+    said = f"{used} of {limit} instances in use; a node takes about {inotify.OF_A_NODE}"
+    if used + inotify.OF_A_NODE <= limit:
         return Health.HEALTHY, said
     return Health.NOT, said, "sudo sysctl -w fs.inotify.max_user_instances=512, or take a cluster down"
-
-
-def _is_inotify(descriptor: Path) -> bool:
-    try:
-        return os.readlink(descriptor) == "anon_inode:inotify"
-    except OSError:  # it has ended, or is another user's: the limit is each user's own
-        return False
 
 
 def proxies() -> Found:
@@ -237,6 +223,6 @@ CHECKS: dict[str, Callable[[], Found]] = {
     "others": other_engines,
     "ports": ports,
     "cgroups": cgroups,
-    "inotify": inotify,
+    "inotify": watches,
     "proxies": proxies,
 }

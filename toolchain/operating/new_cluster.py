@@ -17,6 +17,6 @@ def ensure_possible(before: state.Deployment, stack: str) -> None:
     """
     if not environment.cluster(stack) or state.objects(before):
         return
-    health, said, *fix = doctor.inotify()
+    health, said, *fix = doctor.watches()
     if health is Health.NOT:
         raise SetupError(f"a new node could not watch its files: of inotify, {said}", *fix)

@@ -12,7 +12,7 @@ import pytest
 
 from toolchain import __main__ as command
 from toolchain.images import cluster_images
-from toolchain.machine import engine, preflight, processes
+from toolchain.machine import engine, inotify, preflight, processes
 from toolchain.machine.engine import Engine, others
 from toolchain.operating import doctor
 from toolchain.operating.status import Health
@@ -59,7 +59,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (preflight, "check_access", lambda _: None),
         (doctor, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
-        (doctor, "INSTANCES", tmp_path / "max_user_instances"),
+        (inotify, "INSTANCES", tmp_path / "max_user_instances"),
         (processes, "PROC", tmp_path / "processes"),
     ):
         monkeypatch.setattr(module, name, value)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.machine import processes
-from toolchain.operating import doctor, environment, new_cluster
+from toolchain.machine import inotify, processes
+from toolchain.operating import environment, new_cluster
 from toolchain.steps import SetupError
 
 
@@ -33,7 +33,7 @@ def test_a_node_that_could_not_watch_its_files_is_not_made(
     for number in range(used):
         (descriptors := tmp_path / str(number) / "fd").mkdir(parents=True)
         (descriptors / "3").symlink_to("anon_inode:inotify")
-    monkeypatch.setattr(doctor, "INSTANCES", limit)
+    monkeypatch.setattr(inotify, "INSTANCES", limit)
     monkeypatch.setattr(processes, "PROC", tmp_path)
     monkeypatch.setattr(environment, "cluster", lambda stack: cluster)
     before = {"resources": [{"type": "kubernetes:core/v1:Namespace"}] * there}
