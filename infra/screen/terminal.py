@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.text import Text
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+# A terminal that knows these draws what is between them at once, without the moment in which the rows are erased.
+BEGIN, DONE = "\x1b[?2026h", "\x1b[?2026l"
 ERASE_BELOW = "\x1b[J"
 
 
@@ -36,7 +38,7 @@ class Foot:
         """
         shown = rows[: max(height - 1, 0)]
         text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
-        self.stream.write(f"{HIDE}{self._back(width)}{text}")
+        self.stream.write(f"{BEGIN}{HIDE}{self._back(width)}{text}{DONE}")
         self.stream.flush()
         self.drawn = [row.cell_len for row in shown]
 

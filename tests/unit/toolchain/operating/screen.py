@@ -9,6 +9,10 @@ TOKEN = re.compile(
 )
 
 
+CURSOR = 25
+"""Number of the private mode; the others change nothing that stands there."""
+
+
 class Screen:
     """Rows of text without an end below; `cursor_shown` and `width` as of now."""
 
@@ -21,7 +25,7 @@ class Screen:
             if token["character"]:
                 self._character(token["character"])
             else:
-                self._command(token["command"], int(token["number"] or 1))
+                self._command(token["private"] + token["command"], int(token["number"] or 1))
 
     def narrow(self, width: int) -> None:
         """Make it narrower: a row that is too long goes on in the next."""
@@ -51,7 +55,7 @@ class Screen:
                 self.rows = [*self.rows[: self.row], self.rows[self.row][: self.column]]
             case "K":
                 self.rows[self.row] = self.rows[self.row][: self.column]
-            case "l" | "h":
-                self.cursor_shown = command == "h"
+            case "?l" | "?h":
+                self.cursor_shown = command == "?h" if number == CURSOR else self.cursor_shown
             case _:
                 assert command == "m", command

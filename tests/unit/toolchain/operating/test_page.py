@@ -39,7 +39,7 @@ class Replay:
         for event in events(name):
             self.now = float(event["timestamp"])
             reader.take(event)
-            drawn = rows(self.view, self.now, 80)
+            drawn = rows(self.view, self.now, 80, 24)
             assert all(row.cell_len < 80 for row in drawn)
             self.heights.append(len(drawn))
         reader.end()
@@ -66,4 +66,4 @@ def test_what_matters_is_told() -> None:
 def test_the_live_view_stays_at_the_foot(name: str) -> None:
     replay = Replay(name)
     assert max(replay.heights) <= 15
-    assert rows(replay.view, replay.now, 80) == [], "nothing is left of it"
+    assert rows(replay.view, replay.now, 80, 24) == [], "nothing is left of it"
