@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolchain import stack_files
 from toolchain.machine import disks, engine
 from toolchain.operating import (
     adoption,
@@ -55,7 +56,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         ensure_committed: called first, with the stack's name. What it returns is called when the data set is in its
             place, and again after set-up: files may have changed meanwhile.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     user_backend.check(stack)
     began = time.monotonic()
     expect(foresight.usual())
@@ -159,7 +160,7 @@ def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
 
 def down(stack: str) -> None:
     """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
         if leftovers.markers():
