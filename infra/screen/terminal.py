@@ -12,7 +12,7 @@ from rich.text import Text
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 # A terminal that knows these draws what is between them at once, without the moment in which the rows are erased.
 BEGIN, DONE = "\x1b[?2026h", "\x1b[?2026l"
-ERASE_BELOW = "\x1b[J"
+ERASE_ROW = "\x1b[K"
 
 
 class Foot:
@@ -50,7 +50,9 @@ class Foot:
 
     def _back(self, width: int) -> str:
         up = sum(max(1, -(-length // max(width, 1))) for length in self.drawn)
-        return f"\r\x1b[{up}A{ERASE_BELOW}" if up else f"\r{ERASE_BELOW}"
+        # Row by row: tmux keeps in its history what is erased from the upper left corner to the end of the screen.
+        erased = f"{ERASE_ROW}\n" * up
+        return f"\r\x1b[{up}A{erased}\x1b[{up}A" if up else f"\r{ERASE_ROW}"
 
     def _styled(self, row: Text) -> str:
         with self.console.capture() as captured:

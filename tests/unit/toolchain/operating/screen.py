@@ -14,10 +14,14 @@ CURSOR = 25
 
 
 class Screen:
-    """Rows of text without an end below; `cursor_shown` and `width` as of now."""
+    """Rows of text without an end below; `cursor_shown` and `width` as of now.
+
+    `history` is what tmux moves out of sight instead of erasing it.
+    """
 
     def __init__(self, width: int) -> None:
         self.width, self.rows, self.row, self.column, self.cursor_shown = width, [""], 0, 0, True
+        self.history: list[str] = []
 
     def write(self, output: str) -> None:
         """Take `output` as a terminal does. An AssertionError for what this one does not know."""
@@ -52,6 +56,8 @@ class Screen:
             case "A":
                 self.row = max(self.row - number, 0)
             case "J":
+                if (self.row, self.column) == (0, 0):
+                    self.history += [row for row in self.rows if row]
                 self.rows = [*self.rows[: self.row], self.rows[self.row][: self.column]]
             case "K":
                 self.rows[self.row] = self.rows[self.row][: self.column]
