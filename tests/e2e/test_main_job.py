@@ -240,7 +240,8 @@ def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[s
     again = project.up()
     changes = re.search(r"(\d+) unchanged", again["output"])
     assert changes, again["output"]
-    assert len(again["output"].splitlines()) <= PAGE, again["output"]
+    for each in (up, again):
+        assert len(each["output"].splitlines()) <= PAGE, each["output"]
     assert not re.search(r"\d+ (created|updated|replaced|deleted)\b", again["output"])
     assert {name: again[name] for name in ("job", "model", "accuracy", "loss")} == {
         name: up[name] for name in ("job", "model", "accuracy", "loss")

@@ -44,12 +44,12 @@ from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, expect, phase_times, say, step
 from toolchain.tools import venv
 
-MOST_TIMES = 6
+MOST_TIMES = 4
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
 
 def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
-    """Bring `stack` up and print its phases' times and its result. Raises SetupError.
+    """Bring `stack` up and print how long that took, and its result. Raises SetupError.
 
     Parameters:
         data_dir: folder with a data set to copy first; None for none.
@@ -86,9 +86,12 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         origin.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
         origin.end(stack)
-        foresight.keep(stack, time.monotonic() - began)
-    print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in longest(phase_times())))
-    print("\n".join([*origin.report_lines(runs), *closing_lines(found)]), flush=True)
+        seconds = time.monotonic() - began
+        foresight.keep(stack, seconds)
+    print(
+        "\n".join([took(seconds, phase_times()), *origin.report_lines(runs), *closing_lines(found)]),
+        flush=True,
+    )
 
 
 def update_again(stack: str) -> state.Deployment:
@@ -103,6 +106,12 @@ def update_again(stack: str) -> state.Deployment:
             raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
         _update(variables, stack, before)
         return _deployment(variables, stack)
+
+
+def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
+    """One line on the whole and its longest phases: each phase has had a line of its own."""
+    phases = ", ".join(f"{name} {each:.1f} s" for name, each in longest(times))
+    return f"took {seconds:.1f} s{f', longest: {phases}' if phases else ''}"
 
 
 def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
