@@ -115,9 +115,9 @@ def _result(job: Job) -> Text:
     """Loss of the last step, while there are steps, and what the last epoch has come to on the test images."""
     row = Text("     ")
     if job.is_training:
-        row.append(f"training loss {job.step_loss}")
+        row.append(f"loss {job.step_loss}")
     if job.accuracy:
-        row.append(f"  after epoch {job.tested}: " if job.is_training else "")
+        row.append(f"  epoch {job.tested}: " if job.is_training else "")
         row.append(f"accuracy {job.accuracy}  loss {job.loss}", style="green")
     return row
 

@@ -46,13 +46,13 @@ def test_all_that_is_under_way_is_on_the_screen() -> None:
         "     j-master-0  Running",
         "     j-worker-0  Pending (ErrImagePull)",
         "     epoch 2/2 ━━━━━━──────────────────  25%  462 images/s  0:02 left",
-        "     training loss 0.3  after epoch 1: accuracy 0.9  loss 0.3",
+        "     loss 0.3  epoch 1: accuracy 0.9  loss 0.3",
     ]
 
 
 def test_the_loss_is_there_before_the_first_epoch_ends() -> None:
     """A run of one epoch has no other number until its end."""
-    assert text(view(EVENTS[:11]), 12.0)[-1] == "     training loss 1.3"
+    assert text(view(EVENTS[:11]), 12.0)[-1] == "     loss 1.3"
 
 
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))
@@ -70,10 +70,12 @@ def test_a_narrow_terminal_keeps_every_number_of_the_bar(width: int) -> None:
     many: list[Event] = [
         {"is": "condition", "job": "j", "text": "Running"},
         {"is": "epochs", "job": "j", "epochs": 100},
+        {"is": "result", "job": "j", "epoch": 98, "accuracy": "0.9921", "loss": "0.0254"},
         {"is": "step", "job": "j", "epoch": 99, "done": 0, "total": 600_000, "loss": "0.0123"},
         {"is": "step", "job": "j", "epoch": 99, "done": 99_999, "total": 600_000, "loss": "0.0123"},
     ]
-    (bar,) = [row for row in text(view(many), 5.0, width) if "epoch" in row]
+    bar, losses = text(view(many), 5.0, width)[-2:]
+    assert losses == "     loss 0.0123  epoch 98: accuracy 0.9921  loss 0.0254"
     assert bar.endswith("  17%  99,999 images/s  0:11 left")
     assert 6 <= bar.count("━") + bar.count("─") <= 24
 
