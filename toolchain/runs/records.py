@@ -114,7 +114,8 @@ def find(name: str) -> Run:
     listed = ", ".join(f"{run.stack}/{run.name}" for run in found or there)
     if found:
         raise SetupError(
-            f"several runs are called {name}: {listed}", "write the whole name, with its stack: dev/<run>"
+            f"several runs are called {name}: {listed}",
+            "write the whole name, with its stack, as `make runs` lists it: dev/<run>",
         )
     raise SetupError(f"no run is called {name}", f"take one of those that `make runs` lists: {listed}")
 
