@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         told = error if isinstance(error, SetupError) else failure.sentence(error)
         say(f"error: {told}{next_command.after(told, asked)}")
-        return 1
+        return BY_NAME[asked.verb].failed
 
 
 if __name__ == "__main__":

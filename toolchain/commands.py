@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import completion
+from toolchain import completion, stack_files
 from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
 from toolchain.operating import (
-    backend,
     clean,
     consents,
     doctor,
@@ -24,6 +23,7 @@ from toolchain.operating import (
     up,
     watch,
 )
+from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
 from toolchain.planning import forecast
 from toolchain.planning.figures import FIGURES, given, whole
@@ -44,6 +44,8 @@ class Command:
         run: takes what was asked for; the exit status, None for 0.
         goals: make's targets by the value of the first option, where the verb has several.
         has_target: whether make knows it.
+        failed: exit status where an error keeps it from what was asked for: a status that says anything else of a
+            stack would be taken for an answer.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Command:
     options: Sequence[Option] = ()
     goals: Sequence[tuple[str, str]] = ()
     has_target: bool = True
+    failed: int = 1
 
 
 def _up(asked: Asked) -> None:
@@ -81,7 +84,7 @@ def _sweep(asked: Asked) -> None:
 
 def _show_environment(asked: Asked) -> None:
     """Print what is known; never does work that takes time."""
-    backend.check_stack(asked.stack)
+    stack_files.check(asked.stack)
     found = environment.load()
     if found is None:
         print("set-up is missing or out of date: run `make up`", file=sys.stderr)
@@ -132,6 +135,7 @@ ALL: tuple[Command, ...] = (
         "watch --stack dev",
         lambda asked: watch.watch(asked.stack),
         (STACK,),
+        failed=Health.UNKNOWN,
     ),
     Command(
         "status",
@@ -149,6 +153,7 @@ ALL: tuple[Command, ...] = (
                 metavar="FILE",
             ),
         ),
+        failed=Health.UNKNOWN,
     ),
     Command(
         "doctor",
@@ -156,6 +161,7 @@ ALL: tuple[Command, ...] = (
         "doctor",
         lambda asked: doctor.doctor(asked.json),
         (JSON,),
+        failed=Health.UNKNOWN,
     ),
     Command(
         "env",
@@ -177,6 +183,7 @@ ALL: tuple[Command, ...] = (
         "drift",
         lambda asked: drift.drift(asked.stack),
         (STACK,),
+        failed=Health.UNKNOWN,
     ),
     Command(
         "rerun",

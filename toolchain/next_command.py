@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from toolchain.commands import BY_NAME, Command
@@ -30,16 +31,24 @@ def name() -> str:
 def after(error: SetupError, asked: argparse.Namespace) -> str:
     """The line for `error`; empty where its fix says a command.
 
-    With a fix in words, the same command is to be tried after it; without one, a command that tells more.
+    With a fix in words, the same command is to be tried after it; without one, a command that tells more. Where a word
+    of the command can never be right, it is the one with the word that was meant, or the help.
     """
     if _SAID.search(error.fix):
         return ""
+    if error.instead:
+        wrong, *meant = error.instead
+        return f"\n  next: {again(asked, {wrong: meant[0]}) if meant else help_of(asked.verb)}"
     return f"\n  next: {again(asked) if error.fix else look(asked)}"
 
 
-def again(asked: argparse.Namespace) -> str:
-    """The same command once more."""
-    return shown(BY_NAME[asked.verb], vars(asked))
+def again(asked: argparse.Namespace, instead: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The same command once more, with words replaced by those `instead` of them."""
+    given = {
+        name: instead.get(value, value) if isinstance(value, str) else value
+        for name, value in vars(asked).items()
+    }
+    return shown(BY_NAME[asked.verb], given)
 
 
 def look(asked: argparse.Namespace) -> str:

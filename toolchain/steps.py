@@ -21,12 +21,17 @@ TAIL_LINES = 20
 
 
 class SetupError(Exception):
-    """What went wrong and what the user can do about it."""
+    """What went wrong and what the user can do about it.
 
-    def __init__(self, what: str, fix: str = "") -> None:
+    Parameters:
+        instead: a word of the command that can never be right, and the one that was meant where somebody knows.
+    """
+
+    def __init__(self, what: str, fix: str = "", *, instead: tuple[str, ...] = ()) -> None:
         super().__init__(what if not fix else f"{what}\n  fix: {fix}")
         self.what = what
         self.fix = fix
+        self.instead = instead
 
 
 class StoppedError(SetupError):

@@ -38,7 +38,7 @@ def draw(source: int, foot: Foot, terminal: int) -> None:
                 view.apply(event, now)
             width, height = os.get_terminal_size(terminal)
             lines = [event["text"] for event in events if event["is"] == "line"]
-            foot.draw(lines, rows(view, now, width), width, height)
+            foot.draw(lines, rows(view, now, width, height), width, height)
     finally:
         foot.end(os.get_terminal_size(terminal).columns)
 

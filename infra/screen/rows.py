@@ -1,8 +1,8 @@
-"""The live view as rows of text, each narrower than the terminal."""
+"""The live view as rows of text: each narrower than the terminal, all of them together lower."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
@@ -10,21 +10,48 @@ from infra.screen.state import Job, Running, View
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_S = 8
-BAR = 24
+BAR, SHORTEST_BAR = 24, 6
 MOST_OBJECTS = 4
-MOST_PODS = 8
+MOST_PODS, FEW_PODS = 8, 2
 GOOD, BAD = ("Running", "Succeeded"), ("Failed", "Unknown", "Backoff", "BackOff", "Err")
 
 
-def rows(view: View, now: float, width: int) -> list[Text]:
-    """The rows at `now`, in seconds since 1970, for a terminal of `width` columns."""
+def rows(view: View, now: float, width: int, height: int) -> list[Text]:
+    """The rows at `now`, in seconds since 1970, for a terminal of `width` columns and `height` rows.
+
+    Where they are too many, pods are left out first, then jobs that have ended, then the last of the others.
+    """
+    room = max(height - 1, 0)
     found = [*_phases(view, now), *_objects(view, now)]
-    for name, job in view.jobs.items():
-        found += _job(name, job)
+    found = [*found, *_jobs(view.jobs, room - len(found), width)][:room]
     for row in found:
         row.no_wrap = True
         row.truncate(max(width - 1, 1), overflow="ellipsis")
     return found
+
+
+def _jobs(jobs: Mapping[str, Job], room: int, width: int) -> list[Text]:
+    """The rows of all jobs, at most `room` of them where that can be; of jobs without a row their number."""
+    under_way = {name: job for name, job in jobs.items() if not job.has_ended}
+    for shown, pods in (
+        *((jobs, most) for most in (MOST_PODS, FEW_PODS, 0)),
+        *((under_way, most) for most in (FEW_PODS, 0)),
+    ):
+        found = [row for name, job in shown.items() for row in _job(name, job, pods, width)]
+        found += _more(len(jobs) - len(shown), "that came to an end")
+        if len(found) <= room:
+            return found
+    found = []
+    for drawn, (name, job) in enumerate(under_way.items()):
+        block = [*_job(name, job, 0, width)]
+        if len(found) + len(block) >= room:
+            return [*found, *_more(len(jobs) - drawn, "more")]
+        found += block
+    return found
+
+
+def _more(number: int, said: str) -> list[Text]:
+    return [Text(f"   and {number} {said}", style="dim")] if number else []
 
 
 def clock(seconds: float) -> str:
@@ -57,29 +84,42 @@ def _object(each: Running, now: float) -> Text:
     return row.append(f"  {each.text}", style="dim") if each.text else row
 
 
-def _job(name: str, job: Job) -> Iterator[Text]:
+def _job(name: str, job: Job, most_pods: int, width: int) -> Iterator[Text]:
     yield Text("   ").append(name, style="bold").append(f"  {job.condition}", style=_colour(job.condition))
-    for pod, state in job.pods[:MOST_PODS]:
+    for pod, state in job.pods[:most_pods]:
         yield Text(f"     {pod}  ").append(state, style=_colour(state))
-    if len(job.pods) > MOST_PODS:
-        yield Text(f"     and {len(job.pods) - MOST_PODS} more pods", style="dim")
+    if len(job.pods) > most_pods > 0:
+        yield Text(f"     and {len(job.pods) - most_pods} more pods", style="dim")
     if job.is_training:
-        yield _bar(job)
-    if job.accuracy:
-        yield Text(f"     accuracy {job.accuracy}  loss {job.loss}", style="green")
+        yield _bar(job, width)
+    if job.is_training or job.accuracy:
+        yield _result(job)
 
 
-def _bar(job: Job) -> Text:
+def _bar(job: Job, width: int) -> Text:
+    """How far the epoch is. A narrow terminal gets a short bar: the numbers tell more."""
     part = min(job.done / job.total, 1.0)
-    full = round(part * BAR)
-    of = f"/{job.epochs}" if job.epochs else ""
-    row = Text(f"     epoch {job.epoch}{of} ").append("━" * full, style="green")
-    row.append("─" * (BAR - full), style="dim").append(f" {part:4.0%}", style="default")
+    before = f"     epoch {job.epoch}{f'/{job.epochs}' if job.epochs else ''} "
+    after = f" {part:4.0%}"
     if job.pace:
-        row.append(f"  {job.pace:,.0f} images/s", style="default")
-    left = job.left_s()
-    what = "" if job.epochs else " in this epoch"
-    return row if left is None else row.append(f"  {clock(left)} left{what}", style="default")
+        after += f"  {job.pace:,.0f} images/s"
+    if (left := job.left_s()) is not None:
+        after += f"  {clock(left)} left{'' if job.epochs else ' in this epoch'}"
+    bar = min(max(width - 1 - len(before) - len(after), SHORTEST_BAR), BAR)
+    full = round(part * bar)
+    row = Text(before).append("━" * full, style="green").append("─" * (bar - full), style="dim")
+    return row.append(after, style="default")
+
+
+def _result(job: Job) -> Text:
+    """Loss of the last step, while there are steps, and what the last epoch has come to on the test images."""
+    row = Text("     ")
+    if job.is_training:
+        row.append(f"loss {job.step_loss}")
+    if job.accuracy:
+        row.append(f"  epoch {job.tested}: " if job.is_training else "")
+        row.append(f"accuracy {job.accuracy}  loss {job.loss}", style="green")
+    return row
 
 
 def _colour(state: str) -> str:

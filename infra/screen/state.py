@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Event = Mapping[str, Any]
-NOT_TRAINING = ("Succeeded", "Failed", "Suspended")
+ENDED = ("Succeeded", "Failed")
+NOT_TRAINING = (*ENDED, "Suspended")
 
 
 @dataclass
@@ -22,7 +23,13 @@ class Running:
 
 @dataclass
 class Job:
-    """One training. `seen`: when and at how many images of how many the run last was, for its pace."""
+    """One training.
+
+    Parameters:
+        seen: when and at how many images of the run it last was, for its pace.
+        step_loss: on the training images of the last step.
+        tested: the epoch that accuracy and loss, on the test images, are of.
+    """
 
     condition: str = ""
     pods: list[tuple[str, str]] = field(default_factory=list)
@@ -32,8 +39,15 @@ class Job:
     total: int = 0
     pace: float | None = None
     seen: tuple[float, int] | None = None
+    step_loss: str = ""
+    tested: int = 0
     accuracy: str = ""
     loss: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.condition.startswith(ENDED)
 
     @property
     def is_training(self) -> bool:
@@ -98,13 +112,14 @@ class View:
             case "step":
                 self._step(job, event, now)
             case "result":
-                job.accuracy, job.loss = event["accuracy"], event["loss"]
+                job.tested, job.accuracy, job.loss = event["epoch"], event["accuracy"], event["loss"]
                 job.done = (
                     job.total
                 )  # the trainer tells a step now and then, and seldom the last one of an epoch
 
     def _step(self, job: Job, event: Event, now: float) -> None:
         job.epoch, job.done, job.total = event["epoch"], event["done"], event["total"]
+        job.step_loss = event["loss"]
         images = (job.epoch - 1) * job.total + job.done
         if job.seen and images > job.seen[1] and now > job.seen[0]:
             latest = (images - job.seen[1]) / (now - job.seen[0])

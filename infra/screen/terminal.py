@@ -10,7 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-ERASE_BELOW = "\x1b[J"
+# A terminal that knows these draws what is between them at once, without the moment in which the rows are erased.
+BEGIN, DONE = "\x1b[?2026h", "\x1b[?2026l"
+ERASE_ROW = "\x1b[K"
 
 
 class Foot:
@@ -36,7 +38,7 @@ class Foot:
         """
         shown = rows[: max(height - 1, 0)]
         text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
-        self.stream.write(f"{HIDE}{self._back(width)}{text}")
+        self.stream.write(f"{BEGIN}{HIDE}{self._back(width)}{text}{DONE}")
         self.stream.flush()
         self.drawn = [row.cell_len for row in shown]
 
@@ -48,7 +50,9 @@ class Foot:
 
     def _back(self, width: int) -> str:
         up = sum(max(1, -(-length // max(width, 1))) for length in self.drawn)
-        return f"\r\x1b[{up}A{ERASE_BELOW}" if up else f"\r{ERASE_BELOW}"
+        # Row by row: tmux keeps in its history what is erased from the upper left corner to the end of the screen.
+        erased = f"{ERASE_ROW}\n" * up
+        return f"\r\x1b[{up}A{erased}\x1b[{up}A" if up else f"\r{ERASE_ROW}"
 
     def _styled(self, row: Text) -> str:
         with self.console.capture() as captured:

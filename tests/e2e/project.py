@@ -119,7 +119,7 @@ class Project:
         self._environment = {}  # the stack file may name another cluster
         assert done.returncode == 0, f"make up failed:\n{done.stdout}"
         self.phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
-        self.phase_times.extend(re.findall(r"^ +\d+\.\d s  .*$", done.stdout, re.MULTILINE))
+        self.phase_times.extend(re.findall(r"^took .*$", done.stdout, re.MULTILINE))
         self._standing = self._config()
         self._closing = {**closing_lines(done.stdout), "output": done.stdout}
         return self._closing

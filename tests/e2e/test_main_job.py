@@ -81,6 +81,19 @@ def test_the_operator_is_available(machine: Host) -> None:
     assert operator["status"]["readyReplicas"] == 1
 
 
+def test_the_operator_tells_prometheus_of_its_own_work(machine: Host) -> None:
+    """At the port and path that docs/monitoring.md names."""
+    (pod,) = machine.check_output(
+        "kubectl get pods --namespace kubeflow --selector control-plane=kubeflow-training-operator "
+        "--field-selector status.phase=Running --output name"
+    ).split()
+    place = f"/api/v1/namespaces/kubeflow/pods/{pod.removeprefix('pod/')}:8080/proxy/metrics"
+    families = text_string_to_metric_families(machine.check_output(f"kubectl get --raw {place}"))
+    (reconciled,) = [each.samples for each in families if each.name == "controller_runtime_reconcile"]
+    jobs = [each.value for each in reconciled if each.labels["controller"] == "pytorchjob-controller"]
+    assert sum(jobs) > 0
+
+
 def test_the_operator_was_started_with_its_rights(project: Project, up: dict[str, str]) -> None:
     """Else it asks for them after ever longer pauses, minutes after an interrupted `up` was taken up."""
     exported = json.loads(project.run("pulumi", "stack", "export", "--stack", project.stack).stdout)
@@ -240,7 +253,8 @@ def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[s
     again = project.up()
     changes = re.search(r"(\d+) unchanged", again["output"])
     assert changes, again["output"]
-    assert len(again["output"].splitlines()) <= PAGE, again["output"]
+    for each in (up, again):
+        assert len(each["output"].splitlines()) <= PAGE, each["output"]
     assert not re.search(r"\d+ (created|updated|replaced|deleted)\b", again["output"])
     assert {name: again[name] for name in ("job", "model", "accuracy", "loss")} == {
         name: up[name] for name in ("job", "model", "accuracy", "loss")

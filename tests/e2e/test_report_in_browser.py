@@ -16,7 +16,10 @@ WHITE, TRANSPARENT = "rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"
 TABLES = {
     "Results on the test examples by epoch": 2,
     "Test examples by true and predicted class": 11,
+    "Recall: part of the class's examples that were recognized. Precision: part of what was taken for it": 11,
     "Configuration": 10,
+    "Data": 5,
+    "Machine of rank 0": 8,
     "Origin": 4,
     "Timeline": 5,
 }

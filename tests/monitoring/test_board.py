@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import signal
 import socket
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e import processes
-from tests.e2e.waiting import HANG_S, wait_until
+from tests.e2e.waiting import wait_until
+from tests.monitoring.board import address, ask, end
 from tests.monitoring.clone import Clone
-
-SAID = re.compile(r"TensorBoard \S+ at (http://127\.0\.0\.1:\d+/)")
 
 
 @pytest.fixture(scope="module")
@@ -32,25 +25,10 @@ def board(clone: Clone) -> Iterator[str]:
     log = clone.root / "board.log"
     making = clone.making("board", "PORT=0", log=log)
     try:
-
-        def address() -> str:
-            assert making.poll() is None, log.read_text()
-            found = SAID.search(log.read_text())
-            return found[1] if found else ""
-
-        wait_until("TensorBoard says where it is", lambda: bool(address()))
-        yield address()
-        os.killpg(making.pid, signal.SIGINT)  # as a terminal does
-        making.wait(HANG_S)
-        wait_until("nothing of it runs", lambda: not processes.working_in(clone.root))
-        assert "Traceback" not in log.read_text()
+        yield address(making, log)
+        end(making, log, clone.root)
     finally:
         processes.kill(making)
-
-
-def ask(address: str, question: str) -> Any:
-    with urllib.request.urlopen(f"{address}{question}", timeout=HANG_S) as answer:
-        return json.load(answer)
 
 
 def test_the_board_shows_the_runs_of_all_stacks_and_each_that_comes(clone: Clone, board: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from toolchain import stack_files
 from toolchain.checks import review
 from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
-from toolchain.steps import SetupError, say, step
+from toolchain.steps import SetupError, step
 
-NONE, DRIFT, UNKNOWN = 0, 1, 2
-"""Exit statuses. `pulumi preview --expect-no-changes` has one for both of the latter (pulumi/pulumi#8992)."""
+NONE, DRIFT = 0, 1
+"""Exit statuses. An error has another; `pulumi preview --expect-no-changes` has one for both (pulumi/pulumi#8992)."""
 
 # Steps that change nothing in the cluster: what a refresh reads, and what is as it was.
 QUIET = ("same", "read", "refresh")
@@ -20,19 +21,15 @@ MOST_LETTERS = 60
 
 
 def drift(stack: str) -> int:
-    """Print what an update would change in the cluster now, and return NONE, DRIFT or UNKNOWN."""
-    try:
-        found = differences(stack)
-    except SetupError as error:
-        say(f"cannot tell: {error}")
-        return UNKNOWN
+    """Print what an update would change in the cluster now: NONE or DRIFT. Raises SetupError where nobody can tell."""
+    found = differences(stack)
     print("\n".join(found or [f"stack {stack}: no drift"]))
     return DRIFT if found else NONE
 
 
 def differences(stack: str) -> list[str]:
     """One line for each object that is not as the stack file says. Raises SetupError where that cannot be told."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
         variables = environment.load() or setup.prepare_pulumi()

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain import git
+from toolchain import git, stack_files
 from toolchain.checks import protected, review
-from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -39,7 +39,7 @@ def promote(source: str, target: str, asked: str) -> None:
     """
     least = _share(asked)
     for stack in (source, target):
-        backend.check_stack(stack)
+        stack_files.check(stack)
     if source == target:
         raise SetupError(f"stack {source} would be promoted to itself", USAGE)
     with setup.project_lock():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
+from toolchain import stack_files
 from toolchain.checks import review
-from toolchain.operating import backend, environment, setup
+from toolchain.operating import environment, setup
 from toolchain.paths import ROOT, STACKS
 from toolchain.tools import venv
 
@@ -18,7 +19,7 @@ def rerun(stack: str, job: str) -> int:
     Parameters:
         job: the one that is trained once more; empty for all.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     with setup.project_lock():
         venv.ensure()
         file = STACKS / f"Pulumi.{stack}.yaml"

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from toolchain import stack_files
 from toolchain.checks import base_revision
 from toolchain.images import cluster_images
-from toolchain.operating import backend, environment, setup
+from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, ROOT
 from toolchain.steps import SetupError, say
 from toolchain.tools import build, go_modules, venv
@@ -29,7 +30,7 @@ def review(stack: str, base: str = "") -> int:
     Parameters:
         base: the revision to compare with; empty for the one where this commit leaves the main branch.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
         revision = base_revision.unpack(base, Path(place))
         page = ["--page", str(PAGES / f"{stack}.md")]

@@ -52,12 +52,13 @@ def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENC
     why = problem(variables, access)
     if why is None:
         return
-    began = time.monotonic()
+    began, told = time.monotonic(), set[str]()
     with step("waiting for the API server") as running:
         while why is not None:
-            if _OWN_PORT.sub("->", why) != _OWN_PORT.sub("->", running.said):
-                running.note(why)
+            if (news := _OWN_PORT.sub("->", why)) not in told:
+                told.add(news)
                 say(f"   {running.name}: {why}")
+            running.note(why)
             if FORBIDDEN in why and time.monotonic() - began > STARTING_S:
                 return
             if time.monotonic() - began > patience:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolchain import git
+from toolchain import git, stack_files
 from toolchain.operating import user_backend
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STACKS, STATE
@@ -22,20 +22,6 @@ FILTER = "trainstack-salt"
 CLEAN = """awk '{line[NR] = $0} /^ +secure:/ {keep = 1} \
 END {for (i = 1; i <= NR; i++) if (keep || line[i] !~ /^encryptionsalt:/) print line[i]}'"""
 _SALT_LINE = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
-
-
-def stacks() -> list[str]:
-    """Names of the stacks that have a file."""
-    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
-
-
-def check_stack(stack: str) -> None:
-    """Raise SetupError, naming the stacks there are, for one that has no file."""
-    if stack not in stacks():
-        raise SetupError(
-            f"there is no stack {stack!r} (no {STACKS.name}/Pulumi.{stack}.yaml)",
-            f"use one of: {', '.join(stacks()) or 'none is there yet'}",
-        )
 
 
 def prepare(stack: str, variables: Mapping[str, str]) -> None:
@@ -66,7 +52,7 @@ def _passphrase() -> None:
         return
     # A salt belongs to its passphrase: with a new one, every old salt is of no use.
     SALT.unlink(missing_ok=True)
-    for stack in stacks():
+    for stack in stack_files.names():
         without_salt(STACKS / f"Pulumi.{stack}.yaml")
     write_whole(PASSPHRASE, secrets.token_urlsafe(32) + "\n", mode=0o600)
 

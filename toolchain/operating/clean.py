@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
@@ -21,7 +22,7 @@ def clean() -> None:
     The state in a backend of the user's is not this clone's: it stays as it is.
     """
     user_backend.forget_backend()
-    standing = [stack for stack in backend.stacks() if recovery.has_resources(recovery.deployment(stack))]
+    standing = [stack for stack in stack_files.names() if recovery.has_resources(recovery.deployment(stack))]
     for stack in standing:
         up.down(stack)
     with setup.project_lock():
@@ -35,7 +36,7 @@ def clean() -> None:
             )
         with step("container engine, its images and packages"):
             engine.remove()
-        for stack in backend.stacks():
+        for stack in stack_files.names():
             file = STACKS / f"Pulumi.{stack}.yaml"
             backend.without_salt(file)
             backend.tell_git_of_new_size(file)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import disks, engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import backend, environment, inspection, setup
+from toolchain.operating import environment, inspection, setup
 from toolchain.paths import LOGS
 from toolchain.steps import run, step
 
 
 def fetch(stack: str) -> None:
     """Set up what `stack` needs of tools, packages and images; makes no cluster. Raises SetupError."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     with setup.project_lock(), disks.watched():
         try:
             found = setup.prepare(stack, builds_image=True) | setup.prepare_operators(stack)

@@ -71,7 +71,7 @@ class Output:
     def _line(self, line: str) -> None:
         self.kept.append(line)
         self.in_summary = (self.in_summary or line == "Resources:") and not line.startswith("Duration:")
-        if self.in_summary:
+        if self.in_summary and line:
             self.summary.append(line)
 
     def unexplained(self) -> list[str]:

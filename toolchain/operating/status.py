@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
-from toolchain import failure
+from toolchain import failure, stack_files
 from toolchain.machine import engine
 from toolchain.operating import (
     adoption,
     api_server,
-    backend,
     deviations,
     environment,
     leftovers,
@@ -135,7 +134,7 @@ def status(stack: str, as_json: bool = False) -> int:
 def look_at(stack: str) -> list[Finding]:
     """Look at `stack`. What is wrong with the look itself tells nothing of the stack."""
     try:
-        backend.check_stack(stack)
+        stack_files.check(stack)
         return inspect_stack(stack)
     except Exception as error:
         told = error if isinstance(error, SetupError) else failure.sentence(error)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolchain import stack_files
 from toolchain.machine import disks, engine
 from toolchain.operating import (
     adoption,
@@ -43,19 +44,19 @@ from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, expect, phase_times, say, step
 from toolchain.tools import venv
 
-MOST_TIMES = 6
+MOST_TIMES = 4
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
 
 def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
-    """Bring `stack` up and print its phases' times and its result. Raises SetupError.
+    """Bring `stack` up and print how long that took, and its result. Raises SetupError.
 
     Parameters:
         data_dir: folder with a data set to copy first; None for none.
         ensure_committed: called first, with the stack's name. What it returns is called when the data set is in its
             place, and again after set-up: files may have changed meanwhile.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     user_backend.check(stack)
     began = time.monotonic()
     expect(foresight.usual())
@@ -85,9 +86,12 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         origin.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
         origin.end(stack)
-        foresight.keep(stack, time.monotonic() - began)
-    print("\n".join(f"{seconds:7.1f} s  {name}" for name, seconds in longest(phase_times())))
-    print("\n".join([*origin.report_lines(runs), *closing_lines(found)]), flush=True)
+        seconds = time.monotonic() - began
+        foresight.keep(stack, seconds)
+    print(
+        "\n".join([took(seconds, phase_times()), *origin.report_lines(runs), *closing_lines(found)]),
+        flush=True,
+    )
 
 
 def update_again(stack: str) -> state.Deployment:
@@ -102,6 +106,12 @@ def update_again(stack: str) -> state.Deployment:
             raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
         _update(variables, stack, before)
         return _deployment(variables, stack)
+
+
+def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
+    """One line on the whole and its longest phases: each phase has had a line of its own."""
+    phases = ", ".join(f"{name} {each:.1f} s" for name, each in longest(times))
+    return f"took {seconds:.1f} s{f', longest: {phases}' if phases else ''}"
 
 
 def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -159,7 +169,7 @@ def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
 
 def down(stack: str) -> None:
     """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
         if leftovers.markers():

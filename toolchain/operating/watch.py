@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from toolchain.operating import backend, environment, live_view, pulumi_output
+from toolchain import stack_files
+from toolchain.operating import environment, live_view, pulumi_output
 from toolchain.operating.job_lines import JobLines
 from toolchain.paths import MODELS, ROOT
 from toolchain.runs import report_timeline
@@ -19,7 +20,7 @@ def watch(stack: str) -> int:
 
     It takes no lock: `make up` may be at work meanwhile. Raises SetupError for a stack that there is not.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     venv.ensure()
     variables = environment.for_stack(environment.load() or {}, stack)
     with live_view.shown(), step(f"jobs of {stack}"):

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.operating import backend
+from toolchain import stack_files
 from toolchain.paths import ROOT, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -54,7 +54,7 @@ class Job:
 
 def job(stack: str, name: str) -> Job:
     """The job called `name`, the first of the stack where that is empty. Raises SetupError."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     venv.ensure()
     jobs = json.loads(venv.output("infra.planned_jobs", stack))
     found = next((each for each in jobs if name in ("", each["name"])), None)

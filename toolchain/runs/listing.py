@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from toolchain import stack_files
 from toolchain.runs import records
 from toolchain.runs.records import Run
 
@@ -33,7 +34,7 @@ HEAD = (
 
 
 def show(stack: str | None, order: str, as_json: bool) -> None:
-    """Print the runs of `stack`, or of all, in an order of ORDERS."""
+    """Print the runs of `stack`, or of all, in an order of ORDERS. Raises SetupError where `stack` is none."""
     runs = [run for run in records.all_runs() if stack in (None, run.stack)]
     runs.sort(key=ORDERS[order])
     if as_json:
@@ -41,8 +42,11 @@ def show(stack: str | None, order: str, as_json: bool) -> None:
     elif runs:
         print("\n".join(table([HEAD, *(row(run) for run in runs)])))
         print("* its model is the one at the top of the stack's folder")
+    elif stack is None:
+        print("no runs yet; `make up` makes one")
     else:
-        print("no runs yet; `make up` makes one" if stack is None else f"stack {stack} has no runs yet")
+        stack_files.check(stack)  # runs may outlive their stack's file
+        print(f"stack {stack} has no runs yet; `make up STACK={stack}` makes one")
 
 
 def as_record(run: Run) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from toolchain import stack_files
 from toolchain.images import on_debian
 from toolchain.machine import engine
 from toolchain.paths import DATA, LOCAL, LOGS, ROOT
@@ -77,6 +78,7 @@ def choose(stack: str, name: str) -> Run:
         each for each in records.all_runs() if each.stack == stack and each.model and not each.is_trial
     ]
     if not name and not finished:
+        stack_files.check(stack)
         raise SetupError(f"no run of stack {stack} is finished here", f"make up STACK={stack}")
     chosen = records.find(name) if name else finished[-1]
     if chosen.model is None:

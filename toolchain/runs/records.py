@@ -109,10 +109,13 @@ def find(name: str) -> Run:
     ]
     if len(found) == 1:
         return found[0]
-    listed = ", ".join(f"{run.stack}/{run.name}" for run in found or there) or "none yet"
+    if not there:
+        raise SetupError(f"no run is called {name}: there is none yet", "make up")
+    listed = ", ".join(f"{run.stack}/{run.name}" for run in found or there)
     if found:
         raise SetupError(
-            f"several runs are called {name}: {listed}", "write the whole name, with its stack: dev/<run>"
+            f"several runs are called {name}: {listed}",
+            "write the whole name, with its stack, as `make runs` lists it: dev/<run>",
         )
     raise SetupError(f"no run is called {name}", f"take one of those that `make runs` lists: {listed}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -69,9 +69,10 @@ def with_timeline(page: str, found: list[Entry]) -> str:
     if not found:
         return page
     first = _time(found[0][0])
-    rows = [(at, f"{(_time(at) - first).total_seconds():.0f} s", about, what) for at, about, what in found]
-    said = "As the API server told it to whoever waited for the job."
-    content = _table("Timeline", ("time", "after", "about", "what"), rows)
+    # Times of day would leave a phone no room for what happened.
+    rows = [(clock(_time(at) - first), about, what) for at, about, what in found]
+    said = f"From {first:%Y-%m-%d %H:%M:%S} UTC on, as the API server told it to whoever waited for the job."
+    content = _table("Timeline", ("after", "about", "what"), rows)
     return _with_section(page, "timeline", "What happened to job and pods", said, content)
 
 
@@ -102,8 +103,17 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
     )
 
 
+def clock(after: timedelta) -> str:
+    """`0:07`, `1:02:03`, and of a run that goes on after days `2 d 1:02:03`."""
+    minutes, seconds = divmod(after.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if not after.days:
+        return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return f"{after.days} d {hours}:{minutes:02}:{seconds:02}"
+
+
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
 def _replace(page: Path, text: str) -> None:

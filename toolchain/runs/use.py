@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolchain.paths import STACKS
+from toolchain import stack_files
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -20,10 +20,9 @@ def use(stack: str, name: str) -> None:
     """
     if not name:
         raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
-    if not (STACKS / f"Pulumi.{stack}.yaml").is_file():
-        raise SetupError(f"there is no stack {stack}", "take one of those in stacks/")
-    venv.ensure()
+    stack_files.check(stack)
     run = name if name == NONE else _run(stack, name)
+    venv.ensure()
     jobs = venv.output("infra.chosen_run", stack, run).split()
     for job in jobs:
         what = "trains again as the file says" if run == NONE else f"takes run {run}"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.operating import backend, environment, up
+from toolchain import stack_files
+from toolchain.operating import environment, up
 from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
 from toolchain.steps import SetupError, say
 from toolchain.sweep import conclusion, kept_study, rounds, trials
@@ -29,7 +30,7 @@ def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> 
     Parameters:
         ensure_committed: as `up.up` takes it.
     """
-    backend.check_stack(stack)
+    stack_files.check(stack)
     venv.ensure()
     if environment.is_protected(stack):
         raise SetupError(
@@ -50,7 +51,7 @@ def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> 
 
 def katib(stack: str) -> None:
     """Print the search of `stack` as an Experiment of Katib's. Raises SetupError."""
-    backend.check_stack(stack)
+    stack_files.check(stack)
     venv.ensure()
     print(venv.output(MODULE, stack, "--katib"), end="")
 

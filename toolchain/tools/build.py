@@ -22,6 +22,9 @@ from toolchain.tools import compiling, go_caches
 from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
+STEP = "build "
+"""What the name of each step begins with."""
+
 
 
 def built(module: Module, *binaries: str) -> Path | None:
@@ -43,7 +46,7 @@ def build(module: Module, *binaries: str) -> Path:
     packages = module.packages_for(*binaries) if binaries else module.packages
     tools = cache() / "tools"
     tools.mkdir(parents=True, exist_ok=True)
-    with step(f"build {module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):
+    with step(f"{STEP}{module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):
         found = built(module, *binaries)
         if found:
             return found

@@ -58,7 +58,7 @@ def _provider(pulumi: Path, env: dict[str, str]) -> bool:
             cmd: list[str | Path] = [pulumi, "plugin", "install", "resource", "kubernetes", version]
             run(cmd, log=LOGS / "pulumi-plugin.log", env=env, timeout=DOWNLOAD_S)
         except SetupError:
-            progress.conclude("cannot be downloaded here; the stand-in takes its place")
+            progress.conclude("cannot be downloaded here; README says under Limits what runs in its place")
             unavailable.remember_refusal(what)
             return False
     unavailable.forget(what)

@@ -111,7 +111,9 @@ def test_the_command_works_from_any_folder(tmp_path: Path) -> None:
         text=True,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
     )
-    assert (done.returncode, done.stdout) == (0, "stack none-has-this-name has no runs yet\n"), done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: there is no stack 'none-has-this-name'")
+    assert done.stderr.endswith("  next: trainstack runs --help\n")
     shown = subprocess.run([link, "up", "--help"], cwd=tmp_path, capture_output=True, text=True)
     assert "example: trainstack up" in shown.stdout
 

@@ -18,6 +18,7 @@ from toolchain import __main__ as program
 from toolchain import interruption, next_command
 from toolchain.commands import ALL, BY_NAME
 from toolchain.machine import processes
+from toolchain.options import Offer
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
@@ -34,6 +35,10 @@ KINDS: dict[str, Exception] = {
 COMMAND_LINES = {command.name: shlex.split(command.example) for command in ALL}
 # Beginnings of a line that a user can type; the end of an error has one.
 TYPED = re.compile(r"`[^`]+`|\b(?:make|sudo|git|docker) \S|\bpython3 -m toolchain \S|\btrainstack \S")
+
+
+# Whose exit status says how a stack or a machine is; 2 is that nobody can tell.
+ANSWERS = {command.name for command in ALL if "2 cannot tell" in command.does}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +66,8 @@ def ending(
         raise error
 
     patch.setattr(program, "dispatch", fail)
-    assert program.main(words) in (1, 130)
+    stopped, failed = 130, 2 if words[0] in ANSWERS else 1
+    assert program.main(words) == (stopped if isinstance(error, KeyboardInterrupt) else failed)
     return capsys.readouterr().err.splitlines()[-1].strip()
 
 
@@ -96,6 +102,39 @@ def test_the_same_command_is_shown_with_what_was_asked_for(
     said = ending(KeyboardInterrupt(), words, monkeypatch, capsys)
     assert said.startswith("next: ")
     assert read(said.removeprefix("next: ")) == vars(program.parser().parse_args(words))
+
+
+OF_A_STACK = [command.name for command in ALL if any(each.offer is Offer.STACKS for each in command.options)]
+
+
+def told_of(name: str, wrong: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """Exit status and last lines of the command with `wrong` for each of its stacks."""
+    words = COMMAND_LINES[name]
+    for option in (each for each in BY_NAME[name].options if each.offer is Offer.STACKS):
+        at = words.index(option.flag) if option.flag in words else len(words)
+        words = [*words[:at], option.flag, wrong, *words[at + 2 :]]
+    status = program.main(words)
+    said = capsys.readouterr()
+    return status, (said.err or said.out).splitlines()
+
+
+@pytest.mark.parametrize("name", OF_A_STACK)
+def test_a_stack_that_there_is_not_is_refused_by_name(
+    name: str, face: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same words would fail again: the next command has the stack that was meant, where one is like it."""
+    for wrong, right in (("no-such-one", None), ("micro8ks", "microk8s")):
+        status, lines = told_of(name, wrong, capsys)
+        assert status == (2 if name in ANSWERS else 1)
+        assert f"there is no stack '{wrong}'" in lines[0 if name == "status" else -3]
+        if name == "status":
+            assert "docs/runbooks/first-deployment.md" in lines[-1]
+        elif right is None:
+            assert lines[-1] == f"  next: python3 -m toolchain {name} --help"
+        else:
+            asked = read(lines[-1].removeprefix("  next: "))
+            assert right in asked.values()
+            assert wrong not in asked.values()
 
 
 ODD = [

@@ -33,8 +33,8 @@ def view(events: list[Event]) -> View:
     return made
 
 
-def text(made: View, now: float, width: int = 100) -> list[str]:
-    return [row.plain for row in rows(made, now, width)]
+def text(made: View, now: float, width: int = 100, height: int = 50) -> list[str]:
+    return [row.plain for row in rows(made, now, width, height)]
 
 
 def test_all_that_is_under_way_is_on_the_screen() -> None:
@@ -46,14 +46,38 @@ def test_all_that_is_under_way_is_on_the_screen() -> None:
         "     j-master-0  Running",
         "     j-worker-0  Pending (ErrImagePull)",
         "     epoch 2/2 ━━━━━━──────────────────  25%  462 images/s  0:02 left",
-        "     accuracy 0.9  loss 0.3",
+        "     loss 0.3  epoch 1: accuracy 0.9  loss 0.3",
     ]
 
 
+def test_the_loss_is_there_before_the_first_epoch_ends() -> None:
+    """A run of one epoch has no other number until its end."""
+    assert text(view(EVENTS[:11]), 12.0)[-1] == "     loss 1.3"
+
+
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))
+@pytest.mark.parametrize("height", [1, 2, 5, 24])
 @pytest.mark.parametrize("width", [1, 2, 20, 79, 300])
-def test_no_row_reaches_the_edge_after_any_event(count: int, width: int) -> None:
-    assert all(row.cell_len <= max(width - 1, 1) for row in rows(view(EVENTS[:count]), 99.0, width))
+def test_no_row_reaches_the_edge_after_any_event(count: int, width: int, height: int) -> None:
+    drawn = rows(view(EVENTS[:count]), 99.0, width, height)
+    assert all(row.cell_len <= max(width - 1, 1) for row in drawn)
+    assert len(drawn) < height
+
+
+@pytest.mark.parametrize("width", range(60, 101, 5))
+def test_a_narrow_terminal_keeps_every_number_of_the_bar(width: int) -> None:
+    """Of a long run on a fast machine: the widest that its numbers get."""
+    many: list[Event] = [
+        {"is": "condition", "job": "j", "text": "Running"},
+        {"is": "epochs", "job": "j", "epochs": 100},
+        {"is": "result", "job": "j", "epoch": 98, "accuracy": "0.9921", "loss": "0.0254"},
+        {"is": "step", "job": "j", "epoch": 99, "done": 0, "total": 600_000, "loss": "0.0123"},
+        {"is": "step", "job": "j", "epoch": 99, "done": 99_999, "total": 600_000, "loss": "0.0123"},
+    ]
+    bar, losses = text(view(many), 5.0, width)[-2:]
+    assert losses == "     loss 0.0123  epoch 98: accuracy 0.9921  loss 0.0254"
+    assert bar.endswith("  17%  99,999 images/s  0:11 left")
+    assert 6 <= bar.count("━") + bar.count("─") <= 24
 
 
 def test_what_has_ended_leaves_the_screen() -> None:
@@ -92,6 +116,37 @@ def test_of_many_only_some_are_drawn() -> None:
     pods: Event = {"is": "pods", "job": "j", "pods": [[f"j-{n}", "Running"] for n in range(50)]}
     assert len(text(view(objects), 60.0)) == 1 + MOST_OBJECTS
     assert len(text(view([pods]), 60.0)) == 1 + MOST_PODS + 1
+
+
+def jobs(count: int, ended: int = 0, pods: int = 4) -> View:
+    """A sweep: so many jobs, the first ones at their end, all others in the middle of an epoch."""
+    made = View()
+    for number in range(count):
+        name = f"j{number}"
+        told: list[Event] = [
+            {"is": "condition", "job": name, "text": "Running"},
+            {"is": "pods", "job": name, "pods": [[f"{name}-{pod}", "Running"] for pod in range(pods)]},
+            {"is": "step", "job": name, "epoch": 1, "done": 500, "total": 1000, "loss": "1.3"},
+        ]
+        end: list[Event] = [{"is": "condition", "job": name, "text": "Succeeded"}] if number < ended else []
+        for event in [*told, *end]:
+            made.apply(event, 0.0)
+    return made
+
+
+@pytest.mark.parametrize("ended", [0, 3, 60])
+@pytest.mark.parametrize("count", [1, 3, 5, 8, 60])
+def test_every_job_is_drawn_or_counted(count: int, ended: int) -> None:
+    """On the usual 80 by 24: a job that is under way has its bar before another's pods have a row."""
+    ended = min(ended, count)
+    shown = text(jobs(count, ended), 1.0, 80, 24)
+    assert len(shown) < 24
+    drawn = sum(row.endswith(("  Running", "  Succeeded")) and not row.startswith("     ") for row in shown)
+    (counted,) = [int(row.split()[1]) for row in shown if row.startswith("   and ")] or [0]
+    assert drawn + counted == count
+    bars = sum("epoch 1" in row for row in shown)
+    assert bars == min(count - ended, 7)
+    assert any("-3  Running" in row for row in shown) is (count <= 3), "pods, where there is room"
 
 
 def test_a_run_that_goes_on_elsewhere_has_no_negative_pace() -> None:

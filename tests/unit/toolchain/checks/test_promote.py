@@ -18,9 +18,9 @@ from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, promotions
 from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
-from toolchain import __main__
+from toolchain import __main__, stack_files
 from toolchain.checks import promote, protected, review
-from toolchain.operating import backend, environment, recovery
+from toolchain.operating import environment, recovery
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -104,7 +104,7 @@ def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     root.mkdir()
     for module in (promote, protected, review):
         monkeypatch.setattr(module, "ROOT", root)
-    for module in (promote, backend):
+    for module in (promote, stack_files):
         monkeypatch.setattr(module, "STACKS", root / "stacks")
     monkeypatch.setattr(venv, "VENV", Path(sys.prefix))
     monkeypatch.setattr(venv, "ROOT", root)
@@ -284,7 +284,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
     for name in ("dev", "gpu"):
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     for module, name, value in (
-        (backend, "STACKS", tmp_path),
+        (stack_files, "STACKS", tmp_path),
         (promote, "MODELS", models.folder),
         (records, "MODELS", models.folder),
         (protected, "changes", list),

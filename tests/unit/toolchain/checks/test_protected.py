@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolchain.conftest import git
-from toolchain import __main__
+from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
 from toolchain.operating import (
-    backend,
     data_folder,
     environment,
     foresight,
@@ -42,7 +41,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, name, value in (
         (protected, "ROOT", tmp_path),
         (protected, "STACKS", tmp_path / "stacks"),
-        (backend, "check_stack", lambda stack: None),
+        (stack_files, "check", lambda stack: None),
         (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),
         (environment, "is_protected", lambda stack: "protected: true" in (tmp_path / FILE).read_text()),

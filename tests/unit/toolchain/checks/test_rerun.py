@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolchain import __main__
+from toolchain import __main__, stack_files
 from toolchain.checks import rerun, review
-from toolchain.operating import backend
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -26,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made.write_text("after")
         return subprocess.CompletedProcess(command, 0)
 
-    for module in (backend, rerun):
+    for module in (stack_files, rerun):
         monkeypatch.setattr(module, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "render", lambda stack: 0)

@@ -9,11 +9,19 @@ TOKEN = re.compile(
 )
 
 
+CURSOR = 25
+"""Number of the private mode; the others change nothing that stands there."""
+
+
 class Screen:
-    """Rows of text without an end below; `cursor_shown` and `width` as of now."""
+    """Rows of text without an end below; `cursor_shown` and `width` as of now.
+
+    `history` is what tmux moves out of sight instead of erasing it.
+    """
 
     def __init__(self, width: int) -> None:
         self.width, self.rows, self.row, self.column, self.cursor_shown = width, [""], 0, 0, True
+        self.history: list[str] = []
 
     def write(self, output: str) -> None:
         """Take `output` as a terminal does. An AssertionError for what this one does not know."""
@@ -21,7 +29,7 @@ class Screen:
             if token["character"]:
                 self._character(token["character"])
             else:
-                self._command(token["command"], int(token["number"] or 1))
+                self._command(token["private"] + token["command"], int(token["number"] or 1))
 
     def narrow(self, width: int) -> None:
         """Make it narrower: a row that is too long goes on in the next."""
@@ -48,10 +56,12 @@ class Screen:
             case "A":
                 self.row = max(self.row - number, 0)
             case "J":
+                if (self.row, self.column) == (0, 0):
+                    self.history += [row for row in self.rows if row]
                 self.rows = [*self.rows[: self.row], self.rows[self.row][: self.column]]
             case "K":
                 self.rows[self.row] = self.rows[self.row][: self.column]
-            case "l" | "h":
-                self.cursor_shown = command == "h"
+            case "?l" | "?h":
+                self.cursor_shown = command == "?h" if number == CURSOR else self.cursor_shown
             case _:
                 assert command == "m", command

@@ -60,6 +60,22 @@ def test_the_same_problem_of_another_connection_is_told_once(
     assert capsys.readouterr().err.count("   waiting for the API server: read tcp") == 1
 
 
+def test_problems_that_take_turns_are_told_once_each(
+    fake: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those of a server that begins to listen, and ends again."""
+    seen = tmp_path / "seen"
+    fake(
+        "kubectl",
+        f'n=$(cat {seen}); echo "1$n" > {seen}; case $n in 111111) ;; "" | 11 | 1111) echo EOF >&2; exit 1;; '
+        "*) echo refused >&2; exit 1;; esac",
+    )
+    seen.touch()
+    api_server.wait(variables(), ACCESS, patience=60)
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("   waiting")]
+    assert said == ["   waiting for the API server: EOF", "   waiting for the API server: refused"]
+
+
 @pytest.mark.parametrize("said", PROBLEMS)
 def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake, said: str) -> None:
     fake("kubectl", f'echo "{said}" >&2; exit 1')

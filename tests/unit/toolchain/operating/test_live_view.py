@@ -112,16 +112,27 @@ def test_rows_that_a_narrower_terminal_has_broken_are_taken_away() -> None:
         screen.write(stream.getvalue())
         stream.seek(0)
         stream.truncate()
-        return screen.rows
+        return "\n".join(screen.rows).rstrip("\n").split("\n")
 
     foot.draw(["kept"], [Text("x" * 70), Text("y" * 50)], 80, 24)
-    assert shown() == ["kept", "x" * 70, "y" * 50, ""]
+    assert shown() == ["kept", "x" * 70, "y" * 50]
     screen.narrow(30)
     foot.draw([], [Text("z" * 20)], 30, 24)
-    assert shown() == ["kept", "z" * 20, ""]
+    assert shown() == ["kept", "z" * 20]
     foot.end(30)
-    assert shown() == ["kept", ""]
+    assert shown() == ["kept"]
     assert screen.cursor_shown
+
+
+@pytest.mark.parametrize("lines", [[], ["kept"]], ids=["rows alone", "lines above them"])
+def test_rows_that_fill_the_screen_leave_nothing_in_the_history(lines: list[str]) -> None:
+    stream, screen = io.StringIO(), Screen(80)
+    foot = Foot(stream)
+    for number in range(3):
+        foot.draw(lines if number == 2 else [], [Text(f"{number} {row}") for row in range(23)], 80, 24)
+    foot.end(80)
+    screen.write(stream.getvalue())
+    assert (screen.history, [row for row in screen.rows if row]) == ([], lines)
 
 
 def test_more_rows_than_the_terminal_has_are_not_drawn() -> None:

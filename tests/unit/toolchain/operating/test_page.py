@@ -10,15 +10,45 @@ import pytest
 
 from infra.screen.rows import rows
 from infra.screen.state import View
+from toolchain import progress
+from toolchain.images import cluster_images
 from toolchain.operating.job_lines import JobLines
 from toolchain.operating.pulumi_events import Reader
 from toolchain.paths import ROOT
+from toolchain.tools import choice
 
 RECORDED = Path(__file__).with_name("recorded")
 PAGE = 55
-# Lines around those. Warm: forecast, five phases, beats, log file, summary, times, report, closing lines. Cold: seven
-# tools, four images, packages, plugin, engine and seven beats more.
-AROUND = {"warm": 26, "cold": 43}
+COLD_S = 30 * 60
+"""A cold start on a slow machine."""
+
+
+def beats(seconds: float) -> int:
+    """Lines about what runs, in so many seconds without a terminal."""
+    count, at, pause = 0, progress.BEAT_S, progress.BEAT_S
+    while at <= seconds:
+        count, pause = count + 1, min(2 * pause, progress.LONGEST_BEAT_S)
+        at += pause
+    return count
+
+
+# Lines around those.
+WARM = {
+    **{"forecast": 1, "set-up and looks": 5, "log file": 1, "beats": beats(90), "summary": 2, "pulumi up": 1},
+    **{"what it took": 1, "report": 1, "closing lines": 4},
+}
+COLD = {
+    **{
+        "forecast, and how to make it short": 2,
+        "tools": len({*choice.MODULES.values(), *cluster_images.BUILT}),
+    },
+    **{
+        "bases, trainer and node image": 5,
+        "packages, engine, plugin, published images": 4,
+        "beats": beats(COLD_S),
+    },
+}
+AROUND = {"warm": sum(WARM.values()), "cold": sum(WARM.values()) + sum(COLD.values())}
 COMING_UP = ["Created", "Running", "epoch 1 of 12", "epoch 12 of 12", "Succeeded"]
 
 
@@ -39,7 +69,7 @@ class Replay:
         for event in events(name):
             self.now = float(event["timestamp"])
             reader.take(event)
-            drawn = rows(self.view, self.now, 80)
+            drawn = rows(self.view, self.now, 80, 24)
             assert all(row.cell_len < 80 for row in drawn)
             self.heights.append(len(drawn))
         reader.end()
@@ -66,4 +96,4 @@ def test_what_matters_is_told() -> None:
 def test_the_live_view_stays_at_the_foot(name: str) -> None:
     replay = Replay(name)
     assert max(replay.heights) <= 15
-    assert rows(replay.view, replay.now, 80) == [], "nothing is left of it"
+    assert rows(replay.view, replay.now, 80, 24) == [], "nothing is left of it"

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from toolchain.operating import backend, environment, watch
+from toolchain import stack_files
+from toolchain.operating import environment, watch
 from toolchain.runs import report_timeline
 from toolchain.tools import venv
 
@@ -26,7 +27,7 @@ def test_lines_are_short_and_the_status_is_the_programs(
 ) -> None:
     completed: list[object] = []
     for module, name, value in (
-        (backend, "check_stack", lambda _: None),
+        (stack_files, "check", lambda _: None),
         (venv, "ensure", lambda: None),
         (
             venv,

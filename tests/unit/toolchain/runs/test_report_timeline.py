@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -63,10 +64,30 @@ def test_the_section_comes_before_the_last_and_is_linked(folder: Path) -> None:
     tags = Tags()
     tags.feed(text)
     assert tags.open == []
-    for cell in ("30 s", "job j", "pod j-master-0, container <x>", "ended: OOMKilled, exit code 137"):
+    for cell in ("0:30", "job j", "pod j-master-0, container <x>", "ended: OOMKilled, exit code 137"):
         assert cell in tags.text
     assert (folder / report_timeline.REPORT).stat().st_mtime == 1000
     assert len(list(folder.iterdir())) == 2, "nothing is left beside it"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "0:00"),
+        (59, "0:59"),
+        (61, "1:01"),
+        (3725, "1:02:05"),
+        (86400, "1 d 0:00:00"),
+        (180_000, "2 d 2:00:00"),
+    ],
+)
+def test_each_entry_says_how_long_after_the_first_it_was(seconds: int, told: str) -> None:
+    """In any zone: an API server may tell its own."""
+    at = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    entries = [(each.isoformat(), "job j", "x") for each in (at, at + timedelta(seconds=seconds))]
+    whole = report_timeline.with_timeline(PAGE, entries)
+    assert "From 2026-01-01 10:00:00 UTC on" in whole
+    assert f'<th scope="row">{told}</th><td>job j</td>' in whole
 
 
 ORIGIN = {"commit": "0123abcd", "clean": False, "image": "sha256:<4>"}
@@ -113,7 +134,7 @@ def test_once_more_changes_nothing_and_a_longer_timeline_takes_the_place(folder:
     report_timeline.complete([folder])
     assert page(folder).count('id="timeline"') == page(folder).count('href="#timeline"') == 1
     assert "Succeeded" in page(folder)
-    row = '<tr><th scope="row">2026-01-01T00:01:01Z</th><td>60 s</td><td>job j</td><td>Succeeded</td></tr>'
+    row = '<tr><th scope="row">1:00</th><td>job j</td><td>Succeeded</td></tr>'
     assert page(folder).replace(row, "") == once
 
 

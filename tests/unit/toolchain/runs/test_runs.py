@@ -183,7 +183,7 @@ def test_one_stacks_runs(three: Models, capsys: pytest.CaptureFixture[str]) -> N
     (run,) = json.loads(capsys.readouterr().out)
     assert (run["stack"], run["finished"], run["current"], run["config"]["lr"]) == ("gpu", False, False, 0.01)
     listing.show("nccl", "ended", as_json=False)
-    assert capsys.readouterr().out == "stack nccl has no runs yet\n"
+    assert capsys.readouterr().out == "stack nccl has no runs yet; `make up STACK=nccl` makes one\n"
 
 
 def test_a_run_is_found_by_as_much_of_its_name_as_tells_it_apart(three: Models) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
+from toolchain import stack_files
 from toolchain.runs import records, use
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -29,7 +30,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return "mnist\n"
 
     monkeypatch.setattr(records, "MODELS", models.folder)
-    monkeypatch.setattr(use, "STACKS", tmp_path / "stacks")
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(venv, "output", output)
     return calls
@@ -69,7 +70,7 @@ def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture
         ("dev", "gpu/mnist-01230000", "no run is called"),
         ("dev", "mnist", "several runs"),
         ("gpu", "mnist-9", "no run is called"),
-        ("nowhere", "mnist-01234567", "there is no stack nowhere"),
+        ("nowhere", "mnist-01234567", "there is no stack 'nowhere'"),
     ],
 )
 def test_it_is_refused(asked: list[list[str]], stack: str, name: str, said: str) -> None:

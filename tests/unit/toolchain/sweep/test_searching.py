@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from toolchain import commands
+from toolchain import commands, stack_files
 from toolchain.__main__ import read
-from toolchain.operating import backend, environment
+from toolchain.operating import environment
 from toolchain.paths import STACKS
 from toolchain.steps import SetupError
 from toolchain.sweep import kept_study, rounds, searching
@@ -48,7 +48,7 @@ def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(searching, "FILES", tmp_path / "sweep")
     monkeypatch.setattr(searching, "MODELS", tmp_path / "models")
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
-    monkeypatch.setattr(backend, "stacks", lambda: ["dev"])
+    monkeypatch.setattr(stack_files, "names", lambda: ["dev"])
     monkeypatch.setattr(environment, "is_protected", lambda stack: False)
     monkeypatch.setattr(venv, "output", lambda module, stack, *options: json.dumps(TOLD))
     monkeypatch.setattr(kept_study, "python", lambda: tmp_path / "python")

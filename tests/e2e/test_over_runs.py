@@ -1,0 +1,114 @@
+"""Two real runs of the stack, looked at together: followed, compared in a browser, on TensorBoard and in Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.browser import chromium
+from tests.e2e.project import Project
+from tests.e2e.waiting import wait_until
+from tests.monitoring import board
+from tests.monitoring.scraped import QUERIES, filled_in, scraping
+from toolchain.machine.engine import Engine
+from toolchain.runs import curves
+
+SEED = "5"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Two runs' folders, the second one's by another seed, and what `make watch` has said of its job."""
+
+    first: Path
+    second: Path
+    watched: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def runs(project: Project, up: dict[str, str]) -> Iterator[Runs]:
+    project.configure({"trainstack:job": {"args": ["--seed", SEED]}})
+    log = project.root / ".trainstack" / "logs" / "up-beside-watch.log"
+    try:
+        with project.making("up", log=log) as making:
+
+            def is_there() -> bool:
+                assert making.poll() in (None, 0), log.read_text()
+                listed = project.run(
+                    "kubectl", "get", "pytorchjobs", "--all-namespaces", "--output", "json"
+                ).stdout
+                return f'"{SEED}"' in listed
+
+            wait_until("the job of the other seed is there", is_there)
+            watched = project.make("watch")
+            assert making.wait() == 0, log.read_text()
+        yield Runs(folder(up), folder(project.up()), watched)
+    finally:
+        subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)
+
+
+def folder(closing: dict[str, str]) -> Path:
+    """The folder of the run whose report `make up` names."""
+    (report,) = re.findall(r"^report: (.*)$", closing["output"], re.MULTILINE)
+    return Path(report).parent
+
+
+def last_epoch(run: Path) -> dict[str, float]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return dict([line for line in lines if "accuracy" in line][-1])
+
+
+def test_watch_follows_a_job_that_make_up_trains(runs: Runs) -> None:
+    accuracy = f"{last_epoch(runs.second)['accuracy']:.4f}"
+    said = runs.watched.stdout
+    assert runs.watched.returncode == 0, said
+    assert re.search(r"^pytorch-simple: Succeeded$", said, re.MULTILINE), said
+    (told,) = re.findall(r"^pytorch-simple: accuracy=(\S+) loss=\S+$", said, re.MULTILINE)
+    assert float(told) == pytest.approx(float(accuracy), abs=1e-4)
+
+
+def test_compare_draws_both_in_a_browser(project: Project, engine: Engine, runs: Runs) -> None:
+    done = project.make("compare", f"A={runs.first.name}", f"B={runs.second.name}")
+    assert done.returncode == 0, done.stdout
+    assert re.search(rf"^seed +1 +{SEED}$", done.stdout, re.MULTILINE), done.stdout
+    assert not re.search(r"^(network|epochs) ", done.stdout, re.MULTILINE), "what does not differ"
+    (page,) = re.findall(r"^curves: (.*)$", done.stdout, re.MULTILINE)
+    seen = chromium.look(engine, Path(page))
+    assert seen.faults() == []
+    for view in seen.views:
+        assert all(run.name in view["text"] for run in (runs.first, runs.second))
+        assert len([length for length in view["curves"] if length > 0]) >= 2 * (len(curves.CURVES) - 2)
+
+
+def test_the_board_has_the_curves_of_both(project: Project, runs: Runs) -> None:
+    log = project.root / ".trainstack" / "logs" / "board.log"
+    with project.making("board", "PORT=0", log=log) as making:
+        address = board.address(making, log)
+        names = [f"{project.stack}/runs/{run.name}" for run in (runs.first, runs.second)]
+        wait_until("both runs are there", lambda: {*names} <= {*board.ask(address, "data/runs")})
+        for name, run in zip(names, (runs.first, runs.second), strict=True):
+            *_, (_, step, accuracy) = board.ask(
+                address, f"data/plugin/scalars/scalars?run={name}&tag=accuracy"
+            )
+            told = last_epoch(run)
+            assert (step, accuracy) == (told["step"], pytest.approx(told["accuracy"], abs=1e-6))
+        board.end(making, log, project.root)
+
+
+def test_the_dashboard_and_the_alerts_read_the_real_stack(
+    project: Project, engine: Engine, runs: Runs
+) -> None:
+    told = project.run("trainstack", "status", "--stack", project.stack, "--metrics").stdout
+    with scraping(engine, told) as scraped:
+        assert [title for title, query in QUERIES if not scraped.query(filled_in(query))] == []
+        (accuracy,) = scraped.query("trainstack_last_run_accuracy_ratio")
+        assert accuracy["metric"]["run"] == runs.second.name
+        assert float(accuracy["value"][1]) == pytest.approx(last_epoch(runs.second)["accuracy"])
+        # How full the disk is, is the machine's own affair.
+        assert scraped.alerts("firing") | scraped.alerts("pending") <= {"TrainstackVolumeNearlyFull"}

@@ -1,0 +1,26 @@
+"""The stacks that there are: one file each."""
+
+from __future__ import annotations
+
+import difflib
+
+from toolchain.paths import STACKS
+from toolchain.steps import SetupError
+
+
+def names() -> list[str]:
+    """Names of the stacks that have a file."""
+    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
+
+
+def check(stack: str) -> None:
+    """Raise SetupError, naming the stacks there are, for one that has no file."""
+    there = names()
+    if stack in there:
+        return
+    meant = difflib.get_close_matches(stack, there, n=1)
+    raise SetupError(
+        f"there is no stack {stack!r} (no {STACKS.name}/Pulumi.{stack}.yaml)",
+        f"use one of: {', '.join(there) or 'none is there yet'}",
+        instead=(stack, *meant),
+    )
