@@ -17,7 +17,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY
-from infra.objects.mounts import that_mount
+from infra.objects.mounts import pods_with_claim
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
 TIMEOUT_S = 3
@@ -81,4 +81,4 @@ def _is_replaced(api: ClusterApi, volume: Volume) -> bool:
 
 
 def _pods(api: ClusterApi, volume: Volume) -> list[Manifest]:
-    return that_mount(volume.claim, api.listed(POD, volume.namespace))
+    return pods_with_claim(volume.claim, api.listed(POD, volume.namespace))

@@ -7,7 +7,7 @@ import pulumi
 from infra import volumes
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.job import beside
+from infra.job import auxiliary_pods
 from infra.objects.manifest import Manifest, Object, read_from
 from storage.component import Storage
 from storage.directory import NodeDirectory
@@ -19,7 +19,12 @@ def manifest(stack: Stack, image: str) -> Manifest:
     """The Job that prepares the folder where only Kubernetes reaches it."""
     config = stack.storage
     return job(
-        volumes.models(stack), image, config.owner, config.group, config.mode, beside.fields(stack.jobs)
+        volumes.models(stack),
+        image,
+        config.owner,
+        config.group,
+        config.mode,
+        auxiliary_pods.spec_fields(stack.jobs),
     )
 
 

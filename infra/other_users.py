@@ -115,7 +115,7 @@ def main(name: str) -> int:
     Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
     """
     try:
-        told = cluster_access.asked_for(paths.stack_file(name))
+        told = cluster_access.valid_sections(paths.stack_file(name))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

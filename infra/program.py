@@ -78,7 +78,7 @@ def with_trials(stack: Stack) -> Stack:
         return stack
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
-    (template,), sweep, mount_path = stack.jobs, search.asked(stack), stack.storage.mount_path
+    (template,), sweep, mount_path = stack.jobs, search.search_section(stack), stack.storage.mount_path
     made = [sweep_trials.job(template, sweep, mount_path, stack.file, each) for each in under_way.trials]
     return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
 

@@ -32,7 +32,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     models' claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending.
     `usesGpuBase`: whether the image is built on the GPU base.
     """
-    sections = asked_for(file)
+    sections = valid_sections(file)
     cluster = sections.cluster
     common: dict[str, str | bool | None] = {
         "kind": cluster.kind.value,
@@ -49,7 +49,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}
 
 
-def asked_for(file: Path) -> Sections:
+def valid_sections(file: Path) -> Sections:
     """The sections ASKED_FOR of a stack file, whatever is wrong with the others. Raises ConfigError."""
     found = read(file)
     try:

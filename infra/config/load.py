@@ -152,7 +152,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
-    running = tuple(taken_run.alone(job) if job.run_id else job for job in jobs)
+    running = tuple(taken_run.with_one_process(job) if job.run_id else job for job in jobs)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)

@@ -17,7 +17,7 @@ from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.dynamic import Props, Provider, plain_props, show
-from infra.job import beside
+from infra.job import auxiliary_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.patience import brief
@@ -106,7 +106,7 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "pod": beside.fields(stack.own_jobs),
+        "pod": auxiliary_pods.spec_fields(stack.own_jobs),
         "placements": [Placement.of(job).props() for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),

@@ -135,37 +135,50 @@ def _private(word: str) -> bool:
     return word.startswith("_") and not word.startswith("__")
 
 
-# Modules of one name in several packages, and why one name fits all of them.
+# Modules and packages of one name in several places, and why one name fits all of them.
 NAMESAKES = {
     "adoption": "lost objects: the program finds them, make up puts them into the state",
-    "cluster": "a section of the stack file; what every kind of cluster offers; the kind CLI's cluster itself",
+    "audit": "the list of what is trusted, and the command that writes it",
+    "cluster": "a section of the stack file, and what every kind of cluster offers",
     "commands": "what can be called: of the program microk8s, of our own command line",
     "component": "the Pulumi component of its room",
+    "config": "configuration files: the stack's, kind's",
     "dynamic": "Pulumi's dynamic providers: the base of ours, and the entry point of the SDK's",
     "errors": "the package's exceptions and their texts",
-    "inspection": "the look at a stack after its update, and the call of it",
+    "image": "a section of the stack file, and the room that makes its objects",
+    "images": "container images: those that the audit lists, those that the toolchain builds",
+    "job": "a section of the stack file, and the room that makes its objects",
+    "kind": "the kind cluster, and the forwarders for states of release 0.1",
     "kubeconfig": "which kubeconfig is read, and how",
     "manifest": "the type of all manifests, and that of the job",
+    "microk8s": "the MicroK8s cluster, and the forwarders for states of release 0.1",
+    "objects": "Kubernetes objects as data",
     "options": "options of a command line: the trainer's, the toolchain's",
+    "patches": "changes to upstream's objects, one pure function each",
     "paths": "files and folders of a clone; held equal by test_held_equal.py",
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
     "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
     "rerun": "the command that changes the stack file, and the call of it",
+    "retained_claims": "claims that Pulumi never deletes: the program checks them, make down names them",
+    "review": "the rendering of a stack, and the command that calls it",
     "state": "what a state holds: of a stack, of one object",
+    "storage": "a section of the stack file, and the package that makes its objects",
+    "sweep": "a section of the stack file, the search that it asks for, and the command that runs the search",
+    "upstream": "reads upstream's manifests",
     "volumes": "volumes and claims: of the program, and when they are ready",
     "watch": "following the jobs of a stack, and the call of it",
 }
 
 
 def test_no_two_modules_of_one_name_mean_different_things() -> None:
-    packages: dict[str, set[str]] = {}
-    for name, path in ALL:
+    places: dict[str, set[str]] = {}
+    for name, _ in ALL:
         package, _, module = name.rpartition(".")
-        if path.name != "__init__.py" and module != "__main__":
-            packages.setdefault(module, set()).add(package)
-    namesakes = {module for module, found in packages.items() if len(found) > 1}
+        if module != "__main__":
+            places.setdefault(module, set()).add(package)
+    namesakes = {module for module, found in places.items() if len(found) > 1}
     assert namesakes == set(NAMESAKES), "rename one of them, or say why the name fits both"
 
 

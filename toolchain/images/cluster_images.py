@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from toolchain.images import base, control_plane, node, scratch
-from toolchain.machine.engine import Engine, restricted
+from toolchain.machine.engine import Engine, restricted_host
 from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
@@ -214,4 +214,6 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
     files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
-        return node.ensure(engine, parts, files, restricted.detected(), LOGS / "node-image.log", progress)
+        return node.ensure(
+            engine, parts, files, restricted_host.detected(), LOGS / "node-image.log", progress
+        )

@@ -25,7 +25,7 @@ PAUSE_S = 0.5
 
 
 @contextmanager
-def told(
+def reporting(
     variables: Mapping[str, str], before: state.Deployment
 ) -> Iterator[tuple[dict[str, str], Callable[[], bool]]]:
     """The variable for `pulumi up`, and what to call when that has failed.

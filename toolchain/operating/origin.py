@@ -15,7 +15,7 @@ from typing import Any
 from toolchain import git
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
-from toolchain.runs import card, records
+from toolchain.runs import model_card, records
 from toolchain.steps import say
 
 CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
@@ -79,8 +79,8 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
                     continue
                 origin = {"commit": source.get("commit"), "clean": source.get("clean"), "image": image}
                 _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
-            if not (folder / card.FILE).exists():
-                _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))
+            if not (folder / model_card.FILE).exists():
+                _write_as_old_as(model, folder / model_card.FILE, model_card.card(records.read(folder)))
         except OSError as error:
             say(f"commit and image of run {folder.name} are not kept beside it: {error}")
 

@@ -14,10 +14,10 @@ from toolchain.operating import (
     adoption,
     api_server,
     backend,
-    deviations,
     environment,
     leftovers,
     live_objects,
+    quick_drift,
     state,
     volume_space,
     warning_events,
@@ -188,7 +188,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     waiting = claim[0] if claim and claim[1] else None
     *parts, owner = inspect_objects(objects, waiting)
     names = {each["metadata"]["name"] for each in objects}
-    warnings = warning_events.said(variables, access, namespace, names)
+    warnings = warning_events.recent(variables, access, namespace, names)
     events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
     drift = _drift(variables, access, stack, objects)
     return [*findings, *parts, *_space(stack), *drift, *events, owner]
@@ -205,8 +205,8 @@ def _drift(
 ) -> list[Finding]:
     """What waits in the stack file is no fault of the stack; what somebody has changed or deleted is one."""
     looks: tuple[tuple[Health, Callable[[], list[str]]], ...] = (
-        (Health.HEALTHY, lambda: deviations.of_file(stack)),
-        (Health.NOT, lambda: deviations.of_objects(variables, access, stack, LISTED, objects)),
+        (Health.HEALTHY, lambda: quick_drift.of_file(stack)),
+        (Health.NOT, lambda: quick_drift.of_objects(variables, access, stack, LISTED, objects)),
     )
     findings = []
     for health, look in looks:

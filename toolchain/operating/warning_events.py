@@ -13,7 +13,7 @@ RECENT = timedelta(minutes=30)
 SHOWN = 3
 
 
-def said(
+def recent(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
 ) -> list[str]:
     """Sentences of the last recent ones, each with its age.

@@ -16,11 +16,11 @@ from toolchain.operating import (
     backend,
     data_folder,
     environment,
-    foresight,
-    inspection,
     new_cluster,
+    program_calls,
     setup,
     state,
+    time_estimate,
     up,
     user_backend,
 )
@@ -172,8 +172,8 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (state, "objects", lambda _: []),
         (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", lambda *_: done.append("update")),
-        (inspection, "inspect", lambda *_: None),
-        (foresight, "foretell", lambda _: ""),
+        (program_calls, "inspect", lambda *_: None),
+        (time_estimate, "foretell", lambda _: ""),
         (up, "closing_lines", lambda _: []),
     ):
         monkeypatch.setattr(module, name, value)

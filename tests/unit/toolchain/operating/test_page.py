@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.screen.rows import rows
-from infra.screen.state import View
+from infra.screen.view import View
 from toolchain.operating.job_lines import JobLines
 from toolchain.operating.pulumi_events import Reader
 from toolchain.paths import ROOT

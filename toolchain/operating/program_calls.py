@@ -18,7 +18,7 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
 
 def fetch(variables: Mapping[str, str], stack: str) -> None:
     """Have here the manifests and the registry's image that `stack` takes from elsewhere. Raises SetupError."""
-    _show(_run(variables, "infra.fetched", stack))
+    _show(_run(variables, "infra.prefetch", stack))
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:

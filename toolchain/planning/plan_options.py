@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from toolchain.options import Option
 from toolchain.planning import fabrics, loopback
-from toolchain.planning.known import Given
+from toolchain.planning.model_inputs import Given
 from toolchain.steps import SetupError
 
 LINKS = (loopback.NAME, *fabrics.NAMES)
