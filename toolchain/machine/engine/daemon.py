@@ -31,7 +31,7 @@ STOP_S = 60
 NO_OOM_SCORE = 25
 
 
-def configuration(restricted_host: bool, major: int) -> dict[str, object]:
+def configuration(is_restricted: bool, major: int) -> dict[str, object]:
     """dockerd's daemon.json as data. `major`: the first number of dockerd's version."""
     settings: dict[str, object] = {
         "data-root": str(DATA),
@@ -39,7 +39,7 @@ def configuration(restricted_host: bool, major: int) -> dict[str, object]:
         "pidfile": str(PIDFILE),
         "hosts": [HOST],
     }
-    if restricted_host:
+    if is_restricted:
         settings |= {
             "default-cgroupns-mode": "private",
             "default-runtime": "fitted",
