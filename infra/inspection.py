@@ -16,6 +16,7 @@ from typing import Any
 
 from infra import paths, volumes
 from infra.clusters import addresses
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
@@ -116,13 +117,10 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
         time.sleep(PAUSE_S)
 
 
+@errors_as_text(ConfigError)
 def main(name: str) -> int:
     """Print what is not as it should be with the stack `name`, and return the exit status."""
-    try:
-        stack = from_file(paths.stack_file(name))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    stack = from_file(paths.stack_file(name))
     findings = inspect(stack, json.load(sys.stdin))
     for each in findings:
         print(f"not as it should be: {each}", file=sys.stderr)

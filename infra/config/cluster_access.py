@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, stack_name
@@ -70,13 +71,10 @@ def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:
     }
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str]) -> int:
     """Print the cluster of the stack file named in `arguments` as one JSON line."""
-    try:
-        print(json.dumps(access(Path(arguments[0]))))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(json.dumps(access(Path(arguments[0]))))
     return 0
 
 
