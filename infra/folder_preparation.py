@@ -1,4 +1,4 @@
-"""Has the folder of the models made writable for the trainer, which is not root."""
+"""Makes the folder of the models writable for the trainer, which is not root."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def manifest(stack: Stack, image: str) -> Manifest:
 def prepare(
     stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
 ) -> list[pulumi.Resource]:
-    """Have the models' folder made writable for the trainer; what pods that mount it have to wait for."""
+    """Make the models' folder writable for the trainer. Returns the resources that pods which mount it wait for."""
     config = stack.storage
     if not config.prepares:
         return storage.ready

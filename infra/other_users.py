@@ -43,7 +43,7 @@ EVERY = (*SHARED, *gangs.KINDS)
 
 
 def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, and others' objects by namespace. Whoever may not ask has to take it that there are some.
+    """Others' jobs, and others' objects by namespace. A user who may not list them has to assume that there are some.
 
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.

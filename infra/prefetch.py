@@ -1,4 +1,4 @@
-"""`python -m infra.prefetch STACK`: what the program itself takes from elsewhere, while there is a network."""
+"""`python -m infra.prefetch STACK`: downloads what the program needs later, while there is a network."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from infra.review import rendering
 def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
 
-    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that there is not, or that
-    `runId` keeps from training.
+    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that does not exist, or
+    that `runId` keeps from training.
 
     Parameters:
         only: the one job that is asked for; empty for all.

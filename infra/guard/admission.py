@@ -54,7 +54,7 @@ def manifests(stack: Stack) -> list[Manifest]:
 
 
 def policy(stack: Stack) -> Manifest:
-    """All rules as one policy. An object is held to them when it is made, and when what they are about changes."""
+    """All rules as one policy. It checks an object when it is made, and when a field of the rules changes."""
     lenient = allowed(stack)
     return {
         "apiVersion": API,

@@ -31,8 +31,10 @@ class SharedFolderError(RuntimeError):
 
 
 class SharedFolderProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`,
-    `file`, `path`; and what makes it look once more: `instance` of the cluster, `runs`, and a node beside `nodes`.
+    """Nodes that have been seen to share a folder.
+
+    Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`, `file`,
+    `path`; and those whose change repeats the look: `instance` of the cluster, `runs`, and a node beside `nodes`.
     """
 
     updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")

@@ -45,7 +45,7 @@ class Trainer(Operator):
         return manifests(self.stack, plan, environment)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
-        """Register both controllers; the resource that is there once their webhooks answer."""
+        """Register both controllers. Returns the resource that is created once their webhooks answer."""
         others, deployments = self._programs(objects, environment)
         uids = pulumi.Output.all(*(each.uid for each in deployments))
         props = {

@@ -52,7 +52,8 @@ def _imports(path: Path) -> list[tuple[str, str | None]]:
             assert node.level == 0, f"{path}: imports are written in full, so that a border can be seen"
             found += [(node.module or "", alias.name) for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in BY_NAME:
-            found += [(each.value, None) for each in node.args if isinstance(each, ast.Constant)]
+            values = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            found += [(value, None) for value in values if isinstance(value, str)]
     return found
 
 

@@ -61,8 +61,8 @@ def all_built(nodes: bool = True) -> bool:
 def published(engine: Engine, nodes: bool = True) -> bool:
     """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
 
-    A registry is asked only where something would have to be built in their place: what has been built is used, and a
-    cluster that stands on it is not replaced for want of a new answer.
+    A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
+    cluster that runs on them is not replaced.
     """
     if succeeds(engine, "image", "inspect", PUBLISHED_NODE):
         return True

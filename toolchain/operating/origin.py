@@ -39,7 +39,7 @@ def of_clone(root: Path = ROOT) -> Source:
 
 
 def begin(stack: str) -> list[Source]:
-    """Note what `make up` of `stack` begins with; the sources since the last one that came to its end, this one last.
+    """Note the sources of this `make up` of `stack`; all noted since the last one that ended, this one last.
 
     A job goes on when its `make up` is killed: the next one then finds a run that it has not begun itself.
     """
@@ -58,7 +58,7 @@ def _begun(stack: str) -> list[Source]:
 
 
 def end(stack: str) -> None:
-    """`make up` has come to its end, and what it began with is kept where it belongs."""
+    """Forget the noted sources: `make up` has ended, and they stand beside their runs."""
     (BEGUN / f"{stack}.json").unlink(missing_ok=True)
 
 

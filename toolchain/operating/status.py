@@ -49,11 +49,11 @@ MARKS = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}
 
 
 class Judged(Protocol):
-    """What has been looked at."""
+    """Anything with a health: a finding on a stack, or a check of the machine."""
 
     @property
     def health(self) -> Health:
-        """How it is."""
+        """Its health."""
 
 
 class Part(StrEnum):
@@ -133,7 +133,7 @@ def status(stack: str, as_json: bool = False) -> int:
 
 
 def look_at(stack: str) -> list[Finding]:
-    """Look at `stack`. What is wrong with the look itself tells nothing of the stack."""
+    """Look at `stack`. An error of the look itself says nothing about the stack."""
     try:
         backend.check_stack(stack)
         return inspect_stack(stack)
@@ -152,7 +152,7 @@ def _record(finding: Finding) -> dict[str, str | None]:
 
 
 def overall(findings: Iterable[Judged]) -> Health:
-    """What is known to be wrong weighs more than what is not known."""
+    """A part that is known to be unhealthy counts more than one that is unknown."""
     healths = {each.health for each in findings}
     return Health.NOT if Health.NOT in healths else max(healths)
 

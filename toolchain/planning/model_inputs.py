@@ -1,4 +1,4 @@
-"""What the model takes, from stack file, last run and the user's own figures, and which assumptions are in it."""
+"""The model's inputs, from stack file, last run and the user's own figures, with the assumptions behind them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ModelInputs:
 
 
 def model_inputs(stack: str, job: Job, given: Given) -> ModelInputs:
-    """Everything that the model takes. Raises SetupError for what nobody can know."""
+    """All inputs of the model. Raises SetupError for one that is not known."""
     run = last_run.last(stack, job.name)
     size, of_size = _size(stack, job, run, given)
     batch, per_replica = _batch(job, run, given)

@@ -1,4 +1,4 @@
-"""The options of `plan` that are figures of the user's."""
+"""The options of `make plan` by which users give figures of their own."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from infra.objects import owner
 class ClusterProvider(Provider):
     """Properties: `config` (KindConfig as JSON) and `image`.
 
-    A cluster that is there is repaired, never replaced for being stopped. What a replacement is due to, and what it
-    needs, is in `replacement`. States of release 0.1 hold absolute paths as well: nothing reads them.
+    A cluster that is there is repaired, never replaced for being stopped. `replacement` says what asks for a
+    replacement, and what it needs. States of release 0.1 hold absolute paths as well: nothing reads them.
     """
 
     def create(self, props: Props) -> CreateResult:

@@ -173,7 +173,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", lambda *_: done.append("update")),
         (program_calls, "inspect", lambda *_: None),
-        (time_estimate, "foretell", lambda _: ""),
+        (time_estimate, "estimate", lambda _: ""),
         (up, "closing_lines", lambda _: []),
     ):
         monkeypatch.setattr(module, name, value)

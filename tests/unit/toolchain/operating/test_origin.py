@@ -246,7 +246,7 @@ def test_the_reports_come_before_the_four_lines(
         (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", update),
         (program_calls, "inspect", lambda *_: None),
-        (time_estimate, "foretell", lambda _: ""),
+        (time_estimate, "estimate", lambda _: ""),
         (user_backend, "check", lambda _: None),
         (setup, "LOCAL", tmp_path / "local"),
     ):
