@@ -5,13 +5,13 @@ import pulumi
 from infra import (
     claim_users,
     folder_preparation,
-    kept_claims,
-    left_kinds,
-    left_namespaces,
     operators,
     paths,
     program,
     registered_volumes,
+    removed_definitions,
+    removed_namespaces,
+    retained_claims,
 )
 from infra.clusters import addresses, namespaces, selection
 from infra.guard import component as guard
@@ -36,9 +36,9 @@ def main() -> None:
         planned = plan(stack, contents)
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
-        kept_claims.ensure_usable(stack, addresses.of_stack(stack), owned.held.objects)
-        left_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
-        left_kinds.ensure_unused(stack, addresses.of_stack(stack), owned.held)
+        retained_claims.ensure_usable(stack, addresses.of_stack(stack), owned.held.objects)
+        removed_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
+        removed_definitions.ensure_unused(stack, addresses.of_stack(stack), owned.held)
         only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, addresses.of_stack(stack))
         owner.mark_objects(stack.name)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, from_file
 from infra.config.job_keys import set_keys
 
@@ -37,17 +38,14 @@ def choose(file: Path, run: str) -> list[str]:
     return changed
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     """Print the jobs that changed, a line each; the exit status."""
     top = argparse.ArgumentParser(prog="python -m infra.chosen_run", description=__doc__)
     top.add_argument("stack")
     top.add_argument("run")
     given = top.parse_args(arguments)
-    try:
-        changed = choose(stacks / f"Pulumi.{given.stack}.yaml", given.run)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    changed = choose(stacks / f"Pulumi.{given.stack}.yaml", given.run)
     print(*changed, sep="\n")
     return 0
 

@@ -17,18 +17,18 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY
-from infra.objects.mounts import that_mount
+from infra.objects.mounts import pods_with_claim
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
 TIMEOUT_S = 3
-# What Kubernetes changes on a volume or claim that is bound; a change of anything else makes them anew.
+# Fields of a bound volume or claim that Kubernetes lets a client change; any other change replaces both.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
 
 
 def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
     """Raises ConfigError where volume objects must be replaced while somebody else's pods mount the claim.
 
-    A cluster that is not there, or does not answer, has nothing to say; the update itself waits for it.
+    A cluster that is missing or does not answer is not asked: the update itself waits for it.
     """
     if address.kubeconfig and not Path(address.kubeconfig).exists():
         return
@@ -50,7 +50,7 @@ def _refusal(stack: Stack, volume: Volume, users: list[str]) -> str:
 
 
 def foreign_pods(pods: Iterable[Manifest]) -> list[str]:
-    """Names of the pods that go with no job or resource of ours."""
+    """Names of the pods that no job or resource of ours takes with it when it is deleted."""
     ours = MANAGED_BY.items()
     return [
         each["metadata"]["name"]
@@ -60,7 +60,7 @@ def foreign_pods(pods: Iterable[Manifest]) -> list[str]:
 
 
 def differs(wanted: Any, live: Any) -> bool:
-    """Whether `live` lacks something of `wanted`; what the server filled in does not count."""
+    """Whether a field of `wanted` is missing or different in `live`; fields that the server filled in do not count."""
     if isinstance(wanted, dict):
         return not isinstance(live, dict) or any(differs(wanted[key], live.get(key)) for key in wanted)
     return bool(wanted != live)
@@ -81,4 +81,4 @@ def _is_replaced(api: ClusterApi, volume: Volume) -> bool:
 
 
 def _pods(api: ClusterApi, volume: Volume) -> list[Manifest]:
-    return that_mount(volume.claim, api.listed(POD, volume.namespace))
+    return pods_with_claim(volume.claim, api.listed(POD, volume.namespace))

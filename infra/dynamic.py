@@ -21,7 +21,7 @@ class Provider(ResourceProvider):
     """What our providers share: which changed inputs replace a resource, and which update it in place."""
 
     serialize_as_secret_always = False
-    # Input properties whose change means another object; all others update in place or do not count.
+    # Input properties whose change replaces the object. Changes of others update it in place, or are ignored.
     replaced_by: tuple[str, ...] = ()
     updated_by: tuple[str, ...] = ()
 

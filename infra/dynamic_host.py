@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 HOST = "pulumi.dynamic.__main__"
 LONG = ("Create", "Update", "Read", "Delete")
-"""What may wait for a cluster. All else stays with the host's own threads."""
+"""Methods that may wait for a cluster. All others run in the host's own threads."""
 CALLS = 1000
 """More than Pulumi does at once. A thread starts only when all others are busy."""
 
 
 def raise_limit() -> None:
-    """Let the host that this process is handle CALLS long calls at once; nothing where it is none."""
+    """Where this process hosts dynamic providers, let it handle CALLS long calls at once."""
     host = sys.modules["__main__"]
     if getattr(host.__spec__, "name", "") != HOST:
         return

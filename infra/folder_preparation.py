@@ -1,4 +1,4 @@
-"""Has the folder of the models made writable for the trainer, which is not root."""
+"""Makes the folder of the models writable for the trainer, which is not root."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pulumi
 from infra import volumes
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.job import beside
+from infra.job import auxiliary_pods
 from infra.objects.manifest import Manifest, Object, read_from
 from storage.component import Storage
 from storage.directory import NodeDirectory
@@ -19,14 +19,19 @@ def manifest(stack: Stack, image: str) -> Manifest:
     """The Job that prepares the folder where only Kubernetes reaches it."""
     config = stack.storage
     return job(
-        volumes.models(stack), image, config.owner, config.group, config.mode, beside.fields(stack.jobs)
+        volumes.models(stack),
+        image,
+        config.owner,
+        config.group,
+        config.mode,
+        auxiliary_pods.spec_fields(stack.jobs),
     )
 
 
 def prepare(
     stack: Stack, cluster: Cluster, storage: Storage, image: pulumi.Output[str]
 ) -> list[pulumi.Resource]:
-    """Have the models' folder made writable for the trainer; what pods that mount it have to wait for."""
+    """Make the models' folder writable for the trainer. Returns the resources that pods which mount it wait for."""
     config = stack.storage
     if not config.prepares:
         return storage.ready

@@ -1,7 +1,7 @@
 """`python -m infra.inspection STACK`: a last look at the cluster and the models, after a `pulumi up`.
 
-Standard input is the stack's outputs as JSON. Exits with 1 and the findings when something of the stack is half gone:
-Pulumi judges by its state, and a finalizer may hold for long what a deletion has asked for.
+Standard input is the stack's outputs as JSON. Exits with 1 and the findings when an object of the stack is half
+deleted: Pulumi judges by its state, and a finalizer may hold a deleted object for a long time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from infra import paths, volumes
 from infra.clusters import addresses
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
@@ -116,16 +117,13 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
         time.sleep(PAUSE_S)
 
 
+@errors_as_text(ConfigError)
 def main(name: str) -> int:
-    """Print what is not as it should be with the stack `name`, and return the exit status."""
-    try:
-        stack = from_file(paths.stack_file(name))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    """Print the problems of the stack `name`; the exit status."""
+    stack = from_file(paths.stack_file(name))
     findings = inspect(stack, json.load(sys.stdin))
     for each in findings:
-        print(f"not as it should be: {each}", file=sys.stderr)
+        print(f"problem: {each}", file=sys.stderr)
     return 1 if findings else 0
 
 

@@ -17,6 +17,7 @@ from kubernetes.config import ConfigException
 
 from infra import paths
 from infra.clusters import addresses
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
 from infra.objects import gangs
@@ -42,7 +43,7 @@ EVERY = (*SHARED, *gangs.KINDS)
 
 
 def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, and others' objects by namespace. Whoever may not ask has to take it that there are some.
+    """Others' jobs, and others' objects by namespace. A user who may not list them has to assume that there are some.
 
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.
@@ -109,18 +110,15 @@ def _objects(api: ClusterApi, namespace: str) -> Iterator[Manifest]:
     yield from (each for each in _jobs(api, EVERY) if each["metadata"]["namespace"] == namespace)
 
 
+@errors_as_text(ConfigError)
 def main(name: str) -> int:
     """Print who else uses what the stack `name` has installed; the exit status.
 
     Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
     """
-    try:
-        told = cluster_access.asked_for(paths.stack_file(name))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
-    address = addresses.of_cluster(told.cluster, name)
-    print(json.dumps(users(address, json.load(sys.stdin), told.operator.api)))
+    sections = cluster_access.valid_sections(paths.stack_file(name))
+    address = addresses.of_cluster(sections.cluster, name)
+    print(json.dumps(users(address, json.load(sys.stdin), sections.operator.api)))
     return 0
 
 

@@ -36,7 +36,7 @@ def marker(cluster: str) -> Path:
 
 
 def registry_password() -> Path:
-    """What the registries of this clone's kind clusters ask for."""
+    """The file with the password that the registries of this clone's kind clusters ask for."""
     return STATE / "registry" / "password"
 
 

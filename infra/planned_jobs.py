@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack, from_file
 from infra.config.cluster import ClusterKind
 from infra.config.job import JobConfig
@@ -41,16 +42,13 @@ def planned(stack: Stack, job: JobConfig) -> dict[str, Any]:
     }
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     """Print the jobs; the exit status."""
     top = argparse.ArgumentParser(prog="python -m infra.planned_jobs", description=__doc__)
     top.add_argument("stack")
     given = top.parse_args(arguments)
-    try:
-        stack = from_file(stacks / f"Pulumi.{given.stack}.yaml")
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    stack = from_file(stacks / f"Pulumi.{given.stack}.yaml")
     print(json.dumps([planned(stack, job) for job in stack.jobs]))
     return 0
 

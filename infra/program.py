@@ -78,7 +78,7 @@ def with_trials(stack: Stack) -> Stack:
         return stack
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
-    (template,), sweep, mount_path = stack.jobs, search.asked(stack), stack.storage.mount_path
+    (template,), sweep, mount_path = stack.jobs, search.search_section(stack), stack.storage.mount_path
     made = [sweep_trials.job(template, sweep, mount_path, stack.file, each) for each in under_way.trials]
     return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
 
@@ -94,7 +94,7 @@ def refuse_ttl(stack: Stack) -> None:
 
 
 def datasets(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> what it trains on from this machine; says where that is not what a review shows.
+    """Job's name -> what it trains on from this machine; warns where a review shows another one.
 
     Raises dataset.DataError.
     """
@@ -119,7 +119,9 @@ def ownership(stack: Stack) -> Ownership:
 
 
 def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> bool:
-    """Whether a lost state is taken up, cluster and image first: what is in the cluster can then be looked up.
+    """Whether only cluster and image are registered now, because the state was lost.
+
+    With the cluster there, its objects can be looked up.
 
     Raises OthersObjectsError and LostObjectsError, before anything is touched.
     """

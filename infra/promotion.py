@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack, from_file
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
@@ -112,6 +113,7 @@ def write(target: Path, found: list[Promotion]) -> None:
     set_keys(target, changes, "training")
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     """Print the promotions between two stacks; the exit status."""
     top = argparse.ArgumentParser(prog="python -m infra.promotion", description=__doc__)
@@ -120,13 +122,9 @@ def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     top.add_argument("--write", action="store_true", help="change the stack file of TO")
     given = top.parse_args(arguments)
     source, target = (stacks / f"Pulumi.{name}.yaml" for name in (given.source, given.target))
-    try:
-        found = promotions(source, target)
-        if given.write:
-            write(target, found)
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    found = promotions(source, target)
+    if given.write:
+        write(target, found)
     print(json.dumps([asdict(each) for each in found]))
     return 0
 

@@ -26,7 +26,7 @@ from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import job_of
-from infra.objects.mounts import that_mount
+from infra.objects.mounts import pods_with_claim
 from infra.objects.patience import Patience, UnreachableError
 from storage.manifests import Manifest, Volume
 
@@ -137,7 +137,7 @@ class Releasing:
 
     def _pods(self, volume: Volume) -> list[Manifest]:
         listed = self.patience.ask(lambda: self.api.listed(POD, volume.namespace))
-        return that_mount(volume.claim, listed)
+        return pods_with_claim(volume.claim, listed)
 
     def _forget_claim(self, volume: Volume, found: Manifest, claim: Manifest | None) -> None:
         """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.

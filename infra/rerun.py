@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from infra import dataset, paths
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack, from_file
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys
@@ -19,8 +20,8 @@ from infra.review import rendering
 def reruns(stack: Stack, only: str = "") -> dict[str, int]:
     """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
 
-    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that there is not, or that
-    `runId` keeps from training.
+    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that does not exist, or
+    that `runId` keeps from training.
 
     Parameters:
         only: the one job that is asked for; empty for all.
@@ -56,6 +57,7 @@ def write(file: Path, numbers: dict[str, int]) -> None:
     set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})
 
 
+@errors_as_text(ConfigError, dataset.DataError)
 def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     """Change the stack file, and print what it says now; the exit status."""
     top = argparse.ArgumentParser(prog="python -m infra.rerun", description=__doc__)
@@ -63,12 +65,8 @@ def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
     top.add_argument("job", nargs="?", default="")
     given = top.parse_args(arguments)
     file = stacks / f"Pulumi.{given.stack}.yaml"
-    try:
-        numbers = reruns(from_file(file), given.job)
-        write(file, numbers)
-    except (ConfigError, dataset.DataError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    numbers = reruns(from_file(file), given.job)
+    write(file, numbers)
     print("\n".join(f"{job}: rerun: {number}" for job, number in numbers.items()))
     return 0
 

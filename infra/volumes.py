@@ -21,13 +21,13 @@ def data_path(stack: Stack) -> str | None:
 
 
 def host_path(stack: Stack) -> str:
-    """The folder of the models on the nodes. By default no other volume of the cluster has it, as none has the name."""
+    """The folder of the models on the nodes; by default its name is the volume's, which is unique in the cluster."""
     own = MODELS if stack.cluster.kind is ClusterKind.KIND else f"{VOLUMES}/{stack.volume}"
     return stack.storage.host_path or own
 
 
 def models(stack: Stack) -> Claim:
-    """The volume of the models: as much of it as is ours."""
+    """The models' volume and claim, as far as the stack makes them."""
     config, namespace = stack.storage, stack.cluster.namespace
     if config.kind is StorageKind.CLAIM:
         return Claim(claim=stack.claim, namespace=namespace)

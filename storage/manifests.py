@@ -16,7 +16,7 @@ PREPARES = "-prepare"
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim by its name. Nothing of it is ours, unless it is of one of the classes below.
+    """A claim by its name. Somebody else made it, unless it is of one of the classes below.
 
     Parameters:
         claim, namespace: of the PersistentVolumeClaim.
@@ -156,7 +156,7 @@ def persistent_volume_claim(volume: Volume | ProvisionedClaim) -> Manifest:
 
 
 def manifests(volume: Claim) -> list[Manifest]:
-    """What is ours to make: volume and claim, the claim alone, or nothing."""
+    """The objects that the stack makes: volume and claim, the claim alone, or none."""
     if isinstance(volume, Volume):
         return [persistent_volume(volume), persistent_volume_claim(volume)]
     return [persistent_volume_claim(volume)] if isinstance(volume, ProvisionedClaim) else []

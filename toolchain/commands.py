@@ -26,7 +26,7 @@ from toolchain.operating import (
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
 from toolchain.planning import forecast
-from toolchain.planning.figures import FIGURES, given, whole
+from toolchain.planning.plan_options import FIGURES, given, whole
 from toolchain.runs import board, comparison, listing, models, notebook, use
 from toolchain.sweep import searching
 

@@ -20,7 +20,7 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def sentence(error: Exception) -> SetupError:
-    """The error for the user's eyes. What nobody has foreseen is kept whole in a file that the sentence names."""
+    """The error as the user reads it. An unexpected one is kept with its traceback in a file that the text names."""
     if isinstance(error, OSError):
         return _of_machine(error)
     if isinstance(error, subprocess.CalledProcessError):
@@ -29,7 +29,7 @@ def sentence(error: Exception) -> SetupError:
         kept.writelines(traceback.format_exception(error))
     text = str(error).strip() or "no more is said"
     return SetupError(
-        f"this was not foreseen: {type(error).__name__}: {text}",
+        f"unexpected error: {type(error).__name__}: {text}",
         f"report it, with {kept.name}; then try again",
     )
 

@@ -47,7 +47,7 @@ class Step:
         self.board.send({"is": "noted", "phase": self.name, "text": text})
 
     def conclude(self, text: str) -> None:
-        """Say with the step's end what has come of it."""
+        """Add the result to the line that ends the step."""
         self.result = text
 
     @property

@@ -43,7 +43,7 @@ def named(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def published(root: Path, *others: str) -> Iterator[Trusted]:
-    """What the program names where nothing else is set.
+    """The images that the program uses by default.
 
     Parameters:
         root: the clone's folder.

@@ -1,6 +1,6 @@
-"""`python -m infra.audit.lock_images`: writes beside the tag of each base the digest that its registry has for it.
+"""`python -m infra.audit.lock_images`: writes the digest of each base image beside its tag, as its registry has it.
 
-A digest that is there stays: another one is a change that somebody has to want. Nothing is guessed, so it works only
+A digest that is there stays: to change it is a decision of its own. Nothing is guessed, so it works only
 where an engine reaches the registries.
 """
 

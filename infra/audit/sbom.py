@@ -21,7 +21,7 @@ DISTRIBUTION = "trainstack"
 
 
 def document(things: Iterable[Trusted]) -> str:
-    """The bill. What is not known stands nowhere in it."""
+    """The bill of materials. Unknown properties are left out."""
     components = [_component(number, each) for number, each in enumerate(things)]
     bom = Bom(components=components)
     bom.metadata.component = Component(

@@ -1,4 +1,4 @@
-"""One thing that somebody else has made, as far as this machine knows it."""
+"""One trusted thing: a package, module or image that others made, and what this machine knows of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Where it comes from, and what it is called in the plural."""
+    """The kinds of trusted things, by the plural that the list prints."""
 
     PYTHON = "Python packages"
     GO = "Go modules"
@@ -17,7 +17,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Trusted:
-    """Nothing here is guessed: what nobody has told stays empty, and is a gap.
+    """A trusted thing. An unknown property stays empty and counts as a gap: nothing is guessed.
 
     Parameters:
         kind: what it is.
@@ -36,7 +36,7 @@ class Trusted:
     place: str
 
     def gaps(self) -> list[str]:
-        """What is not known of it."""
+        """Names of the properties that are not known."""
         known = {"version": self.version, "checksum": self.checksums, "licence": self.licence}
         return [name for name, value in known.items() if not value]
 

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes
 
 TAKES_FIELDS_BACK = True
-"""`enablePatchForce` of each provider: what the stack file says holds, whoever has set the field since.
+"""`enablePatchForce` of each provider: the stack file wins over whoever has set a field since.
 
 Without it an update fails with a conflict wherever somebody has used `kubectl scale` or `kubectl edit`. Fields that the
 program leaves out, or leaves to others by `ignoreChanges`, stay theirs. See docs/adr/0022.
@@ -24,8 +24,9 @@ class Cluster:
         kubeconfig: text of the kubeconfig.
         kubeconfig_path: its file as `paths.portable` has it, known when the file is written; None for the usual one.
         context: the kubeconfig's context, None for its current one.
-        cluster_uid: changes when the cluster is another one.
-        owner: the resource whose deletion takes all objects in the cluster with it; None for a cluster that stays.
+        cluster_uid: id of the cluster; one that is made anew has another.
+        owner: the resource whose deletion takes all objects in the cluster with it; None for a cluster that outlives
+        the stack.
         nodes: containers of a kind cluster's nodes.
         registry: container of a kind cluster's registry.
         registry_container: its id.

@@ -1,4 +1,4 @@
-"""A folder of a node is on that node alone: which nodes the stack's pods may come to."""
+"""Which nodes the stack's pods may be scheduled to: each has a hostPath folder of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Taints = Sequence[Mapping[str, Any]]
 
 
 def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
-    """Raises ConfigError where pods may run on nodes of which each has a folder of its own, empty and not prepared.
+    """Raises ConfigError where pods may run on several nodes: all but one would have an empty folder.
 
     Parameters:
         nodes: name -> taints of each node that takes new pods.
@@ -35,7 +35,7 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
 
 
 def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
-    """Names of those that take pods of one of the jobs."""
+    """Names of the nodes that take pods of at least one job."""
     return [
         name for name, taints in nodes.items() if any(is_taken(taints, job.tolerations) for job in stack.jobs)
     ]

@@ -38,7 +38,8 @@ def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
 def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str], None]) -> None:
     """Say what a replacement of the cluster `name` for `reasons` costs.
 
-    Raises ReplacementRefusedError, before anything is touched, where it costs what is not `stack`'s.
+    Raises ReplacementRefusedError, before anything is touched, where the cluster holds objects that are not
+    `stack`'s.
     """
     why = ", ".join(reasons)
     try:
@@ -47,8 +48,8 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
     except foreign_objects.UnknownError as error:
         if not is_allowed():
             raise ReplacementRefusedError(
-                f"cluster {name} would be replaced ({why}), and it does not tell what is in it: {error}\n"
-                f"  fix: undo the change, or, where nothing in it is wanted: {_command(stack)}"
+                f"cluster {name} would be replaced ({why}), and its objects cannot be listed: {error}\n"
+                f"  fix: undo the change; to lose them all the same: {_command(stack)}"
             ) from None
         others = []
     if others and not is_allowed():

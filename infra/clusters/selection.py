@@ -29,7 +29,7 @@ from infra.objects.stack_state import StackState
 
 
 def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
-    """What the cluster holds now. Raises ConfigError when it cannot hold the stack's jobs, or a user's does not tell.
+    """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, or a user's cannot be listed.
 
     Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
     """
@@ -55,7 +55,10 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
 
 
 def question(stack: Stack, is_ours: IsOurs) -> Question:
-    """What has to be known of the stack's cluster: with a claim, an image and an operator given, nothing of others'."""
+    """What to ask the stack's cluster.
+
+    With a claim, an image and an operator given, others' objects need not be listed.
+    """
     installs = stack.operator.install is not Install.NEVER
     gang = stack.operator.gang is not Gang.NONE
     wants_gangs = gang or any(job.run_policy.scheduling_policy for job in stack.jobs)
@@ -77,7 +80,7 @@ def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
 
 
 def _ensure_may_go_on(stack: Stack, problem: str) -> None:
-    """Raises ConfigError where a cluster that is there does not tell what it holds: it must not be taken for empty."""
+    """Raises ConfigError where an existing cluster cannot be listed: it must not be taken for empty."""
     text = f"the cluster of stack {stack.name} cannot be asked what it holds: {problem}"
     users = stack.cluster.kind is ClusterKind.EXISTING and addresses.of_stack(stack).is_there
     if users and not pulumi.runtime.is_dry_run():

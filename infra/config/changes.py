@@ -99,7 +99,7 @@ NOTES = {
     "cluster.kubeconfig": _MOVES,
     "cluster.context": _MOVES,
     "storage.kind": "No file is moved. A claim of kind class or claim is never deleted.",
-    "storage.claim": "With kind claim only the job is.",
+    "storage.claim": "With kind claim only the job is replaced.",
     "storage.storageClass": "With kind class the old claim stays with its files.",
     "storage.request": "With kind class in place, where the class lets a claim grow.",
     "storage.accessMode": "With kind class refused: the claim has files.",

@@ -88,7 +88,7 @@ class ClusterConfig(Section):
         about="What all pods of the namespace may use together.", default=None, allowed="a mapping"
     )
     limit_range: LimitRange | None = setting(
-        about="What a container of the namespace gets that asks for nothing, and how near requests are to limits.",
+        about="CPU and memory of a container that names none, and how far a memory limit may be above its request.",
         default=None,
         allowed="a mapping",
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, stack_name
@@ -32,7 +33,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     models' claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending.
     `usesGpuBase`: whether the image is built on the GPU base.
     """
-    sections = asked_for(file)
+    sections = valid_sections(file)
     cluster = sections.cluster
     common: dict[str, str | bool | None] = {
         "kind": cluster.kind.value,
@@ -49,7 +50,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
     return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}
 
 
-def asked_for(file: Path) -> Sections:
+def valid_sections(file: Path) -> Sections:
     """The sections ASKED_FOR of a stack file, whatever is wrong with the others. Raises ConfigError."""
     found = read(file)
     try:
@@ -70,13 +71,10 @@ def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:
     }
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str]) -> int:
     """Print the cluster of the stack file named in `arguments` as one JSON line."""
-    try:
-        print(json.dumps(access(Path(arguments[0]))))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(json.dumps(access(Path(arguments[0]))))
     return 0
 
 

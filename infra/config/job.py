@@ -34,7 +34,7 @@ class JobConfig(Section):
         about="How many pods train together.", default=Replicas(), allowed="a mapping with master and worker"
     )
     restart_policy: RestartPolicy = setting(
-        about="When a pod that ended is started again.",
+        about="When a container that has ended is started again.",
         default=RestartPolicy.ON_FAILURE,
     )
     command: tuple[str, ...] = setting(
@@ -44,7 +44,7 @@ class JobConfig(Section):
         examples=["[python3, x.py]"],
     )
     args: tuple[str, ...] = setting(
-        about="Arguments after the options of training, which are arguments themselves where there is no command.",
+        about="Arguments of the container; where there is no command, they follow the options of training.",
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],
@@ -174,7 +174,7 @@ class JobConfig(Section):
         examples=["mnist_cnn.pt"],
     )
     rerun: Natural = setting(
-        about="Another number trains the same again, into a run of its own.",
+        about="A new number trains the same once more, as a run of its own.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
@@ -217,7 +217,7 @@ class JobConfig(Section):
         return self
 
     def _ensure_kueue_alone_suspends(self) -> None:
-        """Raises a refusal for what says beside `queue` when the job may run, or where it waits."""
+        """Raises a refusal for a key that contradicts `queue`: Kueue alone suspends the job and names its queue."""
         if self.queue and self.run_policy.suspend:
             allowed = "false beside queue: the job is made suspended, and Kueue alone says when it runs"
             raise refusal(allowed, "remove suspend, or queue", "runPolicy.suspend", True)

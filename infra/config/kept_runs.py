@@ -8,7 +8,7 @@ from infra.config.section import Count, Natural, Section, refusal, setting
 
 
 class KeepRuns(Section):
-    """A run of our trainer that succeeds removes finished runs of its job that exceed a limit, and none in use."""
+    """A run of our trainer that succeeds removes finished runs of its job that exceed a limit; a run in use stays."""
 
     number: Count | None = setting(
         about="How many finished runs of a job stay, the last one among them; without it any number.",

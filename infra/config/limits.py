@@ -54,7 +54,7 @@ class Quota(Section):
 
 
 class LimitRange(Section):
-    """What a container of the namespace gets that asks for nothing, and how near its request is to its limit."""
+    """Default CPU and memory of a container in the namespace, and the highest ratio of memory limit to request."""
 
     cpu: Quantity | None = setting(
         about="CPU limit, and request, of a container that names none.",

@@ -126,7 +126,7 @@ class Stack:
 
     @property
     def prepared_by_job(self) -> bool:
-        """Whether a Job sets the folder's owner: only that of this machine can be reached without Kubernetes."""
+        """Whether a Job sets the folder's owner: without Kubernetes only a folder of this machine can be reached."""
         return self.storage.prepares and not self.models_are_here
 
     @property
@@ -152,7 +152,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
-    running = tuple(taken_run.alone(job) if job.run_id else job for job in jobs)
+    running = tuple(taken_run.with_one_process(job) if job.run_id else job for job in jobs)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)
@@ -207,7 +207,7 @@ def _ensure_an_image(given: Sections, file: str) -> None:
 def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
     """Raises ConfigError where a job is to take a finished run, and its program is not our trainer.
 
-    It would not know how, and train into that run's folder.
+    Another program would train into that run's folder.
     """
     usual = JobConfig.model_fields["model"].default
     for place, job in enumerate(jobs):
@@ -241,7 +241,7 @@ def _ensure_root_is_not_needed(stack: Stack) -> None:
 
 
 def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
-    """Raises ConfigError for a key of a job that a TrainJob has nothing for."""
+    """Raises ConfigError for a key of a job that has no counterpart in a TrainJob."""
     if stack.operator.api is not OperatorApi.V2:
         return
     for place, job in enumerate(stack.jobs):
@@ -253,7 +253,7 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
 
 
 def _ensure_scheduler_heeds(stack: Stack, given: Sections) -> None:
-    """Raises ConfigError for a key of a job's schedulingPolicy that scheduler-plugins has nothing for."""
+    """Raises ConfigError for a key of a job's schedulingPolicy that scheduler-plugins would ignore."""
     if stack.operator.gang is not Gang.SCHEDULER_PLUGINS:
         return
     for place, job in enumerate(stack.jobs):

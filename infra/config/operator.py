@@ -43,7 +43,7 @@ class OperatorConfig(Section):
     )
 
     install: Install = setting(
-        about="Whether the stack installs the training-operator: where there is none, in any case, or not at all.",
+        about="When the stack installs the operator: where there is none, always, or never.",
         default=Install.AUTO,
     )
 
@@ -81,6 +81,6 @@ class OperatorConfig(Section):
     )
 
     def installs(self, cluster: ClusterConfig) -> bool:
-        """Whether the stack brings an operator, without asking the cluster: one of others' is taken to have one."""
+        """Whether the stack brings an operator, without asking the cluster: somebody else's is taken to have one."""
         own = cluster.kind is not ClusterKind.EXISTING
         return self.install is Install.ALWAYS or (own and self.install is Install.AUTO)

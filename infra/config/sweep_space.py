@@ -43,7 +43,7 @@ class Range:
         """Both ends."""
         return self.low, self.high
 
-    def asked(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As infra/sweep/study.py takes it."""
         return {"low": self.low, "high": self.high, "log": self.log, "whole": self.whole}
 
@@ -54,7 +54,7 @@ class Choice:
 
     values: tuple[float, ...]
 
-    def asked(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As infra/sweep/study.py takes it."""
         return {"values": list(self.values)}
 

@@ -53,7 +53,7 @@ def read(file: Path) -> UnderWay:
 
 
 def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job: str) -> None:
-    """Raises ConfigError where the stack file does not ask for the search any more that is under way.
+    """Raises ConfigError where the stack file no longer asks for the search that is under way.
 
     Parameters:
         template: the stack's own job.
@@ -91,7 +91,7 @@ def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, tri
 
 
 def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig, file: str) -> None:
-    """Raises ConfigError where no trial could be a job, or could tell how good it is."""
+    """Raises ConfigError where a trial could not be a valid job, or could not report its objective."""
     if image.is_wholly_own:
         allowed = "nothing where image.dockerfile is wholly your own: our trainer tells how good a trial is"
         raise ConfigError(paragraph(file, key_of(("sweep",)), "(present)", allowed, "remove sweep"))

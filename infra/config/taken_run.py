@@ -6,7 +6,7 @@ from infra.config.job import JobConfig
 from infra.config.replicas import Replicas
 
 
-def alone(job: JobConfig) -> JobConfig:
+def with_one_process(job: JobConfig) -> JobConfig:
     """`job` with one replica of one process.
 
     Nothing is trained, so no ranks meet. A second pod would even wait for ever: rank 0 ends before the other's init

@@ -1,4 +1,4 @@
-"""The values of a job's keys that a TrainJob has nothing for."""
+"""Values of keys of a job that have no counterpart in a TrainJob."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ AROUND_INDEX = len("-node-0-") + len("-abcde")
 
 @dataclass(frozen=True)
 class Refusal:
-    """A value that a TrainJob has nothing for.
+    """A value that has no counterpart in a TrainJob.
 
     Parameters:
-        is_given: the value, where the job asks for it; None else.
+        is_given: the value, where the job has it, else None.
         allowed: which values are, with v2.
         fix: how to mend it.
     """
@@ -82,4 +82,4 @@ REFUSED: dict[str, Refusal] = {
         "remove it, or write `operator: {api: v1}`",
     ),
 }
-"""The path of a key below `job` -> the value that v2 has nothing for."""
+"""The path of a key below `job` -> the value that v2 refuses."""

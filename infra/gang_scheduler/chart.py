@@ -1,6 +1,6 @@
 """Fills in the templates of a Helm chart that uses little of Helm: values, and blocks that are left out.
 
-What it does not know is an error, so that a later release of the chart is read as it is meant, or not at all.
+Anything else in a template is an error, so that a later release of the chart is never read wrongly.
 """
 
 from __future__ import annotations

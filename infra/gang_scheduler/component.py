@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pulumi
 
 from infra.config import Stack
-from infra.gang_scheduler import release, scheduler_manifests
+from infra.gang_scheduler import patches, upstream
 from infra.objects import gangs
 from infra.objects.manifest import Manifest
 from infra.training_operator.component import Operator
@@ -17,7 +17,7 @@ from infra.training_operator.plan import Plan
 # Deployment -> the variable that names its image in this machine's engine.
 IMAGES = {
     gangs.SCHEDULER: "TRAINSTACK_SCHEDULER_IMAGE",
-    scheduler_manifests.CONTROLLER: "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE",
+    patches.CONTROLLER: "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE",
 }
 
 
@@ -32,9 +32,9 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     """
     if not plan.installs_scheduler:
         return []
-    folder, namespace = release.folder(environment), stack.operator.namespace
-    found = release.rendered(folder, namespace)
-    objects = scheduler_manifests.patched(found, release.profile(folder), stack.name, namespace)
+    folder, namespace = upstream.folder(environment), stack.operator.namespace
+    found = upstream.rendered(folder, namespace)
+    objects = patches.patched(found, upstream.profile(folder), stack.name, namespace)
     return [each for each in objects if each["metadata"]["name"] not in plan.kept_definitions]
 
 

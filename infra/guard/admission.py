@@ -8,14 +8,14 @@ from __future__ import annotations
 from infra.config import Stack
 from infra.config.cluster import ClusterKind, Guard
 from infra.config.operator import Gang, OperatorApi
-from infra.gang_scheduler.scheduler_manifests import REPOSITORIES as SCHEDULERS
+from infra.gang_scheduler.patches import REPOSITORIES as SCHEDULERS
 from infra.guard import rule_scopes
 from infra.guard.conditions import Allowed, text
 from infra.guard.policy_rules import RULES
 from infra.image import inputs
 from infra.objects.labels import STACK, stack_labels
 from infra.objects.manifest import Manifest
-from infra.trainer_controller.adjustments import REPOSITORIES as TRAINERS
+from infra.trainer_controller.patches import REPOSITORIES as TRAINERS
 from infra.training_operator import patches
 
 API = "admissionregistration.k8s.io/v1"
@@ -54,7 +54,7 @@ def manifests(stack: Stack) -> list[Manifest]:
 
 
 def policy(stack: Stack) -> Manifest:
-    """All rules as one policy. An object is held to them when it is made, and when what they are about changes."""
+    """All rules as one policy. It checks an object when it is made, and when a field of the rules changes."""
     lenient = allowed(stack)
     return {
         "apiVersion": API,

@@ -16,7 +16,7 @@ def manifests(stack: Stack) -> list[Manifest]:
 
 
 def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -> list[pulumi.Resource]:
-    """Register it; what a job has to wait for.
+    """Register its objects. Returns the resources that a job waits for.
 
     Parameters:
         namespaces: the stack's own, which come first.

@@ -42,8 +42,8 @@ class Allowed:
 
     Parameters:
         roots: folders of the nodes below which a hostPath may be.
-        unpinned: images that may go without a digest.
-        repositories: those whose every tag may.
+        unpinned: images that are allowed without a digest.
+        repositories: those of which every tag is.
     """
 
     roots: tuple[str, ...]
@@ -148,7 +148,7 @@ class Is(Condition):
 
 @dataclass(frozen=True)
 class Contains(Condition):
-    """The field is a text with this in it."""
+    """The text of the field contains `part`."""
 
     field: Field
     part: str
@@ -162,7 +162,7 @@ class Contains(Condition):
 
 @dataclass(frozen=True)
 class Lists(Condition):
-    """The field is a list with this entry."""
+    """The field is a list that contains `entry`."""
 
     field: Field
     entry: str
@@ -176,7 +176,7 @@ class Lists(Condition):
 
 @dataclass(frozen=True)
 class EndsWith(Condition):
-    """The field is a text that ends so."""
+    """The text of the field ends with `end`."""
 
     field: Field
     end: str
@@ -190,7 +190,7 @@ class EndsWith(Condition):
 
 @dataclass(frozen=True)
 class Unpinned(Condition):
-    """The field names an image that the stack lets go without a digest."""
+    """The field names an image that the stack allows without a digest."""
 
     field: Field
 

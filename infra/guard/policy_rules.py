@@ -40,7 +40,7 @@ class Rule:
         demand: the sentence that an API server says to whoever breaks it.
         problem: what a review says, with the values of the paths in braces, `{container.name}`.
         fix: the way out, in a stack file where one leads to it.
-        unless: objects that it is not about.
+        unless: objects to which it does not apply.
     """
 
     scope: Scope

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from infra import paths
+from infra.command_line import errors_as_text
 from infra.config import ConfigError
 from infra.config.image import ImageConfig
 from infra.config.load import from_file
@@ -55,16 +56,11 @@ def build(config: ImageConfig) -> str:
     return str(ProjectImageProvider().built({**wanted.project, "trainer": trainer})["image"])
 
 
+@errors_as_text(ConfigError, CommandError)
 def main(name: str) -> int:
     """Build the image of the stack `name`, or say which one its cluster pulls; the exit status."""
-    try:
-        config = from_file(paths.stack_file(name)).image
-        print(
-            f"image: {build(config)}" if not config.reference else f"{config.reference}: the cluster pulls it"
-        )
-    except (ConfigError, CommandError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    config = from_file(paths.stack_file(name)).image
+    print(f"image: {build(config)}" if not config.reference else f"{config.reference}: the cluster pulls it")
     return 0
 
 

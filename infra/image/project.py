@@ -42,7 +42,7 @@ class ProjectBuild:
 def build(
     folder: Path, dockerfile: Path | None, arguments: Mapping[str, str], trainer: str | None
 ) -> ProjectBuild:
-    """The build of `folder`, whose path counts as little as the `dockerfile`'s: both are hashed by content."""
+    """The build of `folder`. Folder and `dockerfile` are hashed by content; their paths do not count."""
     own = dockerfile.read_text() if dockerfile else DOCKERFILE
     total = hashlib.sha256(json.dumps([trainer, own, dict(arguments)], sort_keys=True).encode())
     for path in ignored.files(folder):

@@ -32,9 +32,9 @@ def docker_build(
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
-    """Push the engine's `image` to the kind registry `name` as `repository:tag`; of what is there, nothing is sent.
+    """Push the engine's `image` to the kind registry `name` as `repository:tag`; layers that are there are not sent.
 
-    Returns its digest, `sha256:...`, as the engine computed it: what the registry says of a tag counts for nothing.
+    Returns its digest, `sha256:...`, as the engine computed it: the registry's own answer about a tag is not trusted.
     Raises CommandError.
     """
     address = registries.address_for_host(name)

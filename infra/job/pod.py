@@ -7,7 +7,7 @@ from typing import Any
 from infra.config.job import JobConfig
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
-from infra.job import beside, secret
+from infra.job import auxiliary_pods, secret
 from infra.job.context import JobContext
 from infra.objects.gangs import POD_GROUP
 from infra.objects.labels import MANAGED_BY, OF_JOB
@@ -120,7 +120,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The fields of the pod's spec that say where it may run, with which priority, and who lets it pull the image."""
-    spec = beside.fields([job])
+    spec = auxiliary_pods.spec_fields([job])
     if context.scheduler:
         spec["schedulerName"] = context.scheduler
     if job.node_selector:

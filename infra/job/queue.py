@@ -30,7 +30,7 @@ def labels(job: JobConfig) -> dict[str, str]:
 
 
 def noted(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
-    """The objects of a job in a queue; the job, the last of them, tells what it was made from.
+    """The objects of a job in a queue; the job, the last of them, has an annotation that says what it was made from.
 
     Parameters:
         plain: the same without the image's reference, which is not known before the image is pushed. Another image

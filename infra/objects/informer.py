@@ -66,7 +66,7 @@ class Informer:
         self._watch_from = 0.0
 
     def objects(self, key: str) -> list[Manifest]:
-        """The objects with this key. Raises what the last list has met, until one succeeds."""
+        """The objects with this key. Raises the error of the last list, until a list succeeds."""
         self._heard.wait()
         if error := self._error:
             raise error.with_traceback(None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from storage.manifests import Manifest
 
 
-def that_mount(claim: str, pods: Iterable[Manifest]) -> list[Manifest]:
+def pods_with_claim(claim: str, pods: Iterable[Manifest]) -> list[Manifest]:
     """Those of `pods`, of the claim's namespace, that have the PersistentVolumeClaim of this name."""
     return [pod for pod in pods if claim in _claims(pod)]
 

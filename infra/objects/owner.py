@@ -24,7 +24,7 @@ ID = re.compile(r"[0-9a-f]{16}")
 
 
 class OwnerIdError(ValueError):
-    """What was given back is no id of ours."""
+    """The text that the user gave as an id is none."""
 
 
 def id_to_adopt(environment: Mapping[str, str] = os.environ) -> str | None:

@@ -51,7 +51,7 @@ class Patience:
     forbidden_since: float | None = None
 
     def ask(self, call: Callable[[], T]) -> T:
-        """The result of `call`. Raises UnreachableError, and at once whatever trying again cannot mend."""
+        """The result of `call`. Raises UnreachableError, and at once every error that another try cannot mend."""
         while True:
             try:
                 result = call()

@@ -46,7 +46,7 @@ class StackState:
 
 
 def read() -> StackState:
-    """What the state holds now; after a refresh, what that has left of it."""
+    """What the state holds now; in an update with `--refresh`, after the refresh."""
     organization = pulumi.get_organization() or "organization"  # a backend of files has none
     name = "/".join([organization, pulumi.get_project(), pulumi.get_stack()])
     answer: Any = pulumi.runtime.invoke(READ, {"stackName": name})

@@ -100,7 +100,7 @@ def _has_another_spec(change: ObjectChange) -> bool:
 def losses(
     stack: Stack, keys: Sequence[KeyChange], again: Sequence[str], objects: Sequence[ObjectChange]
 ) -> Iterator[str]:
-    """One sentence for each thing that does not survive the change, or that one might fear for.
+    """One sentence for each thing that the change loses, or that one may fear to lose.
 
     Parameters:
         stack: as it was before.

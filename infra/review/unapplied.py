@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from infra.command_line import errors_as_text
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, read, sections
 from infra.review.key_changes import KeyChange, key_changes
@@ -48,13 +49,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
 
 
+@errors_as_text(ConfigError)
 def main(arguments: list[str]) -> int:
     """Print the lines for the stack file named in `arguments` as one JSON list."""
-    try:
-        print(json.dumps(unapplied(Path(arguments[0]), json.load(sys.stdin))))
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 1
+    print(json.dumps(unapplied(Path(arguments[0]), json.load(sys.stdin))))
     return 0
 
 

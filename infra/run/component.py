@@ -10,7 +10,7 @@ from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
-from infra.job import beside
+from infra.job import auxiliary_pods
 from infra.job.component import Job
 from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
@@ -51,7 +51,7 @@ class JobRun(pulumi.ComponentResource):
             "image": job.context.image,
             "claim": job.context.claim,
             "mountPath": job.context.mount_path,
-            "pod": beside.fields([config]),
+            "pod": auxiliary_pods.spec_fields([config]),
         }
         copies = models is None and config.model is not None
         files = {"models": paths.portable(models)} if models else volume if copies else {}

@@ -16,8 +16,8 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 from infra import paths
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects.patience import Patience
+from infra.run.atomic_file import replacing
 from infra.run.reader_pod import MountedClaim, ReadError, read_first, read_folder, running
-from infra.run.whole_file import replacing
 
 
 class CopyError(RuntimeError):

@@ -35,7 +35,7 @@ class EndingProvider(Provider):
         return CreateResult(props["uid"], plain_props(props))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """What the cluster does not allow is said; the deletion that follows meets it, too."""
+        """A refusal of the cluster is shown and ends nothing here: the deletion that follows meets it, too."""
         if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
             return
         namespace, name, uid = (_props[key] for key in ("namespace", "job", "uid"))

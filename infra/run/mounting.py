@@ -1,4 +1,4 @@
-"""Volumes that a node cannot get to its pods, from what the kubelet tells of its attempts."""
+"""Finds volumes that a node cannot mount for its pods, from the kubelet's events."""
 
 from __future__ import annotations
 

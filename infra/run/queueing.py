@@ -14,7 +14,7 @@ NOT_FOUND = 404
 
 
 def troubles(api: JobApi, queue: str) -> list[Trouble]:
-    """That nobody will ever admit the job; nothing where that cannot be told."""
+    """A trouble where the LocalQueue is missing, so that nobody admits the job; none where that cannot be asked."""
     if is_there(api, queue):
         return []
     message = f"namespace {api.namespace} has no LocalQueue of this name, so nobody admits the job"
@@ -22,7 +22,7 @@ def troubles(api: JobApi, queue: str) -> list[Trouble]:
 
 
 def is_there(api: JobApi, queue: str) -> bool:
-    """Whether the job's namespace has this LocalQueue. So it is taken where one may not look, or nobody answers."""
+    """Whether the job's namespace has this LocalQueue. True also where this user may not look, or no server answers."""
     try:
         version = api.cluster.preferred_version(GROUP)
         api.cluster.get(Kind("LocalQueue", GROUP, version, "localqueues"), queue, api.namespace)

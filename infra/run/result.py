@@ -1,4 +1,4 @@
-"""What a finished run has to say: its metrics, from the pod's log or from the run's own file on the volume."""
+"""Reads a finished run's metrics, from the pod's log or from the run's own file on the volume."""
 
 from __future__ import annotations
 

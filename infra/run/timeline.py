@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.run import job_status
-from infra.run.whole_file import replacing
+from infra.run.atomic_file import replacing
 
 FILE = "timeline.json"
 Entry = tuple[str, str, str]

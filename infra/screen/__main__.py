@@ -12,8 +12,8 @@ import sys
 import time
 
 from infra.screen.rows import rows
-from infra.screen.state import Event, View
 from infra.screen.terminal import Foot
+from infra.screen.view import Event, View
 
 REDRAW_S = 0.25
 

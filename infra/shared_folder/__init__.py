@@ -1,1 +1,1 @@
-"""`storage.shared: true` is held to its word: one node writes a file, and all others have to see it."""
+"""Checks `storage.shared: true`: one node writes a file, and all other nodes have to see it."""

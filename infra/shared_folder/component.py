@@ -17,7 +17,7 @@ from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.dynamic import Props, Provider, plain_props, show
-from infra.job import beside
+from infra.job import auxiliary_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.patience import brief
@@ -31,8 +31,10 @@ class SharedFolderError(RuntimeError):
 
 
 class SharedFolderProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`,
-    `file`, `path`; and what makes it look once more: `instance` of the cluster, `runs`, and a node beside `nodes`.
+    """Nodes that have been seen to share a folder.
+
+    Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`, `file`,
+    `path`; and those whose change repeats the look: `instance` of the cluster, `runs`, and a node beside `nodes`.
     """
 
     updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")
@@ -106,7 +108,7 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "pod": beside.fields(stack.own_jobs),
+        "pod": auxiliary_pods.spec_fields(stack.own_jobs),
         "placements": [Placement.of(job).props() for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),

@@ -129,7 +129,7 @@ def _exit_code(pod: Manifest) -> int | None:
 
 
 def _why_not(pod: Manifest) -> str:
-    """What has kept a pod from doing what it was to do."""
+    """Why a pod has not done its work."""
     if not pod:
         return "its pod was deleted"
     if ended := next(_states(pod, "terminated"), None):

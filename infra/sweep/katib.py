@@ -22,7 +22,7 @@ from infra.job.manifest import manifest, run_of
 from infra.job.pod import CONTAINER
 from infra.objects.manifest import Manifest
 from infra.review.rendering import rendered_datasets
-from infra.sweep.search import asked
+from infra.sweep.search import search_section
 
 API_VERSION, KIND = "kubeflow.org/v1beta1", "Experiment"
 TRIAL = "trial"
@@ -37,7 +37,7 @@ CONDITION = 'status.conditions.#(type=="{}")#|#(status=="True")#'
 
 def experiment(stack: Stack) -> Manifest:
     """The Experiment of the stack's search. Raises ConfigError where there is none, or its jobs are TrainJobs."""
-    sweep, template = asked(stack), stack.jobs[0]
+    sweep, template = search_section(stack), stack.jobs[0]
     if stack.operator.api is OperatorApi.V2:
         key, allowed = key_of(("operator", "api")), "v1 for Katib, which waits for PyTorchJobs"
         raise ConfigError(paragraph(stack.file, key, stack.operator.api.value, allowed, "write `api: v1`"))
@@ -80,7 +80,7 @@ def _parameter(key: str, option: Range | Choice) -> dict[str, Any]:
 
 
 def _template(stack: Stack, template: JobConfig) -> dict[str, Any]:
-    sweep = asked(stack)
+    sweep = search_section(stack)
     values = {key: each.values[0] for key, each in sweep.space.items()}
     trial = job(template, sweep, stack.storage.mount_path, stack.file, Trial(0, values))
     made = manifest(trial, context(stack, rendered_reference(stack), rendered_datasets(stack)[template.name]))

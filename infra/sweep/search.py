@@ -24,7 +24,7 @@ from infra.objects.job_kinds import OF_API
 DIGITS = 16
 
 
-def asked(stack: Stack) -> SweepConfig:
+def search_section(stack: Stack) -> SweepConfig:
     """The section `sweep`. Raises ConfigError where the stack has none."""
     if stack.sweep is None:
         fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`: docs/sweep.md"
@@ -43,7 +43,7 @@ def search(stack: Stack) -> dict[str, Any]:
     the options, by key. Raises ConfigError where the stack has no search, or its volume is not on
     this machine, and DataError.
     """
-    sweep = asked(stack)
+    sweep = search_section(stack)
     if not stack.models_are_here:
         kind = f"{stack.cluster.kind.value}, with storage.kind {stack.storage.kind.value}"
         allowed = "kind with storage.kind hostPath: a search reads and writes on a volume of this machine"
@@ -65,12 +65,12 @@ def search(stack: Stack) -> dict[str, Any]:
 
 
 def study(stack: Stack) -> dict[str, Any]:
-    """What infra/sweep/study.py is asked with, but for the file and what was observed. Raises DataError."""
-    sweep = asked(stack)
+    """The request for infra/sweep/study.py, without the file and the observations. Raises DataError."""
+    sweep = search_section(stack)
     return {
         "identity": identity(stack),
         "direction": sweep.objective.direction,
-        "options": {key: each.asked() for key, each in sweep.space.items()},
+        "options": {key: each.as_json() for key, each in sweep.space.items()},
         "epochs": _epochs(stack),
         "trials": sweep.trials,
         "parallel": sweep.parallel,
@@ -84,12 +84,12 @@ def identity(stack: Stack) -> str:
 
     A search may go on with more trials, more of them at once, with pruning or without. Raises DataError.
     """
-    sweep = asked(stack)
+    sweep = search_section(stack)
     common, chosen = _common(stack)
     inputs = run_id.inputs(common, context(stack, rendered_reference(stack), chosen))
     parts = {
         "training": inputs,
-        "options": {key: each.asked() for key, each in sweep.space.items()},
+        "options": {key: each.as_json() for key, each in sweep.space.items()},
         "objective": sweep.objective.value,
     }
     text = json.dumps(parts, sort_keys=True)
@@ -98,7 +98,7 @@ def identity(stack: Stack) -> str:
 
 def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
     """The job without what its trials differ in, and the data set that all of them train on."""
-    sweep = asked(stack)
+    sweep = search_section(stack)
     section = template_with(stack.jobs[0], dict.fromkeys([*sweep.options, *_replaced(sweep)]))
     common = made_from(section, stack.file, {}, "sweep")
     return common, dataset.of_jobs(replace(stack, jobs=(common,)))[common.name]
@@ -106,7 +106,7 @@ def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
 
 def _epochs(stack: Stack) -> int | str | None:
     """How many epochs a trial has, or the option that says it; None where that is the trainer's own choice."""
-    if EPOCHS in asked(stack).options:
+    if EPOCHS in search_section(stack).options:
         return EPOCHS
     return epochs(*_common(stack))
 

@@ -10,14 +10,14 @@ import pulumi
 from infra import paths
 from infra.config import Stack
 from infra.objects.manifest import Manifest
-from infra.trainer_controller import adjustments, upstream
+from infra.trainer_controller import patches, upstream
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
 
 # Deployment -> the variable that names its image in this machine's engine.
-IMAGES = {adjustments.TRAINER: "TRAINSTACK_TRAINER_IMAGE", adjustments.JOBSET: "TRAINSTACK_JOBSET_IMAGE"}
+IMAGES = {patches.TRAINER: "TRAINSTACK_TRAINER_IMAGE", patches.JOBSET: "TRAINSTACK_JOBSET_IMAGE"}
 
 
 def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
@@ -32,7 +32,7 @@ def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.envi
     if not (plan.crd or plan.operator):
         return []
     found = upstream.rendered(environment, paths.STATE / "cache", plan.beneath)
-    objects = adjustments.patched(found, stack.name, stack.operator, plan.scheduler)
+    objects = patches.patched(found, stack.name, stack.operator, plan.scheduler)
     return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
 
 
@@ -45,7 +45,7 @@ class Trainer(Operator):
         return manifests(self.stack, plan, environment)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
-        """Register both controllers; the resource that is there once their webhooks answer."""
+        """Register both controllers. Returns the resource that is created once their webhooks answer."""
         others, deployments = self._programs(objects, environment)
         uids = pulumi.Output.all(*(each.uid for each in deployments))
         props = {

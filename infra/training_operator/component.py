@@ -86,7 +86,7 @@ class Operator(pulumi.ComponentResource):
         return manifests(self.stack, plan, environment)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
-        """Register the operator; the resource that is there once its webhook answers."""
+        """Register the operator. Returns the resource that is created once its webhook answers."""
         image = self._mirrored("operator", self.images["operator"], environment)
         init_image = self._mirrored("init", self.images["init"], environment) or pulumi.Output.from_input(
             patches.INIT_IMAGE

@@ -1,4 +1,4 @@
-"""Who starts the replicas of a stack's jobs together in a cluster that others use, too."""
+"""Decides which scheduler starts the replicas of a job together, also in a shared cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BY_HAND = (
 
 
 def ensure_heeded(stack: Stack, found: ClusterContents) -> None:
-    """Raises ConfigError for a job with a schedulingPolicy that nobody heeds."""
+    """Raises ConfigError for a job with a schedulingPolicy that no scheduler follows."""
     v1 = stack.operator.api is OperatorApi.V1
     if stack.operator.gang is not Gang.NONE or found.problem or (v1 and found.gang_scheduler):
         return

@@ -21,7 +21,7 @@ def flags(operator: OperatorConfig) -> list[str]:
 
 
 def ensure_heeded(stack: Stack, operator: bool) -> None:
-    """Raises ConfigError for a key that nobody would heed.
+    """Raises ConfigError for a key that would have no effect.
 
     Parameters:
         operator: whether the stack installs the operator.

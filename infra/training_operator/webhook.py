@@ -74,7 +74,7 @@ def probes(api: OperatorApi, namespace: str) -> list[dict[str, Any]]:
     ]
 
 
-def answers(api: ClusterApi, probe: dict[str, Any]) -> bool:
+def is_answering(api: ClusterApi, probe: dict[str, Any]) -> bool:
     """Whether a server-side dry run comes through.
 
     False at 500, as the webhook's service or certificate is not there yet, and at 404: the CRD is not served yet.
@@ -95,7 +95,7 @@ def wait(address: ApiAddress, namespace: str, api: OperatorApi = OperatorApi.V1)
     end = time.monotonic() + WAIT_S
     try:
         for probe in probes(api, namespace):
-            while not patience.ask(lambda: answers(cluster, probe)):  # noqa: B023 - called at once
+            while not patience.ask(lambda: is_answering(cluster, probe)):  # noqa: B023 - called at once
                 if time.monotonic() > end:
                     raise WebhookError(
                         f"the webhook of {probe['kind']} does not answer: see the operator's log"

@@ -17,8 +17,8 @@ import pytest
 
 from tests.bench.conftest import Bench, show, table
 from toolchain.planning import fit, loopback
-from toolchain.planning.known import PARAMETERS
 from toolchain.planning.model import Fabric, Training, exchanged, point
+from toolchain.planning.model_inputs import PARAMETERS
 
 pytestmark = pytest.mark.bench
 

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from tests.e2e import processes
 from tests.e2e.project import ROOT, Project
@@ -29,6 +29,7 @@ HOME = Path(tempfile.gettempdir()) / f"trainstack-tests-{os.getuid()}"
 OWNER = "owner"
 PROJECT_LABEL = "trainstack.project"
 KIND_LABEL = "io.x-k8s.kind.cluster"
+P = TypeVar("P", bound=Project)
 STANDING: list[Project] = []
 """The clones of this process that are not taken down yet: what a failed test may have to do with."""
 _GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@localhost")
@@ -52,14 +53,19 @@ def owned(name: str) -> Iterator[Path]:
 @contextmanager
 def temporary(name: str) -> Iterator[Project]:
     """A clone whose cluster is `<name>-<random>`, taken down and removed at the end."""
-    with owned(name) as folder:
-        project = clone(folder / "trainstack", cluster=folder.name)
-        STANDING.append(project)
-        try:
-            yield project
-        finally:
-            STANDING.remove(project)
-            project.make("down")
+    with owned(name) as folder, standing(clone(folder / "trainstack", cluster=folder.name)) as project:
+        yield project
+
+
+@contextmanager
+def standing(project: P) -> Iterator[P]:
+    """Inside, a failed test looks at the clone; at the end its stack is taken down."""
+    STANDING.append(project)
+    try:
+        yield project
+    finally:
+        STANDING.remove(project)
+        project.make("down")
 
 
 def clone(target: Path, cluster: str, stack: str = "dev") -> Project:

@@ -165,12 +165,8 @@ def standing(suite: str, place: str) -> Iterator[ProjectInside]:
                 inside=place,
                 variables=[f"{name}={value}" for name, value in variables.items()],
             )
-            clones.STANDING.append(project)
-            try:
+            with clones.standing(project):
                 yield project
-            finally:
-                clones.STANDING.remove(project)
-                project.make("down")
 
 
 def _make_root(suite: str, root: Path) -> None:

@@ -19,7 +19,7 @@ from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, SHARED
 from infra.run import job_status
 from infra.run.trainjob_api import JOBSET_UID
-from infra.trainer_controller.adjustments import JOBSET, TRAINER
+from infra.trainer_controller.patches import JOBSET, TRAINER
 from tests.e2e import processes
 
 ROOT = Path(__file__).resolve().parents[2]

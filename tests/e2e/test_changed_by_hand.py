@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.project import Project
-from toolchain.operating import deviations
+from toolchain.operating import quick_drift
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL: dict[str, Any] = {"metadata": {"labels": {MANAGED_BY: "somebody"}}}
@@ -78,7 +78,7 @@ def differing(project: Project, objects: list[dict[str, Any]]) -> list[str]:
     return [
         f"{each['kind']}/{each['metadata']['name']}"
         for each in objects
-        if deviations.differences(each, live(project, each))
+        if quick_drift.differences(each, live(project, each))
     ]
 
 

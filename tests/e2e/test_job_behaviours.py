@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.config.operator import OperatorApi
-from infra.trainer_controller import adjustments
+from infra.trainer_controller.patches import SETTINGS, SETTINGS_FILE, SETTINGS_READ, TRAINER
 from infra.training_operator import patches
 from tests.e2e import clones, tally
 from tests.e2e.jobs import Jobs
@@ -86,7 +86,7 @@ def read_by_controller(jobs: Jobs) -> set[str]:
     """What the controller's pod was started with: arguments with v1, and with v2 the lines of its settings, too."""
     words = ("get", "pods", "--namespace", "kubeflow", "--output", "json")
     pods = json.loads(jobs.project.run("kubectl", *words).stdout)["items"]
-    name = patches.NAME if jobs.api is OperatorApi.V1 else adjustments.TRAINER
+    name = patches.NAME if jobs.api is OperatorApi.V1 else TRAINER
     (pod,) = [
         pod
         for pod in pods
@@ -94,8 +94,8 @@ def read_by_controller(jobs: Jobs) -> set[str]:
     ]
     if jobs.api is OperatorApi.V1:
         return set(pod["spec"]["containers"][0]["args"])
-    text = jobs.project.get("configmap", adjustments.SETTINGS)["data"][adjustments.SETTINGS_FILE]
-    started = pod["metadata"].get("annotations", {}).get(adjustments.SETTINGS_READ, "")
+    text = jobs.project.get("configmap", SETTINGS)["data"][SETTINGS_FILE]
+    started = pod["metadata"].get("annotations", {}).get(SETTINGS_READ, "")
     return {started, *(line.strip() for line in text.splitlines())}
 
 

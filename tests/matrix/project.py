@@ -116,7 +116,7 @@ class AppliedProject(Project):
 
         with pytest.MonkeyPatch.context() as changed:
             changed.setattr(pulumi_cli, "_output", output)
-            return drift.told(pulumi_cli.preview({}, self.stack, "--refresh"))
+            return drift.changed_steps(pulumi_cli.preview({}, self.stack, "--refresh"))
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""

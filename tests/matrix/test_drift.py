@@ -11,7 +11,7 @@ from kubernetes import client
 
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.matrix.project import AppliedProject
-from toolchain.operating import deviations, live_objects, recovery, state, status, user_backend
+from toolchain.operating import live_objects, quick_drift, recovery, state, status, user_backend
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
@@ -35,7 +35,7 @@ def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
     def lines() -> list[str]:
         objects = list(project.objects().values())
-        return deviations.of_objects({}, state.Access(""), project.stack, status.LISTED, objects)
+        return quick_drift.of_objects({}, state.Access(""), project.stack, status.LISTED, objects)
 
     return lines
 

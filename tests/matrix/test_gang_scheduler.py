@@ -17,7 +17,7 @@ from kubernetes import client
 
 from infra.clusters.discovery import Question, read_contents
 from infra.config import Stack
-from infra.gang_scheduler import component, scheduler_manifests
+from infra.gang_scheduler import component, patches
 from infra.job import pod
 from infra.objects.api import ApiAddress
 from infra.objects.gangs import CRDS, PODGROUP, SCHEDULER
@@ -87,8 +87,8 @@ def programs_of(manifests: list[Manifest]) -> dict[str, Manifest]:
 def profile(manifests: list[Manifest], server: ApiServer) -> Path:
     """The file of the stack's ConfigMap, with the way to the API server that a pod would find itself."""
     (configured,) = [each for each in manifests if each["kind"] == "ConfigMap"]
-    found = yaml.safe_load(configured["data"][scheduler_manifests.FILE])
-    file = server.folder / scheduler_manifests.FILE
+    found = yaml.safe_load(configured["data"][patches.FILE])
+    file = server.folder / patches.FILE
     file.write_text(yaml.safe_dump({**found, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}))
     return file
 

@@ -11,7 +11,7 @@ from tests.e2e.project import Project, clean_environment
 from tests.e2e.waiting import HANG_S
 from tests.runbooks import situations
 from tests.runbooks.shell import Shell
-from tests.runbooks.situations import Scene
+from tests.runbooks.situations import Rehearsal
 from tests.runbooks.transcript import Block, Command, Runbook, trimmed
 
 # A cluster's name, alone or as kind names its containers; the stacks' volumes begin with the same words.
@@ -37,10 +37,10 @@ def rehearse(runbook: Runbook, project: Project, sets_up: bool = False) -> Resul
         if not sets_up:
             status, said = shell.run(ENVIRONMENT, HANG_S)
             assert status == 0, said
-        scene = Scene(project, cleanup)
+        rehearsal = Rehearsal(project, cleanup)
         for block in runbook.carried:
             for name in block.given:
-                situations.GIVEN[name](scene)
+                situations.GIVEN[name](rehearsal)
             for command in block.commands:
                 _check(runbook, block, _here(command, project.cluster), shell)
                 count += 1

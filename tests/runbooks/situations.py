@@ -24,26 +24,26 @@ LONG_EPOCHS = 60
 
 
 @dataclass
-class Scene:
+class Rehearsal:
     """A clone, and what has to be done at the end of the rehearsal."""
 
     project: Project
     cleanup: ExitStack
 
 
-def start_up(scene: Scene) -> subprocess.Popen[bytes]:
+def start_up(rehearsal: Rehearsal) -> subprocess.Popen[bytes]:
     """`make up` in another terminal; its output is the log `make-up.log` below .trainstack."""
-    log = scene.project.root / ".trainstack" / "make-up.log"
-    return scene.cleanup.enter_context(scene.project.making("up", log=log))
+    log = rehearsal.project.root / ".trainstack" / "make-up.log"
+    return rehearsal.cleanup.enter_context(rehearsal.project.making("up", log=log))
 
 
-def running(scene: Scene) -> subprocess.Popen[bytes]:
+def running(rehearsal: Rehearsal) -> subprocess.Popen[bytes]:
     """A long training is under way and has told its first accuracy."""
-    project = scene.project
+    project = rehearsal.project
     # Another seed each time: a run that is known goes on where it was.
     training = {**TRAINING, "digitsEpochs": LONG_EPOCHS, "seed": int(time.time())}
     project.configure({"trainstack:job": {"training": training}})
-    started = start_up(scene)
+    started = start_up(rehearsal)
 
     def has_told() -> bool:
         assert started.poll() is None, (project.root / ".trainstack" / "make-up.log").read_text()
@@ -61,52 +61,54 @@ def running(scene: Scene) -> subprocess.Popen[bytes]:
     return started
 
 
-def two_runs(scene: Scene) -> None:
+def two_runs(rehearsal: Rehearsal) -> None:
     """An earlier run with other options has left its results beside those of the present one."""
-    runs = scene.project.models / "runs"
+    runs = rehearsal.project.models / "runs"
     finished = [run for run in runs.iterdir() if (run / "mnist_cnn.pt").exists() and run.name.startswith(JOB)]
     if len(finished) < 2:
-        committed = scene.project.stack_file.read_text()
-        scene.project.configure({"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 2}}})
-        scene.project.up()
-        scene.project.stack_file.write_text(committed)
-        scene.project.up()
+        committed = rehearsal.project.stack_file.read_text()
+        rehearsal.project.configure(
+            {"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 2}}}
+        )
+        rehearsal.project.up()
+        rehearsal.project.stack_file.write_text(committed)
+        rehearsal.project.up()
 
 
-def killed_up(scene: Scene) -> None:
+def killed_up(rehearsal: Rehearsal) -> None:
     """kill -9 of a `make up` while its job trains: the lock and pending operations stay."""
-    kill(running(scene))
+    kill(running(rehearsal))
 
 
-def cluster_deleted(scene: Scene) -> None:
+def cluster_deleted(rehearsal: Rehearsal) -> None:
     """Somebody deletes the kind cluster by hand."""
-    scene.project.run("kind", "delete", "cluster", "--name", scene.project.cluster)
+    rehearsal.project.run("kind", "delete", "cluster", "--name", rehearsal.project.cluster)
 
 
-def claim_deleted(scene: Scene) -> None:
+def claim_deleted(rehearsal: Rehearsal) -> None:
     """Somebody deletes the job and then the claim; the volume stays behind, Released."""
     kubectl = ["kubectl", "--namespace", "kubeflow", "delete", "--wait", "--timeout=60s"]
-    scene.project.run(*kubectl, "pytorchjob", JOB)
-    scene.project.run(*kubectl, "pvc", f"trainstack-{scene.project.stack}-models")
+    rehearsal.project.run(*kubectl, "pytorchjob", JOB)
+    rehearsal.project.run(*kubectl, "pvc", f"trainstack-{rehearsal.project.stack}-models")
 
 
-def drifted(scene: Scene) -> None:
+def drifted(rehearsal: Rehearsal) -> None:
     """Somebody lets the namespace's pods do more, and deletes the finished job."""
     label = ["kubectl", "label", "namespace", "kubeflow", "--overwrite"]
-    scene.project.run(*label, f"{ENFORCED}=privileged")
-    scene.project.run("kubectl", "--namespace", "kubeflow", "delete", "--timeout=60s", "pytorchjob", JOB)
+    rehearsal.project.run(*label, f"{ENFORCED}=privileged")
+    rehearsal.project.run("kubectl", "--namespace", "kubeflow", "delete", "--timeout=60s", "pytorchjob", JOB)
 
 
-def another_stack(scene: Scene) -> None:
+def another_stack(rehearsal: Rehearsal) -> None:
     """The clone knows a second of its committed stacks, which was never up."""
     stack = ["pulumi", "stack", "--non-interactive"]
-    scene.cleanup.callback(scene.project.run, *stack, "rm", "existing", "--yes", "--preserve-config")
-    scene.project.run(*stack, "init", "existing", "--no-select")
+    rehearsal.cleanup.callback(rehearsal.project.run, *stack, "rm", "existing", "--yes", "--preserve-config")
+    rehearsal.project.run(*stack, "init", "existing", "--no-select")
 
 
-def locked(scene: Scene) -> None:
+def locked(rehearsal: Rehearsal) -> None:
     """A colleague's `pulumi refresh` works on the stack and takes its time."""
-    project = scene.project
+    project = rehearsal.project
     locks = project.root / ".trainstack" / "state" / ".pulumi" / "locks"
     refresh = ["pulumi", "refresh", "--yes", "--non-interactive", "--stack", project.stack]
     started = subprocess.Popen(
@@ -118,14 +120,14 @@ def locked(scene: Scene) -> None:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    scene.cleanup.callback(kill, started)
+    rehearsal.cleanup.callback(kill, started)
     wait_until("the lock is there", lambda: any(locks.rglob("*.json")))
     os.kill(started.pid, signal.SIGSTOP)
 
 
-def disk_full(scene: Scene) -> None:
+def disk_full(rehearsal: Rehearsal) -> None:
     """An old run has taken all the space there was, and the next training differs from the last."""
-    project = scene.project
+    project = rehearsal.project
     old = project.models / "runs" / f"{JOB}-00000000"
     old.mkdir()
     (old / "mnist_cnn.pt").write_bytes((project.models / "mnist_cnn.pt").read_bytes())
@@ -135,20 +137,20 @@ def disk_full(scene: Scene) -> None:
     project.configure({"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 3}}})
 
 
-def older_operator(scene: Scene) -> None:
+def older_operator(rehearsal: Rehearsal) -> None:
     """The operator's version before this one is pinned, committed and up."""
-    folder = scene.project.root / "toolchain" / "tools" / "go" / "training-operator"
-    overlay = scene.project.root / "infra" / "training_operator" / "overlay.py"
-    with committed(scene):
+    folder = rehearsal.project.root / "toolchain" / "tools" / "go" / "training-operator"
+    overlay = rehearsal.project.root / "infra" / "training_operator" / "overlay.py"
+    with committed(rehearsal):
         overlay.write_text(overlay.read_text().replace('VERSION = "v1.9.3"', 'VERSION = "v1.9.2"'))
         get = ["go", "get", "github.com/kubeflow/training-operator@v1.9.2"]
         subprocess.run(get, cwd=folder, check=True, capture_output=True)
 
 
-def older_kubernetes(scene: Scene) -> None:
+def older_kubernetes(rehearsal: Rehearsal) -> None:
     """The Kubernetes before this one is pinned, committed and up."""
-    folder = scene.project.root / "toolchain" / "tools" / "go" / "kubernetes"
-    with committed(scene):
+    folder = rehearsal.project.root / "toolchain" / "tools" / "go" / "kubernetes"
+    with committed(rehearsal):
         pins = folder / "go.mod"
         pins.write_text(re.sub(r"v([01])\.34\.4\b", r"v\1.34.3", pins.read_text()))
         sums = ["go", "list", "-mod=mod", "-deps", "tool"]
@@ -156,18 +158,18 @@ def older_kubernetes(scene: Scene) -> None:
 
 
 @contextmanager
-def committed(scene: Scene) -> Iterator[None]:
+def committed(rehearsal: Rehearsal) -> Iterator[None]:
     """What the body changes is committed and brought up, older node image included; taken back at the end."""
-    project = scene.project
+    project = rehearsal.project
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost", "-C", str(project.root)]
     yield
     subprocess.run([*git, "commit", "--quiet", "--all", "--message", "older"], check=True)
-    scene.cleanup.callback(project.up, REPLACE)
-    scene.cleanup.callback(subprocess.run, [*git, "reset", "--quiet", "--hard", "HEAD~1"], check=True)
+    rehearsal.cleanup.callback(project.up, REPLACE)
+    rehearsal.cleanup.callback(subprocess.run, [*git, "reset", "--quiet", "--hard", "HEAD~1"], check=True)
     project.up(REPLACE)
 
 
-GIVEN: dict[str, Callable[[Scene], object]] = {
+GIVEN: dict[str, Callable[[Rehearsal], object]] = {
     "running": running,
     "two-runs": two_runs,
     "killed-up": killed_up,

@@ -11,29 +11,9 @@ import pytest
 from tests.e2e.project import Project
 from tests.runbooks import stuck, transcript
 from tests.runbooks.rehearsal import Result, rehearse
+from tests.runbooks.suites import FIRST, QUICK, SLOW, SMALL_DISK
 
 assert stuck  # it adds its situations
-
-# In `make test`: what needs neither another cluster nor another build.
-QUICK = [
-    *("change-the-training", "select-pods", "stuck-job", "drift"),
-    *("lost-state", "models", "rotate-passphrase"),
-]
-# Why each of the others waits for `make test-full`. The last ones end with the stack down.
-SLOW = {
-    "remove-a-job": "two trainings of half a minute",
-    "watch-a-run": "a training of half a minute",
-    "released-volume": "takes the volume's claim away twice",
-    "backends": "a backend of its own, and a wait for a colleague's lock",
-    "interrupted-up": "two interrupted trainings, and the stack made anew",
-    "upgrade": "builds another version of the operator",
-    "cluster-gone": "makes the cluster anew, as tests/e2e/test_repair.py does in `make test`",
-    "another-cluster": "makes a second cluster",
-    "tear-down": "makes the cluster anew",
-    "upgrade-kubernetes": "builds another version of Kubernetes",
-}
-# With a set-up of their own.
-FIRST, SMALL_DISK = "first-deployment", "disk-full"
 
 Results = dict[str, Result | None]
 
@@ -57,10 +37,6 @@ def test_does_what_it_says(project: Project, results: Results, name: str) -> Non
 def test_disk_full_does_what_it_says(small_disk: Project, results: Results) -> None:
     small_disk.up()
     rehearsed(SMALL_DISK, small_disk, results)
-
-
-def test_every_runbook_is_rehearsed() -> None:
-    assert sorted([FIRST, SMALL_DISK, *QUICK, *SLOW]) == transcript.all_names()
 
 
 def rehearsed(name: str, project: Project, results: Results) -> None:

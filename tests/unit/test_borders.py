@@ -10,11 +10,18 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDINS = ROOT / "standins"
 SHIPPED = ("infra", "storage", "toolchain", "trainer", "pulumi_standins")
+# Folders with modules that are no package of ours.
+OTHERS = {"ci", "examples", "tests"}
+# Functions that import what a text names.
+BY_NAME = {"import_module", "__import__"}
+# What the trainer image has.
+IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
 PROBE = ROOT / "toolchain" / "planning" / "all_reduce_probe.py"
 
@@ -36,7 +43,7 @@ def _tree(path: Path) -> ast.Module:
 
 @cache
 def _imports(path: Path) -> list[tuple[str, str | None]]:
-    """Module and name of every import in a file, also of those within functions; no name for a plain `import`."""
+    """Module and name of every import in a file, also within functions and by a function; no name for a plain one."""
     found: list[tuple[str, str | None]] = []
     for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
@@ -44,6 +51,9 @@ def _imports(path: Path) -> list[tuple[str, str | None]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are written in full, so that a border can be seen"
             found += [(node.module or "", alias.name) for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in BY_NAME:
+            values = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            found += [(value, None) for value in values if isinstance(value, str)]
     return found
 
 
@@ -59,6 +69,13 @@ def _foreign(modules: Iterable[tuple[str, Path]], allowed: Callable[[str], bool]
         for module, _ in _imports(path)
         if not allowed(_top(module))
     ]
+
+
+def test_nothing_is_imported_by_a_name_in_a_text() -> None:
+    """import-linter would not see it."""
+    plain = {node.name for _, path in ALL for node in ast.walk(_tree(path)) if isinstance(node, ast.alias)}
+    hidden = {module for _, path in ALL for module, name in _imports(path) if name is None} - plain
+    assert [module for module in hidden if _top(module) in SHIPPED] == []
 
 
 def test_the_toolchain_needs_the_standard_library_only() -> None:
@@ -77,12 +94,34 @@ def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:
     assert _foreign([("oci_runtime", STANDALONE)], sys.stdlib_module_names.__contains__) == []
 
 
+def test_the_trainer_needs_what_its_image_has() -> None:
+    known = {"trainer", *IN_THE_IMAGE, *sys.stdlib_module_names}
+    assert _foreign(_modules("trainer"), known.__contains__) == []
+
+
 def test_the_stand_ins_and_their_tests_import_nothing_of_ours() -> None:
     """They are a distribution of their own."""
-    ours = {"infra", "storage", "toolchain", "trainer"}
+    ours = {"infra", "storage", "tests", "toolchain", "trainer"}
     tests = [(path.name, path) for path in (STANDINS / "tests").rglob("*.py")]
     assert len(tests) > 10
     assert _foreign([*_modules("pulumi_standins"), *tests], lambda package: package not in ours) == []
+
+
+def test_the_stand_ins_have_no_cycle() -> None:
+    """import-linter looks at the packages that lie in the clone's root only."""
+    modules = dict(_modules("pulumi_standins"))
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        submodules = [(module, f"{module}.{imported}") for module, imported in _imports(path)]
+        graph[name] = {each if each in modules else package for package, each in submodules} & modules.keys()
+    assert len([*TopologicalSorter(graph).static_order()]) == len(modules), "a cycle raises CycleError"
+
+
+def test_the_examples_import_nothing_of_ours() -> None:
+    """They are projects as a user has them; the image brings the trainer, and `python -m` runs it."""
+    examples = [(path.name, path) for path in (ROOT / "examples").rglob("*.py")]
+    assert len(examples) > 2
+    assert _foreign(examples, lambda package: package not in {*SHIPPED, "tests"}) == []
 
 
 def test_no_shipped_module_imports_tests() -> None:
@@ -111,15 +150,20 @@ def _private_imports(name: str, path: Path) -> Iterator[str]:
 
 
 def _private_attributes(name: str, path: Path) -> Iterator[str]:
-    """`module._name`, where `module` was imported from another package of ours."""
+    """`module._name` and `package.module._name`, where the module was imported from another package of ours."""
     tree = _tree(path)
     bound: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and _top(node.module or "") in SHIPPED:
             bound |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if _top(alias.name) in SHIPPED:
+                    bound[alias.asname or _top(alias.name)] = alias.name if alias.asname else _top(alias.name)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and _private(node.attr):
-            origin = bound.get(node.value.id, "")
+        if isinstance(node, ast.Attribute) and _private(node.attr):
+            first, _, rest = ast.unparse(node.value).partition(".")
+            origin = f"{bound[first]}.{rest}".rstrip(".") if first in bound else ""
             if origin and origin.rpartition(".")[0] not in _packages_of(name, path):
                 yield f"{origin}.{node.attr}"
 
@@ -135,37 +179,50 @@ def _private(word: str) -> bool:
     return word.startswith("_") and not word.startswith("__")
 
 
-# Modules of one name in several packages, and why one name fits all of them.
+# Modules and packages of one name in several places, and why one name fits all of them.
 NAMESAKES = {
     "adoption": "lost objects: the program finds them, make up puts them into the state",
-    "cluster": "a section of the stack file; what every kind of cluster offers; the kind CLI's cluster itself",
+    "audit": "the list of what is trusted, and the command that writes it",
+    "cluster": "a section of the stack file, and what every kind of cluster offers",
     "commands": "what can be called: of the program microk8s, of our own command line",
     "component": "the Pulumi component of its room",
+    "config": "configuration files: the stack's, kind's",
     "dynamic": "Pulumi's dynamic providers: the base of ours, and the entry point of the SDK's",
     "errors": "the package's exceptions and their texts",
-    "inspection": "the look at a stack after its update, and the call of it",
+    "image": "a section of the stack file, and the room that makes its objects",
+    "images": "container images: those that the audit lists, those that the toolchain builds",
+    "job": "a section of the stack file, and the room that makes its objects",
+    "kind": "the kind cluster, and the forwarders for states of release 0.1",
     "kubeconfig": "which kubeconfig is read, and how",
     "manifest": "the type of all manifests, and that of the job",
+    "microk8s": "the MicroK8s cluster, and the forwarders for states of release 0.1",
+    "objects": "Kubernetes objects as data",
     "options": "options of a command line: the trainer's, the toolchain's",
+    "patches": "changes to upstream's objects, one pure function each",
     "paths": "files and folders of a clone; held equal by test_held_equal.py",
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
     "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
     "rerun": "the command that changes the stack file, and the call of it",
+    "retained_claims": "claims that Pulumi never deletes: the program checks them, make down names them",
+    "review": "the rendering of a stack, and the command that calls it",
     "state": "what a state holds: of a stack, of one object",
+    "storage": "a section of the stack file, and the package that makes its objects",
+    "sweep": "a section of the stack file, the search that it asks for, and the command that runs the search",
+    "upstream": "reads upstream's manifests",
     "volumes": "volumes and claims: of the program, and when they are ready",
     "watch": "following the jobs of a stack, and the call of it",
 }
 
 
 def test_no_two_modules_of_one_name_mean_different_things() -> None:
-    packages: dict[str, set[str]] = {}
-    for name, path in ALL:
+    places: dict[str, set[str]] = {}
+    for name, _ in ALL:
         package, _, module = name.rpartition(".")
-        if path.name != "__init__.py" and module != "__main__":
-            packages.setdefault(module, set()).add(package)
-    namesakes = {module for module, found in packages.items() if len(found) > 1}
+        if module != "__main__":
+            places.setdefault(module, set()).add(package)
+    namesakes = {module for module, found in places.items() if len(found) > 1}
     assert namesakes == set(NAMESAKES), "rename one of them, or say why the name fits both"
 
 
@@ -181,7 +238,8 @@ def test_the_unit_tests_lie_in_the_rooms_of_the_code() -> None:
 
 
 def test_every_shipped_package_has_its_borders() -> None:
-    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    packages = {path.parent.name for path in ROOT.glob("*/*.py")} - OTHERS
+    assert all((ROOT / package / "__init__.py").exists() for package in packages)
     assert packages | {"pulumi_standins"} == set(SHIPPED)
     linter = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     assert packages == set(linter["root_packages"])

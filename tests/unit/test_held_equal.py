@@ -23,7 +23,7 @@ from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.gang_scheduler import component as gang_scheduler
-from infra.gang_scheduler import release
+from infra.gang_scheduler import upstream as scheduler_plugins
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.run import provider, timeline
@@ -108,11 +108,11 @@ def test_the_variables_of_the_trainer() -> None:
 
 def test_the_version_of_the_gang_scheduler() -> None:
     built = f"v{go_modules.load(cluster_images.SCHEDULER_MODULE).version}"
-    assert built == release.VERSION, "infra/gang_scheduler/release.py"
+    assert built == scheduler_plugins.VERSION, "infra/gang_scheduler/upstream.py"
 
 
 def test_the_variables_of_the_gang_scheduler() -> None:
-    assert cluster_images.SCHEDULER_MANIFESTS == release.MANIFESTS
+    assert cluster_images.SCHEDULER_MANIFESTS == scheduler_plugins.MANIFESTS
     assert set(cluster_images.SCHEDULER_PROGRAMS) == set(gang_scheduler.IMAGES.values())
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from toolchain.__main__ import parser
 from toolchain.paths import ROOT, STACKS
-from toolchain.planning import fabrics, known
-from toolchain.planning.figures import FIGURES, LINKS, given
+from toolchain.planning import fabrics, model_inputs
 from toolchain.planning.model import Fabric, Link
+from toolchain.planning.plan_options import FIGURES, LINKS, given
 
 PAGE = (ROOT / "docs" / "plan.md").read_text()
 COMMANDS = re.findall(r"^make plan (.+?)(?: +#.*)?$", PAGE, re.MULTILINE)
@@ -52,4 +52,7 @@ def test_the_row_of_a_link_has_its_figures(fabric: Fabric) -> None:
 
 
 def test_the_assumed_speeds_are_on_the_page() -> None:
-    assert f"{known.ASSUMED_THREAD:,.0f} images/s a\nthread or {known.ASSUMED_GPU:,.0f} a GPU" in PAGE
+    assert (
+        f"{model_inputs.ASSUMED_THREAD:,.0f} images/s a\nthread or {model_inputs.ASSUMED_GPU:,.0f} a GPU"
+        in PAGE
+    )

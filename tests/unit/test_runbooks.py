@@ -8,6 +8,7 @@ import pytest
 
 from tests.runbooks import recording, stuck, transcript
 from tests.runbooks.situations import GIVEN
+from tests.runbooks.suites import FIRST, QUICK, SLOW, SMALL_DISK
 from tests.runbooks.transcript import FOLDER, REHEARSED, SECTIONS, TranscriptError, parse, pattern
 
 assert stuck  # it adds its situations
@@ -48,6 +49,10 @@ def test_steps_are_numbered(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_is_in_the_list_of_runbooks(name: str) -> None:
     assert f"]({name}.md)" in (FOLDER / "README.md").read_text()
+
+
+def test_each_is_in_one_suite() -> None:
+    assert sorted([FIRST, SMALL_DISK, *QUICK, *SLOW]) == NAMES, "tests/runbooks/suites.py"
 
 
 def test_all_are_rehearsed() -> None:

@@ -8,7 +8,7 @@ from toolchain import git
 from toolchain.paths import LOGS, ROOT
 from toolchain.steps import SetupError, pipe
 
-# The first of them that there is. A clone knows what its origin calls the main branch.
+# The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 FOLDER = "stacks"
 
@@ -17,7 +17,7 @@ def unpack(asked: str, target: Path) -> str:
     """Put `stacks/` of the revision to compare with into `target`; returns how to call that revision.
 
     Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
-    that there is not, or that has no history in common with the present one.
+    that does not exist, or that has no history in common with the present one.
 
     Parameters:
         asked: a revision as Git takes it; empty for the main branch.

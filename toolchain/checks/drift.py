@@ -39,10 +39,10 @@ def differences(stack: str) -> list[str]:
         variables = review.with_operator_of(stack, variables)
         backend.prepare(stack, variables)
         with step("pulumi preview"):
-            return told(pulumi_cli.preview(variables, stack, "--refresh"))
+            return changed_steps(pulumi_cli.preview(variables, stack, "--refresh"))
 
 
-def told(steps: list[dict[str, Any]]) -> list[str]:
+def changed_steps(steps: list[dict[str, Any]]) -> list[str]:
     """The steps that change something, one line each."""
     return [_line(each) for each in steps if each["op"] not in QUIET and f"{HERE}::" not in each["urn"]]
 

@@ -14,7 +14,7 @@ from toolchain.tools import venv
 def rerun(stack: str, job: str) -> int:
     """Count the key `rerun` of `stack` up, render it, and say what comes next; the exit status.
 
-    The stack file stays as it was where that fails. Raises SetupError for a stack that there is not.
+    The stack file stays as it was where that fails. Raises SetupError for a stack that does not exist.
 
     Parameters:
         job: the one that is trained once more; empty for all.

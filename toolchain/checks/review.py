@@ -25,7 +25,7 @@ PAGES = LOCAL / "review"
 def review(stack: str, base: str = "") -> int:
     """Render what `stack` would apply below stacks/, and write a page about it; needs no cluster.
 
-    Returns the exit status: 0 where nothing is wrong with it. Raises SetupError for a `base` that there is not.
+    Returns the exit status: 0 where nothing is wrong with it. Raises SetupError for a `base` that does not exist.
 
     Parameters:
         base: the revision to compare with; empty for the one where this commit leaves the main branch.

@@ -56,7 +56,7 @@ def published(argument: str) -> str:
 
 
 def users_own(variable: str) -> str:
-    """The base that the user names in `variable`; one of ours is left from `make env`, and no choice."""
+    """The base that the user names in `variable`. One of our own comes from `make env`, and does not count."""
     named = os.environ.get(variable, "")
     return "" if named.startswith("trainstack/") else named
 

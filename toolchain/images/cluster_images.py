@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from toolchain.images import base, control_plane, node, scratch
-from toolchain.machine.engine import Engine, restricted
+from toolchain.machine.engine import Engine, restricted_host
 from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
@@ -61,8 +61,8 @@ def all_built(nodes: bool = True) -> bool:
 def published(engine: Engine, nodes: bool = True) -> bool:
     """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
 
-    A registry is asked only where something would have to be built in their place: what has been built is used, and a
-    cluster that stands on it is not replaced for want of a new answer.
+    A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
+    cluster that runs on them is not replaced.
     """
     if succeeds(engine, "image", "inspect", PUBLISHED_NODE):
         return True
@@ -214,4 +214,6 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
     files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
-        return node.ensure(engine, parts, files, restricted.detected(), LOGS / "node-image.log", progress)
+        return node.ensure(
+            engine, parts, files, restricted_host.detected(), LOGS / "node-image.log", progress
+        )

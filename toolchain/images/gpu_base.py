@@ -89,7 +89,7 @@ def _wheels(place: Path) -> Path:
     packages = place / "packages"
     shutil.rmtree(packages, ignore_errors=True)
     variables = {"UV_CACHE_DIR": str(place / "uv"), "UV_HTTP_TIMEOUT": str(PATIENCE_S)}
-    words = venv.words_for(PROCESSOR, base.PYTHON, LOCK, packages)
+    words = venv.install_arguments(PROCESSOR, base.PYTHON, LOCK, packages)
     run([venv.find_uv(), *words], log=LOG, env=variables)
     return packages
 

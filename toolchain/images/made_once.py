@@ -11,7 +11,7 @@ from toolchain.machine.locks import machine_wide
 def made_once(engine: Engine, image: str, make: Callable[[], object]) -> str:
     """`image`, made by `make` where the engine lacks it.
 
-    Two that made it at once would take each other's images of half way away. Raises what `make` raises.
+    Two builds at once would remove each other's intermediate images. Raises what `make` raises.
     """
     if engine.has_image(image):
         return image

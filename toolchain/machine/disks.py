@@ -1,4 +1,4 @@
-"""Disks that run full while a command works. Who writes to them says so in words of their own, or not at all."""
+"""Notices disks that fill up while a command works: programs report that in their own words, or not at all."""
 
 from __future__ import annotations
 

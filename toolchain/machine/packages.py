@@ -29,7 +29,7 @@ BEFORE = MACHINE / "packages.before"
 THERE = MACHINE / "packages.there"
 # Those of RECORD that are marked automatically installed. Whoever asks for one of them later marks it as wanted.
 MARKED = MACHINE / "packages.marked"
-# There while they are removed.
+# This file exists while they are removed.
 REMOVING = MACHINE / "packages.removing"
 LOG = MACHINE / "packages.log"
 # Debian's packages enable these for the next boot, as links below UNITS; the engine that we start runs apart from them.
@@ -44,9 +44,9 @@ def installed(name: str) -> bool:
 def install(names: Sequence[str]) -> None:
     """Install `names` without recommended packages and without starting their services, now or at the next boot.
 
-    Raises SetupError with apt's last lines, and before anything is done where packages would have to go for it. What
-    came new is added to RECORD and marked automatically installed. An installation that was killed is finished first.
-    What is there by now is not asked for: apt would take it for wanted by somebody.
+    Raises SetupError with apt's last lines, and before anything is done where packages would have to go for it. New
+    packages are added to RECORD and marked automatically installed. An installation that was killed is finished
+    first. apt is not asked for packages that are there: it would take them for wanted by somebody.
     """
     with machine_wide("packages"):
         _finish_interrupted()

@@ -57,7 +57,7 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
 
 
 def half_replaced(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Resources of Kubernetes objects that a replacement has deleted, and not put another in their place."""
+    """Resources of Kubernetes objects that a replacement has deleted without creating their successors."""
     return [
         each
         for each in deployment.get("resources") or []
@@ -140,7 +140,7 @@ def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
 
 
 def fill_unknown(wanted: Any, live: Any) -> Any:
-    """`wanted` with what a preview does not tell taken from the live object; left out where that has none.
+    """`wanted`, with unknown values of a preview taken from the live object, or left out where it has none.
 
     What the preview masks stays a secret.
     """

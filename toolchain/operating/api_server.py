@@ -17,7 +17,7 @@ PAUSE_S = 1.0
 ANSWER_S = 5
 # kubectl's words where a server does not know this user: it is there.
 REFUSES = ("Unauthorized", "You must be logged in")
-# Its word where this user may not ask. So does everybody hear from a server that has not read its roles yet.
+# Its word where this user may not ask. A server that has not read its roles yet answers so to everybody.
 FORBIDDEN = "Forbidden"
 STARTING_S = 30.0
 # Each connection has a port of its own at this end: another port is no news.

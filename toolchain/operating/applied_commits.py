@@ -1,4 +1,4 @@
-"""A protected stack is not taken back by accident: by a commit that lacks what was applied last.
+"""Keeps a commit from being applied to a protected stack that lacks the commit which was applied last.
 
 Two people merge, and the runner of the first comes last; or a clone has not been pulled for a week. Each is reviewed
 and clean, and would undo the other's merge. Pulumi keeps the commit of every update in the stack's history.

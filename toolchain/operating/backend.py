@@ -65,7 +65,7 @@ def without_salt(file: Path) -> None:
 
 
 def _take_strange_salt(file: Path) -> None:
-    """Take out the salt of a passphrase that is not in use: of the user's on our backend, of ours on the user's."""
+    """Take out a salt of the other backend's passphrase: ours goes with our backend, the user's with theirs."""
     found = _SALT_LINE.search(file.read_text())
     if not found:
         return

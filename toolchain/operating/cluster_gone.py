@@ -14,7 +14,7 @@ CONTROL_PLANE = "io.x-k8s.kind.role=control-plane"
 
 
 def proved(deployment: state.Deployment, engine: Engine, variables: Mapping[str, str]) -> bool:
-    """Whether the cluster that `deployment` tells of exists no more: then its objects do not, either.
+    """Whether the cluster in `deployment` is gone, and its objects with it.
 
     Of a kind cluster the container engine says so: it answers, and has no control plane that mounts the cluster's
     marker. Of MicroK8s snapd says so. A cluster by kubeconfig is somebody else's, and never proved gone.

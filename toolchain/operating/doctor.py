@@ -15,7 +15,7 @@ from pathlib import Path
 from toolchain import PYTHON_NEEDED, failure
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
-from toolchain.machine.engine import others
+from toolchain.machine.engine import installed_engines
 from toolchain.machine.processes import is_linux
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, STACKS, VENV, cache
@@ -138,7 +138,7 @@ def container_engine() -> Found:
 
 def other_engines() -> Found:
     """Engines that are installed beside ours. One that answers is used."""
-    other, found = others.installed(), engine.find()
+    other, found = installed_engines.installed(), engine.find()
     if other is None:
         return Health.HEALTHY, "none"
     if found and not found.ours:

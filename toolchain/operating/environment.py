@@ -64,7 +64,7 @@ def tools() -> dict[str, str]:
 def for_child(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `variables` over it, for a child.
 
-    Whether objects of an unreachable cluster are dropped is ours to say, never left from some earlier shell.
+    An earlier shell never decides whether objects of an unreachable cluster are dropped: that variable is taken out.
     """
     unwanted = [*user_backend.unwanted(), DELETE_UNREACHABLE]
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}

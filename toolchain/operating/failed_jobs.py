@@ -25,16 +25,16 @@ PAUSE_S = 0.5
 
 
 @contextmanager
-def told(
+def reporting(
     variables: Mapping[str, str], before: state.Deployment
 ) -> Iterator[tuple[dict[str, str], Callable[[], bool]]]:
-    """The variable for `pulumi up`, and what to call when that has failed.
+    """The variable for `pulumi up`, and a function to call when that has failed.
 
     Parameters:
         before: the state before the update. A job that is not in it was made by this update: its failure is news.
 
-    The function deletes the jobs that had failed before, and says whether there were any. It raises SetupError where
-    one does not go.
+    The function deletes the jobs that had failed before, and returns whether there were any. It raises SetupError
+    where one stays.
     """
     access = state.access(before)
     with tempfile.TemporaryDirectory(prefix="trainstack-failed-") as folder:

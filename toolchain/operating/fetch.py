@@ -6,7 +6,7 @@ from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import disks, engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import environment, inspection, setup
+from toolchain.operating import environment, program_calls, setup
 from toolchain.paths import LOGS
 from toolchain.steps import run, step
 
@@ -20,9 +20,9 @@ def fetch(stack: str) -> None:
             variables = environment.for_stack(found, stack)
             _pull_node_image(engine.ensure(), found, stack)
             with step("manifests and registry"):
-                inspection.fetch(variables, stack)
+                program_calls.fetch(variables, stack)
             with step("trainer image"):
-                inspection.build_image(variables, stack)
+                program_calls.build_image(variables, stack)
         finally:
             engine.stop()  # ours, where nobody else uses it
     print(

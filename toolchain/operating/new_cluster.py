@@ -8,9 +8,9 @@ from toolchain.steps import SetupError
 
 
 def ensure_possible(before: state.Deployment, stack: str) -> None:
-    """Raises SetupError where a cluster is to be made whose node would lack what it watches files with.
+    """Raises SetupError where the node of a new cluster would get too few inotify instances.
 
-    It would come up, its kube-proxy would end again and again, and the operator never get ready.
+    Its kube-proxy would crash again and again, and the operator would never get ready.
 
     Parameters:
         before: the stack's state.

@@ -15,7 +15,7 @@ from typing import Any
 from toolchain import git
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
-from toolchain.runs import card, records
+from toolchain.runs import model_card, records
 from toolchain.steps import say
 
 CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
@@ -39,7 +39,7 @@ def of_clone(root: Path = ROOT) -> Source:
 
 
 def begin(stack: str) -> list[Source]:
-    """Note what `make up` of `stack` begins with; the sources since the last one that came to its end, this one last.
+    """Note the sources of this `make up` of `stack`; all noted since the last one that ended, this one last.
 
     A job goes on when its `make up` is killed: the next one then finds a run that it has not begun itself.
     """
@@ -58,7 +58,7 @@ def _begun(stack: str) -> list[Source]:
 
 
 def end(stack: str) -> None:
-    """`make up` has come to its end, and what it began with is kept where it belongs."""
+    """Forget the noted sources: `make up` has ended, and they stand beside their runs."""
     (BEGUN / f"{stack}.json").unlink(missing_ok=True)
 
 
@@ -79,8 +79,8 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
                     continue
                 origin = {"commit": source.get("commit"), "clean": source.get("clean"), "image": image}
                 _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
-            if not (folder / card.FILE).exists():
-                _write_as_old_as(model, folder / card.FILE, card.card(records.read(folder)))
+            if not (folder / model_card.FILE).exists():
+                _write_as_old_as(model, folder / model_card.FILE, model_card.card(records.read(folder)))
         except OSError as error:
             say(f"commit and image of run {folder.name} are not kept beside it: {error}")
 

@@ -1,4 +1,4 @@
-"""Pulumi's output: all of it in a log file, what its reader has to know on the screen, and with `-v` both."""
+"""Pulumi's output: all of it in a log file, a summary on the screen, and with `-v` all of it there, too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WANTED = {"PULUMI_DEBUG_COMMANDS": "true", "TRAINSTACK_DRAWN_EVERY_S": "0.5"}
 """Pulumi hides the option for the event log unless the first is there; the second has the program tell more steps."""
 
 LAST_LINES_S = 2.0
-"""Seconds in which what a pulumi that has ended wrote last has to arrive."""
+"""Seconds to wait for the last output of a pulumi that has ended."""
 
 MOST_KEPT = 40
 PLANS = "preview"

@@ -97,7 +97,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
 
 
 def makes_nodes(stack: str) -> bool:
-    """Whether the cluster of `stack` is made with kind; taken to be before the packages are there that tell.
+    """Whether the cluster of `stack` is made with kind. Assumed while the packages that read stack files are missing.
 
     `stack` is empty for any. Raises SetupError for a stack file that says it wrongly.
     """

@@ -104,7 +104,7 @@ def drops_unreachable(deployment: Deployment) -> bool:
 
 
 def keep_unreachable(deployment: Deployment) -> None:
-    """Take that back."""
+    """Take that setting out of the state."""
     for values in _provider_values(deployment):
         values.pop("deleteUnreachable", None)
 
@@ -115,7 +115,7 @@ def _provider_values(deployment: Deployment) -> list[dict[str, Any]]:
 
 
 def forget_pending(deployment: dict[str, Any]) -> None:
-    """Forget the operations of a killed run, where whatever came of them goes with its cluster."""
+    """Forget the pending operations of a killed run: their objects, if any, go with the cluster."""
     deployment["pending_operations"] = []
 
 

@@ -13,10 +13,10 @@ from toolchain.machine import engine
 from toolchain.operating import (
     adoption,
     api_server,
-    deviations,
     environment,
     leftovers,
     live_objects,
+    quick_drift,
     state,
     volume_space,
     warning_events,
@@ -48,11 +48,11 @@ MARKS = {Health.HEALTHY: "ok", Health.NOT: "not ok", Health.UNKNOWN: "unknown"}
 
 
 class Judged(Protocol):
-    """What has been looked at."""
+    """Anything with a health: a finding on a stack, or a check of the machine."""
 
     @property
     def health(self) -> Health:
-        """How it is."""
+        """Its health."""
 
 
 class Part(StrEnum):
@@ -132,7 +132,7 @@ def status(stack: str, as_json: bool = False) -> int:
 
 
 def look_at(stack: str) -> list[Finding]:
-    """Look at `stack`. What is wrong with the look itself tells nothing of the stack."""
+    """Look at `stack`. An error of the look itself says nothing about the stack."""
     try:
         stack_files.check(stack)
         return inspect_stack(stack)
@@ -151,7 +151,7 @@ def _record(finding: Finding) -> dict[str, str | None]:
 
 
 def overall(findings: Iterable[Judged]) -> Health:
-    """What is known to be wrong weighs more than what is not known."""
+    """A part that is known to be unhealthy counts more than one that is unknown."""
     healths = {each.health for each in findings}
     return Health.NOT if Health.NOT in healths else max(healths)
 
@@ -187,7 +187,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     waiting = claim[0] if claim and claim[1] else None
     *parts, owner = inspect_objects(objects, waiting)
     names = {each["metadata"]["name"] for each in objects}
-    warnings = warning_events.said(variables, access, namespace, names)
+    warnings = warning_events.recent(variables, access, namespace, names)
     events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
     drift = _drift(variables, access, stack, objects)
     return [*findings, *parts, *_space(stack), *drift, *events, owner]
@@ -204,8 +204,8 @@ def _drift(
 ) -> list[Finding]:
     """What waits in the stack file is no fault of the stack; what somebody has changed or deleted is one."""
     looks: tuple[tuple[Health, Callable[[], list[str]]], ...] = (
-        (Health.HEALTHY, lambda: deviations.of_file(stack)),
-        (Health.NOT, lambda: deviations.of_objects(variables, access, stack, LISTED, objects)),
+        (Health.HEALTHY, lambda: quick_drift.of_file(stack)),
+        (Health.NOT, lambda: quick_drift.of_objects(variables, access, stack, LISTED, objects)),
     )
     findings = []
     for health, look in looks:

@@ -16,12 +16,10 @@ from toolchain.operating import (
     backend,
     cluster_gone,
     cluster_repair,
+    custom_resources,
     data_folder,
-    definitions,
     environment,
     failed_jobs,
-    foresight,
-    inspection,
     leftovers,
     live_objects,
     live_view,
@@ -29,6 +27,7 @@ from toolchain.operating import (
     origin,
     orphans,
     plans,
+    program_calls,
     pulumi_cli,
     recovery,
     retained_claims,
@@ -36,6 +35,7 @@ from toolchain.operating import (
     shared_objects,
     state,
     state_copies,
+    time_estimate,
     update,
     user_backend,
 )
@@ -59,10 +59,10 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     stack_files.check(stack)
     user_backend.check(stack)
     began = time.monotonic()
-    expect(foresight.usual())
+    expect(time_estimate.last_times())
     with live_view.shown() as view, setup.project_lock(), disks.watched():
         ensure_reviewed = ensure_committed(stack)
-        if expected := foresight.foretell(stack):
+        if expected := time_estimate.estimate(stack):
             say(expected)
         if data_dir:
             data_folder.copy_verified(data_dir)
@@ -74,20 +74,20 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         new_cluster.ensure_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
-                inspection.release_volumes(variables, stack, shared_objects.titles(before))
+                program_calls.release_volumes(variables, stack, shared_objects.titles(before))
         ensure_reviewed()
         sources = origin.begin(stack)
         _update(variables, stack, before)
         after = _deployment(variables, stack)
         found = state.outputs(after)
         with step("a last look at cluster and model"):
-            inspection.inspect(variables, stack, found)
+            program_calls.inspect(variables, stack, found)
         runs = [MODELS / stack / "runs" / name for name in state.runs(after)]
         origin.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
         origin.end(stack)
         seconds = time.monotonic() - began
-        foresight.keep(stack, seconds)
+        time_estimate.keep(stack, seconds)
     print(
         "\n".join([took(seconds, phase_times()), *origin.report_lines(runs), *closing_lines(found)]),
         flush=True,
@@ -132,13 +132,13 @@ def _update(variables: dict[str, str], stack: str, before: state.Deployment) -> 
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with failed_jobs.told(variables, before) as (variable, remove_failed_jobs):
+    with failed_jobs.reporting(variables, before) as (variable, remove_failed_jobs):
 
         def mended() -> bool:
             return (
                 _forget_left_behind(variables, stack)
                 or _came_back(variables, stack)
-                or definitions.wait(variables, _deployment(variables, stack))
+                or custom_resources.wait(variables, _deployment(variables, stack))
                 or remove_failed_jobs()
             )
 
@@ -215,7 +215,7 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     if not shared_objects.are_in(deployment):
         return []
     with step("who else uses the cluster's training-operator"):
-        users = inspection.other_users(variables, stack, shared_objects.titles(deployment))
+        users = program_calls.other_users(variables, stack, shared_objects.titles(deployment))
         pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.retain(held, users))
     return shared_objects.left(deployment, users)
 

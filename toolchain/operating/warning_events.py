@@ -13,10 +13,10 @@ RECENT = timedelta(minutes=30)
 SHOWN = 3
 
 
-def said(
+def recent(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
 ) -> list[str]:
-    """Sentences of the last recent ones, each with its age.
+    """A sentence for each of the last recent warnings, with its age.
 
     Parameters:
         names: of objects; an event counts when it is of one of them, or of one that is named after it, as pods are.

@@ -18,7 +18,7 @@ MODULE = "infra.watch"
 def watch(stack: str) -> int:
     """Show what the jobs of `stack` do until they end; 0 when all ended well, 1 when one did not, 2 cannot tell.
 
-    It takes no lock: `make up` may be at work meanwhile. Raises SetupError for a stack that there is not.
+    It takes no lock: `make up` may be at work meanwhile. Raises SetupError for a stack that does not exist.
     """
     stack_files.check(stack)
     venv.ensure()

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from toolchain.planning import described, fabrics
-from toolchain.planning.described import Job
-from toolchain.planning.known import Given, Known, known
+from toolchain.planning import fabrics, stack_job
 from toolchain.planning.model import HALF, Point, counts, pays_up_to, point
+from toolchain.planning.model_inputs import Given, ModelInputs, model_inputs
+from toolchain.planning.stack_job import Job
 from toolchain.runs import listing
 from toolchain.steps import SetupError
 
@@ -23,8 +23,8 @@ def plan(stack: str, name: str, most: int | None, given: Given, as_json: bool) -
     """Print the plan of one job, up to `most` replicas. Raises SetupError."""
     if most and most > LIMIT:
         raise SetupError(f"--most {most} is more than {LIMIT:,}", f"give at most {LIMIT}")
-    job = described.job(stack, name)
-    found = known(stack, job, given)
+    job = stack_job.job(stack, name)
+    found = model_inputs(stack, job, given)
     usual = MOST_GPUS if job.backend == "nccl" else MOST_HERE if job.here else MOST_ELSE
     highest = found.training.most(most or usual)
     pays = pays_up_to(found.training, found.fabric, highest)
@@ -36,7 +36,7 @@ def plan(stack: str, name: str, most: int | None, given: Given, as_json: bool) -
     print("\n".join(text(stack, job, found, rows, pays, highest, others)))
 
 
-def compared(found: Known, job: Job, most: int) -> dict[str, tuple[int, Point]]:
+def compared(found: ModelInputs, job: Job, most: int) -> dict[str, tuple[int, Point]]:
     """Other fabrics' names -> how many replicas pay over them, and the row of `most`; none for replicas of one node."""
     others: dict[str, tuple[int, Point]] = {}
     if found.training.cores:
@@ -49,7 +49,12 @@ def compared(found: Known, job: Job, most: int) -> dict[str, tuple[int, Point]]:
 
 
 def as_record(
-    stack: str, job: Job, found: Known, rows: list[Point], pays: int, others: dict[str, tuple[int, Point]]
+    stack: str,
+    job: Job,
+    found: ModelInputs,
+    rows: list[Point],
+    pays: int,
+    others: dict[str, tuple[int, Point]],
 ) -> dict[str, Any]:
     """The plan as JSON has it: seconds, bytes, shares from 0 to 1."""
     return {
@@ -70,7 +75,7 @@ def as_record(
 def text(
     stack: str,
     job: Job,
-    found: Known,
+    found: ModelInputs,
     rows: list[Point],
     pays: int,
     most: int,
@@ -94,7 +99,7 @@ def text(
     return [*lines, "", "assumptions", *(f"- {each}" for each in found.assumptions)]
 
 
-def _bound(found: Known, pays: int, most: int) -> str:
+def _bound(found: ModelInputs, pays: int, most: int) -> str:
     """Why no more replicas pay."""
     if pays < most:
         return "one more adds less than half of its share"

@@ -1,4 +1,4 @@
-"""`make compare A=… B=…`: what two runs were given, and what came of it, where they differ."""
+"""`make compare A=… B=…`: where two runs differ, in their configuration and in their results."""
 
 from __future__ import annotations
 

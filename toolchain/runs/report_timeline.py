@@ -1,6 +1,6 @@
-"""What a run's report says of things that the trainer cannot know: its origin, and the timeline of its job and pods.
+"""Adds to a run's report what the trainer cannot know: the run's origin, and the timeline of its job and pods.
 
-`make up` keeps the one beside the run (`origin.json`), what has watched the job the other (`timeline.json`).
+`make up` keeps `origin.json` beside the run; whoever waited for the job keeps `timeline.json` there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def with_origin(page: str, origin: Mapping[str, Any]) -> str:
-    """`page` with a section on commit, tree and image; as it is where nothing is known, or has no place in it."""
+    """`page` with a section on commit, tree and image; unchanged where none is known, or `page` has no place for it."""
     if not origin:
         return page
     clean = origin.get("clean")
@@ -65,7 +65,7 @@ def with_origin(page: str, origin: Mapping[str, Any]) -> str:
 
 
 def with_timeline(page: str, found: list[Entry]) -> str:
-    """`page` with the timeline; as it is where none is known, or has no place in it."""
+    """`page` with the timeline; unchanged where none is known, or the page has no place for it."""
     if not found:
         return page
     first = _time(found[0][0])

@@ -34,7 +34,7 @@ def use(stack: str, name: str) -> None:
 def _run(stack: str, name: str) -> str:
     """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's.
 
-    Whether a run that is not here may be on the volume, the program knows.
+    The program knows whether a run that is not on this machine may be on the volume.
     """
     name = name.removeprefix(f"{stack}/")
     try:

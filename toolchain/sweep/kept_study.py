@@ -32,7 +32,7 @@ class KeptStudy:
         self.last: tuple[str, Answer] | None = None
 
     def exchange(self, observed: Sequence[Observed], *, proposes: bool) -> Answer:
-        """As trials.Study has it. What was handed over just now is not again. Raises SetupError."""
+        """As trials.Study has it. Observations that the last call handed over are left out. Raises SetupError."""
         request = json.dumps(
             {
                 **self.asked.study,

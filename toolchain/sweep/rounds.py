@@ -77,15 +77,15 @@ class _Silence:
             raise SetupError(*TAKEN_DOWN)
         self.rounds += 1
         if self.rounds == 1:
-            self.say("the cluster does not tell how the trials are; the search waits for it")
+            self.say("the cluster does not report its trials; the search waits for it")
         if self.rounds < MOST_SILENT:
             return
         if self.was_brought_back:
             raise SetupError(
-                "the cluster does not tell how the trials are, not after `make up` either",
+                "the cluster does not report its trials, even after `make up`",
                 "`make status` shows what is wrong; the same command goes on then",
             )
-        self.say("the cluster does not answer still: the stack is brought up again")
+        self.say("the cluster still does not answer: the stack is brought up again")
         self.stack.bring_back(under_way)
         self.rounds, self.was_brought_back = 0, True
 

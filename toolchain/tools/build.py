@@ -26,7 +26,6 @@ STEP = "build "
 """What the name of each step begins with."""
 
 
-
 def built(module: Module, *binaries: str) -> Path | None:
     """The `bin` folder of an earlier build that holds `binaries` (all of the module's when none is named)."""
     for packages in {module.packages, module.packages_for(*binaries) if binaries else module.packages}:

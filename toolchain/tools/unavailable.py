@@ -15,7 +15,10 @@ KEEP_S = 24 * 3600
 
 
 def refused(what: str) -> bool:
-    """Whether `what` could not be had: FIRST_S seconds ago at most or, where that was not the first time, KEEP_S."""
+    """Whether `what` could not be downloaded lately.
+
+    Lately is FIRST_S seconds ago at most, or KEEP_S where it was not the first time.
+    """
     looks = _failed_looks(what)
     return bool(looks) and time.time() - looks[-1] < (KEEP_S if len(looks) > 1 else FIRST_S)
 
@@ -28,7 +31,7 @@ def remember_refusal(what: str) -> None:
 
 
 def forget(what: str) -> None:
-    """`what` can be had, after all."""
+    """Forget that `what` failed: it can be downloaded."""
     _note(what).unlink(missing_ok=True)
 
 

@@ -74,10 +74,10 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
 
 def install_for(machine: str, python: str, lock: Path, target: Path) -> None:
     """Put the packages that `lock` names into the folder `target`, as words_for says. Raises SetupError."""
-    _uv(find_uv(), target, *words_for(machine, python, lock, target))
+    _uv(find_uv(), target, *install_arguments(machine, python, lock, target))
 
 
-def words_for(machine: str, python: str, lock: Path, target: Path) -> list[str]:
+def install_arguments(machine: str, python: str, lock: Path, target: Path) -> list[str]:
     """The words for uv that put the packages of `lock` into `target`, for the Python of another Linux than this one.
 
     Parameters:

@@ -20,7 +20,7 @@ def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.
 
 
 def check_context(stack: Stack, path: Path) -> None:
-    """Raises ConfigError when the configured context is not in the kubeconfig, or that is none."""
+    """Raises ConfigError when the file is no kubeconfig, or lacks the configured context."""
     wanted = stack.cluster.context
     if wanted is None or not path.exists():
         return

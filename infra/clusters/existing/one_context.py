@@ -18,7 +18,7 @@ FILES = {
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The kubeconfig in the file `path`. Raises ConfigError where it is none."""
+    """The kubeconfig in the file `path`. Raises ConfigError where the file is no kubeconfig."""
     try:
         found = yaml.safe_load(path.read_text()) or {}
         lists = [found.get(key) or [] for key in ("clusters", "contexts", "users")]

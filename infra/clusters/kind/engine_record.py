@@ -1,4 +1,4 @@
-"""Which container engine holds a cluster: that another one has no such containers proves nothing."""
+"""Records which container engine holds a cluster: another engine without its containers proves nothing."""
 
 from __future__ import annotations
 

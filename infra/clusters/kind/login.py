@@ -1,7 +1,8 @@
 """The login that the registries of this clone's kind clusters ask for.
 
 The password is made once per clone. It stands in a file that its owner alone reads, and in containerd's configuration
-on the nodes. No state holds it, no object in a cluster, and no folder that a pod may mount. A registry has its bcrypt.
+on the nodes. It is in no state, in no object of a cluster, and in no folder that a pod may mount. A registry has only
+its bcrypt hash.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import bcrypt
 from infra import paths
 
 USER = "trainstack"
-# The smallest that bcrypt knows: it slows down guessing, and nobody guesses 256 random bits.
+# The lowest cost that bcrypt knows: a higher one slows down guessing, and nobody guesses 256 random bits.
 ROUNDS = 4
 
 
@@ -57,10 +58,10 @@ def authorization() -> str:
 
 
 def htpasswd() -> str:
-    """The file from which a registry knows the password again, without having it."""
+    """The registry's htpasswd file: the user, and the bcrypt hash of the password."""
     return f"{USER}:{bcrypt.hashpw(password().encode(), bcrypt.gensalt(ROUNDS)).decode()}\n"
 
 
 def fingerprint() -> str:
-    """16 hexadecimal digits that tell this password from others, and nothing else of it."""
+    """16 hexadecimal digits of a hash: another password has others, and they do not reveal it."""
     return hashlib.sha256(f"registry {password()}".encode()).hexdigest()[:16]

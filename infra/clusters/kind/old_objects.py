@@ -1,4 +1,4 @@
-"""The objects of a kind cluster that this update replaces: they go with it, and Pulumi has to be told so.
+"""The objects of a kind cluster that this update replaces: they go with it, and Pulumi has to forget them.
 
 Pulumi (3.246) does not count a cluster that it deletes before its replacement as deleted, so that `deleted_with` has no
 effect: at the end of the update it wants each old object deleted, by a plugin that reaches the old cluster no more. The

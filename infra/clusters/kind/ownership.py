@@ -1,7 +1,8 @@
 """Whose is a kind cluster of a given name?
 
-Before `kind create` we write a marker file, and mount that very file into every node. A cluster is ours when its nodes
-mount our clone's marker; so also one half made by a run that was killed. One of another clone, or made by hand, is not.
+Before `kind create` we write a marker file, and mount that very file into every node. A cluster is ours when its
+nodes mount our clone's marker, even one that a killed run left half made. A cluster of another clone, or one made by
+hand, is not ours.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def cluster_uid(marker: Path) -> str | None:
 def nodes(cluster: str) -> list[Node]:
     """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first.
 
-    Raises AnotherEngineError rather than to tell of no nodes where they are in another engine.
+    Raises AnotherEngineError where the cluster was made in another engine, instead of returning no nodes.
     """
     found = docker.labelled(f"{LABEL}={cluster}")
     if not found:

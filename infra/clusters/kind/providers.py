@@ -9,7 +9,7 @@ from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, Updat
 
 from infra import paths
 from infra.clusters import replacement
-from infra.clusters.kind import cluster, ownership, registry, repair
+from infra.clusters.kind import kind_cli, ownership, registry, repair
 from infra.clusters.kind.config import KindConfig, differences
 from infra.dynamic import Props, Provider, missing, plain_props, show
 from infra.objects import owner
@@ -18,16 +18,16 @@ from infra.objects import owner
 class ClusterProvider(Provider):
     """Properties: `config` (KindConfig as JSON) and `image`.
 
-    A cluster that is there is repaired, never replaced for being stopped. What a replacement is due to, and what it
-    needs, is in `replacement`. States of release 0.1 hold absolute paths as well: nothing reads them.
+    A cluster that is there is repaired, never replaced for being stopped. `replacement` says what asks for a
+    replacement, and what it needs. States of release 0.1 hold absolute paths as well: nothing reads them.
     """
 
     def create(self, props: Props) -> CreateResult:
         config = _config(props)
         # Whoever gives the owner's id back has lost the state, not the cluster.
-        if owner.id_to_adopt() and (found := cluster.read(config.name)):
+        if owner.id_to_adopt() and (found := kind_cli.read(config.name)):
             return CreateResult(config.name, plain_props(props) | found)
-        return CreateResult(config.name, plain_props(props) | cluster.create(config, props["image"]))
+        return CreateResult(config.name, plain_props(props) | kind_cli.create(config, props["image"]))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         config = _config(_olds)
@@ -52,11 +52,11 @@ class ClusterProvider(Provider):
         name, uid = _config(props).name, props.get("instance")
         # A refresh asks the API server next.
         repair.repair(name, show, uid)
-        found = cluster.read(name, uid)
+        found = kind_cli.read(name, uid)
         return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        cluster.delete(_id)
+        kind_cli.delete(_id)
 
 
 def _config(props: Props) -> KindConfig:

@@ -53,6 +53,6 @@ class EngineLog:
             # Not worth waiting for.
             self._stub.Log.future(request)
             return
-        # What is to stay must have arrived before the engine takes our answer for the end and lets us go.
+        # A lasting line has to arrive before our answer to the call: the engine may end us after that.
         with suppress(grpc.RpcError):
             self._stub.Log(request, timeout=10)

@@ -9,7 +9,7 @@ from google.protobuf import empty_pb2
 
 from pulumi_standins import emulated, protocol
 from pulumi_standins.kubernetes import provider_config, values
-from pulumi_standins.kubernetes.calls.planning import PlanCalls
+from pulumi_standins.kubernetes.calls.check_and_diff import PlanCalls
 from pulumi_standins.kubernetes.calls.refresh import ReadCalls
 from pulumi_standins.kubernetes.calls.writing import WriteCalls
 from pulumi_standins.kubernetes.engine_log import EngineLog

@@ -9,7 +9,7 @@ from typing import Any
 from pulumi_standins.kubernetes import values, yaml_manifests
 from pulumi_standins.kubernetes.values import Object, Secret
 
-# By these an object is found, in its URN too; everything else of a secret object is secret.
+# Fields by which an object is found, also in its URN; all others of a secret object are secret.
 _READABLE = {"apiVersion", "kind", "metadata"}
 _READABLE_METADATA = {"name", "namespace"}
 

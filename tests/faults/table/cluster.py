@@ -16,7 +16,7 @@ from typing import Any
 from infra.config.operator import OperatorApi
 from infra.objects.labels import OF_JOBSET
 from infra.run.job_api import JOB_LABEL
-from infra.trainer_controller.adjustments import JOBSET, TRAINER
+from infra.trainer_controller.patches import JOBSET, TRAINER
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table.training import JOB

@@ -37,9 +37,5 @@ def standing(name: str) -> Iterator[OthersProject]:
         subprocess.run(["chown", "--recursive", f"{USER}:{GROUP}", str(home), str(made.root)], check=True)
         # The log is this user's, and would make its folder so.
         project = OthersProject(made.root, made.cluster, logs=folder, home=home)
-        clones.STANDING.append(project)
-        try:
+        with clones.standing(project):
             yield project
-        finally:
-            clones.STANDING.remove(project)
-            project.make("down")

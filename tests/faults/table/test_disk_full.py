@@ -56,13 +56,9 @@ def small(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Small]:
         place = folder if row == "disk-full-caches" else disk
         clone = clones.clone(place / "trainstack", cluster=folder.name)
         clone.logs = folder  # on another disk, else nothing of what it says could be read
-        clones.STANDING.append(clone)
-        try:
+        with clones.standing(clone):
             clone.up()
             yield Small(clone, disk, row)
-        finally:
-            clones.STANDING.remove(clone)
-            clone.make("down")
 
 
 # Enough for what `make up` writes between two phases; filled within a moment.

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pulumi
+import pytest
+
+from infra import dataset, paths
+from infra.training_operator import overlay
+from tests.unit.infra.samples import OVERLAY
 
 REFERENCE = "trainstack-dev-registry:5000/trainstack/trainer@sha256:" + "a" * 64
 OWNER_ID = "0123456789abcdef"
@@ -56,3 +62,13 @@ class Recorder(pulumi.runtime.Mocks):
             for args in self.registered
             if args.typ.startswith("kubernetes:")
         }
+
+
+def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:
+    """Pulumi's mocks for stack `dev`, which record; the program has no data set, and reads no overlay of upstream's."""
+    mocks = Recorder()
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(paths, "DATA", folder / "data")
+    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
+    pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
+    return mocks

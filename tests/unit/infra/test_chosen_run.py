@@ -133,7 +133,7 @@ def test_one_replica_takes_it_whatever_the_training_had(stacks: Path, training: 
     job = {"name": "mnist", "runId": "older-01234567", **training}
     file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
     (taking,) = from_file(file).jobs
-    assert taking == taken_run.alone(JobConfig.model_validate(job))
+    assert taking == taken_run.with_one_process(JobConfig.model_validate(job))
     spec = manifest(taking, job_context())["spec"]
     assert [(kind, each["replicas"]) for kind, each in spec["pytorchReplicaSpecs"].items()] == [("Master", 1)]
     assert (spec["nprocPerNode"], "elasticPolicy" in spec) == ("1", False)

@@ -20,9 +20,8 @@ from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ
 from infra.sweep import search
-from infra.training_operator import overlay
-from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder, recording
+from tests.unit.infra.samples import JOB, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
@@ -31,15 +30,10 @@ RUN = "pulumi-python:dynamic/trainstack:Run"
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
-    mocks = Recorder()
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
-    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
         monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
-    pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
     monkeypatch.setenv("PULUMI_CONFIG", "{}")
-    return mocks
+    return recording(monkeypatch, tmp_path)
 
 
 def configured(**sections: Any) -> None:

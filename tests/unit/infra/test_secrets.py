@@ -12,16 +12,14 @@ import pytest
 import yaml
 from pulumi.runtime import rpc
 
-from infra import dataset, paths
 from infra.config import ConfigError, encrypted, from_raw
 from infra.config.encrypted import restored
 from infra.job.manifest import manifest
 from infra.job.run_id import run_id
 from infra.review import rendering
-from infra.training_operator import overlay
 from tests.unit.infra.config.test_changes import KEYS
-from tests.unit.infra.recorder import Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.recorder import Recorder, recording
+from tests.unit.infra.samples import JOB, job_context, stack
 from tests.unit.infra.test_program import run_program
 
 FILE = "stacks/Pulumi.dev.yaml"
@@ -86,13 +84,8 @@ def test_a_review_shows_the_secret_without_its_data() -> None:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
-    mocks = Recorder()
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
-    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
-    pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
-    return mocks
+    return recording(monkeypatch, tmp_path)
 
 
 def configured(folder: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra import folder_preparation, inspection, kept_claims, paths, volumes
+from infra import folder_preparation, inspection, paths, retained_claims, volumes
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
@@ -166,7 +166,7 @@ def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
 def test_models_come_to_this_machine_from_every_volume_that_is_elsewhere(
     recorder: Recorder, kind: StorageKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_claims, "ensure_usable", lambda *asked: None)
+    monkeypatch.setattr(retained_claims, "ensure_usable", lambda *asked: None)
     configured(job=JOB, storage={"kind": kind, **KEYS[kind]})
     run_program()
     made = {name.partition("/")[0] for name in recorder.manifests() if not name.endswith("-data")}
@@ -234,7 +234,7 @@ def test_a_claim_of_a_class_may_wait_for_a_suspended_jobs_pod(suspend: bool, pre
 def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> None:
     nowhere = ApiAddress("/nowhere/kubeconfig")
     if cluster == "existing":
-        kept_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+        retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
         return
     with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
-        kept_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+        retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])

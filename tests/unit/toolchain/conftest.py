@@ -51,20 +51,15 @@ class Machine:
 
     def toolchain(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """`python3 -m toolchain <arguments>` in the project folder."""
-        return subprocess.run(
-            [sys.executable, "-m", "toolchain", *arguments],
-            cwd=self.root,
-            env=self.environment(**variables),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            stdin=subprocess.DEVNULL,
-        )
+        return self._run(["-m", "toolchain", *arguments], variables)
 
     def python(self, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """A piece of Python that may import the copied toolchain."""
+        return self._run(["-c", code], variables)
+
+    def _run(self, arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, *arguments],
             cwd=self.root,
             env=self.environment(**variables),
             capture_output=True,

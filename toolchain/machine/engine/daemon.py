@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain.machine.engine import network, restricted
+from toolchain.machine.engine import network, restricted_host
 from toolchain.paths import MACHINE, MACHINE_RUN
 from toolchain.steps import SetupError
 
@@ -31,7 +31,7 @@ STOP_S = 60
 NO_OOM_SCORE = 25
 
 
-def configuration(restricted_host: bool, major: int) -> dict[str, object]:
+def configuration(is_restricted: bool, major: int) -> dict[str, object]:
     """dockerd's daemon.json as data. `major`: the first number of dockerd's version."""
     settings: dict[str, object] = {
         "data-root": str(DATA),
@@ -39,11 +39,11 @@ def configuration(restricted_host: bool, major: int) -> dict[str, object]:
         "pidfile": str(PIDFILE),
         "hosts": [HOST],
     }
-    if restricted_host:
+    if is_restricted:
         settings |= {
             "default-cgroupns-mode": "private",
             "default-runtime": "fitted",
-            "runtimes": {"fitted": {"path": str(restricted.RUNTIME)}},
+            "runtimes": {"fitted": {"path": str(restricted_host.RUNTIME)}},
         }
         if major < NO_OOM_SCORE:
             settings["oom-score-adjust"] = 0
@@ -97,9 +97,9 @@ def start() -> None:
         SOCKET.unlink(missing_ok=True)
         PIDFILE.unlink(missing_ok=True)
         _forget_dead_containerd()
-        is_restricted = restricted.detected()
+        is_restricted = restricted_host.detected()
         if is_restricted:
-            restricted.install()
+            restricted_host.install()
         CONFIG.write_text(json.dumps(configuration(is_restricted, major_version()), indent=2))
         network.save_settings(HOME / "network.json")
         with LOG.open("wb") as log:
@@ -177,5 +177,5 @@ def remove_data() -> None:
     if pid() is not None:
         raise SetupError("our container engine still runs", "run `make down` first")
     shutil.rmtree(DATA, ignore_errors=True)
-    for leftover in (CONFIG, LOG, HOME / "network.json", restricted.RUNTIME):
+    for leftover in (CONFIG, LOG, HOME / "network.json", restricted_host.RUNTIME):
         leftover.unlink(missing_ok=True)

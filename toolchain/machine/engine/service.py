@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import IO
 
 from toolchain.machine import packages
-from toolchain.machine.engine import daemon, others
+from toolchain.machine.engine import daemon, installed_engines
 from toolchain.machine.engine.client import Engine, find
 from toolchain.machine.locks import machine_wide
 from toolchain.machine.processes import is_linux
@@ -72,7 +72,7 @@ def may_install() -> None:
             "no container engine answers, and ours runs on Linux alone",
             "start Docker Desktop, or another engine that `docker version` reaches",
         )
-    if engine := others.installed():
+    if engine := installed_engines.installed():
         raise SetupError(
             f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
         )

@@ -122,7 +122,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
                 return _last_look(rule, snapshot, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(snapshot, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
-                # Nothing happens: so it is as it looked before anything related was seen.
+                # Nothing happens: the object is judged as it was before any related object was seen.
                 reporter.report(verdict)
                 continue
             verdict = rule.judge(snapshot)

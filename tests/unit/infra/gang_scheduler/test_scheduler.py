@@ -10,7 +10,7 @@ import yaml
 
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
-from infra.gang_scheduler import component, release, scheduler_manifests
+from infra.gang_scheduler import component, patches, upstream
 from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
 from infra.objects.labels import STACK
 from infra.process import CommandError
@@ -27,7 +27,7 @@ __all__ = ["recorder"]
 GANG: dict[str, Any] = {"operator": {"gang": "scheduler-plugins"}, "job": JOB}
 VALUES = {
     "scheduler": {"name": SCHEDULER, "image": "example/scheduler:1"},
-    "controller": {"name": scheduler_manifests.CONTROLLER, "image": "example/controller:1"},
+    "controller": {"name": patches.CONTROLLER, "image": "example/controller:1"},
 }
 DEPLOYMENT = """\
 kind: Deployment
@@ -67,7 +67,7 @@ PROFILE = {
 @pytest.fixture
 def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder laid out as upstream's is."""
-    chart = tmp_path / "manifests" / release.CHART
+    chart = tmp_path / "manifests" / upstream.CHART
     texts = {
         **{
             f"../../../{file}": yaml.safe_dump(
@@ -78,9 +78,9 @@ def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                     "spec": {},
                 }
             )
-            for file, name in zip(release.CRDS, CRDS, strict=True)
+            for file, name in zip(upstream.CRDS, CRDS, strict=True)
         },
-        f"../../../{release.PROFILE}": yaml.safe_dump(PROFILE),
+        f"../../../{upstream.PROFILE}": yaml.safe_dump(PROFILE),
         "values.yaml": yaml.safe_dump(VALUES),
         "templates/serviceaccount.yaml": "",
         "templates/rbac.yaml": RBAC,
@@ -95,7 +95,7 @@ def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         file = (chart / name).resolve()
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    monkeypatch.setenv(release.MANIFESTS, str(tmp_path / "manifests"))
+    monkeypatch.setenv(upstream.MANIFESTS, str(tmp_path / "manifests"))
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     for name in component.IMAGES.values():
         monkeypatch.delenv(name, raising=False)
@@ -146,7 +146,7 @@ def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], ask
         assert each["metadata"]["labels"][STACK] == "dev"
         assert "::" not in each["metadata"]["name"], "it would break Pulumi's URN"
     found = programs(objects)
-    assert {name: each["image"] for name, each in found.items()} == scheduler_manifests.IMAGES
+    assert {name: each["image"] for name, each in found.items()} == patches.IMAGES
     for each in found.values():
         assert each["resources"]["limits"]
         assert each["securityContext"]["readOnlyRootFilesystem"]
@@ -158,7 +158,7 @@ def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], ask
 
 def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]]) -> None:
     (configured,) = [each for each in objects if each["kind"] == "ConfigMap"]
-    found = yaml.safe_load(configured["data"][scheduler_manifests.FILE])
+    found = yaml.safe_load(configured["data"][patches.FILE])
     assert [each["schedulerName"] for each in found["profiles"]] == [SCHEDULER]
     assert "clientConnection" not in found
     assert found["profiles"][0]["plugins"] == PROFILE["profiles"][0]["plugins"]  # type: ignore[index]
@@ -166,12 +166,12 @@ def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]
 
 def test_the_scheduler_alone_is_told_when_to_try_again(objects: list[dict[str, Any]]) -> None:
     found = {name: each.get("args") for name, each in programs(objects).items()}
-    assert found == {SCHEDULER: [scheduler_manifests.RETRY], scheduler_manifests.CONTROLLER: None}
+    assert found == {SCHEDULER: [patches.RETRY], patches.CONTROLLER: None}
 
 
 def test_another_profile_starts_the_scheduler_anew(manifests: Path, objects: list[dict[str, Any]]) -> None:
-    other = scheduler_manifests.patched(
-        release.rendered(manifests, "kubeflow"), {**PROFILE, "parallelism": 4}, "dev", "kubeflow"
+    other = patches.patched(
+        upstream.rendered(manifests, "kubeflow"), {**PROFILE, "parallelism": 4}, "dev", "kubeflow"
     )
     pods = [
         {
@@ -182,7 +182,7 @@ def test_another_profile_starts_the_scheduler_anew(manifests: Path, objects: lis
         for found in (objects, other)
     ]
     assert pods[0][SCHEDULER] != pods[1][SCHEDULER]
-    assert pods[0][scheduler_manifests.CONTROLLER] == pods[1][scheduler_manifests.CONTROLLER]
+    assert pods[0][patches.CONTROLLER] == pods[1][patches.CONTROLLER]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infra.screen.rows import MOST_OBJECTS, MOST_PODS, clock, rows
-from infra.screen.state import Event, View
+from infra.screen.view import Event, View
 
 EVENTS: list[Event] = [
     {"is": "began", "phase": "pulumi up", "usual": 54.0},

@@ -17,7 +17,7 @@ from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
 from infra.review import folder, gitops, policies, rendering
-from infra.trainer_controller import adjustments, component, upstream
+from infra.trainer_controller import component, patches, upstream
 from infra.training_operator import overlay, webhook
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
@@ -42,10 +42,10 @@ JOBSET: list[dict[str, Any]] = [
     {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": CRD_KIND,
-        "metadata": {"name": TRAINJOB.crds[0], "annotations": {adjustments.INJECTED: "$(NAMESPACE)/$(NAME)"}},
+        "metadata": {"name": TRAINJOB.crds[0], "annotations": {patches.INJECTED: "$(NAMESPACE)/$(NAME)"}},
         "spec": {"conversion": {"strategy": "Webhook"}, "group": "jobset.x-k8s.io"},
     },
-    deployment(adjustments.JOBSET, "example/staging:main"),
+    deployment(patches.JOBSET, "example/staging:main"),
     {
         "apiVersion": "v1",
         "kind": "Service",
@@ -69,7 +69,7 @@ TRAINER: dict[str, list[dict[str, Any]]] = {
         }
         for name in TRAINJOB.crds[1:]
     ],
-    "manager": [deployment(adjustments.TRAINER, "example/trainer")],
+    "manager": [deployment(patches.TRAINER, "example/trainer")],
     "rbac": [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -112,14 +112,14 @@ def test_the_crds_come_first_and_convert_nothing(objects: list[dict[str, Any]]) 
     assert objects[: len(crds)] == crds
     assert [each["metadata"]["name"] for each in crds] == list(TRAINJOB.crds)
     assert "conversion" not in crds[0]["spec"]
-    assert adjustments.INJECTED not in crds[0]["metadata"]["annotations"]
+    assert patches.INJECTED not in crds[0]["metadata"]["annotations"]
 
 
 def test_all_goes_into_the_operators_namespace(objects: list[dict[str, Any]]) -> None:
     assert "Namespace" not in {each["kind"] for each in objects}
     for each in objects:
         given = each["metadata"].get("namespace")
-        assert given == (None if each["kind"] in adjustments.CLUSTER_WIDE else "kubeflow"), each
+        assert given == (None if each["kind"] in patches.CLUSTER_WIDE else "kubeflow"), each
         assert each["metadata"]["labels"][STACK] == "dev"
     assert '"jobset-system"' not in json.dumps(objects)
     (binding,) = [each for each in objects if each["kind"] == "ClusterRoleBinding"]
@@ -132,7 +132,7 @@ def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> 
         for each in objects
         if each["kind"] == "Deployment"
     }
-    assert found == adjustments.IMAGES
+    assert found == patches.IMAGES
     rendering.ensure_allowed(stack(**V2), objects)
 
 
@@ -152,7 +152,7 @@ def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
     found = {each["metadata"]["name"] for each in component.manifests(stack(**V2), planned, {})}
     assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
-    assert {adjustments.TRAINER, *TRAINJOB.crds[1:]} <= found
+    assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
 
 
 def test_each_program_with_webhooks_is_asked() -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
-from infra.trainer_controller import adjustments
+from infra.trainer_controller import patches
 from infra.training_operator import component, overlay, throughput
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.samples import OVERLAY, stack
@@ -54,11 +54,11 @@ def test_all_keys_are_arguments_behind_upstreams(monkeypatch: pytest.MonkeyPatch
 def settings(**given: Any) -> dict[str, Any]:
     upstream = {
         "kind": "ConfigMap",
-        "metadata": {"name": adjustments.SETTINGS},
-        "data": {adjustments.SETTINGS_FILE: UPSTREAM},
+        "metadata": {"name": patches.SETTINGS},
+        "data": {patches.SETTINGS_FILE: UPSTREAM},
     }
-    found = adjustments.configuration(upstream, stack(operator={"api": "v2", **given}).operator)
-    return dict(yaml.safe_load(found["data"][adjustments.SETTINGS_FILE]))
+    found = patches.configuration(upstream, stack(operator={"api": "v2", **given}).operator)
+    return dict(yaml.safe_load(found["data"][patches.SETTINGS_FILE]))
 
 
 def test_the_trainers_settings_have_what_is_given_and_keep_the_rest() -> None:
@@ -75,13 +75,11 @@ def test_the_trainers_settings_have_what_is_given_and_keep_the_rest() -> None:
 def test_other_settings_start_the_trainer_anew() -> None:
     """It reads them at its start."""
     upstream = {
-        "metadata": {"name": adjustments.TRAINER},
+        "metadata": {"name": patches.TRAINER},
         "spec": {"template": {"metadata": {}, "spec": {"containers": [{"readinessProbe": {}}]}}},
     }
     read = [
-        adjustments.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "")["spec"][
-            "template"
-        ]
+        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "")["spec"]["template"]
         for given in ({}, {"qps": 70}, {"qps": 71}, {"burst": 70})
     ]
     templates = [str(each["metadata"]) for each in read]

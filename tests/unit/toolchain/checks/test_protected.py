@@ -15,11 +15,11 @@ from toolchain.checks import protected, review
 from toolchain.operating import (
     data_folder,
     environment,
-    foresight,
-    inspection,
     new_cluster,
+    program_calls,
     setup,
     state,
+    time_estimate,
     up,
     user_backend,
 )
@@ -171,8 +171,8 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (state, "objects", lambda _: []),
         (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", lambda *_: done.append("update")),
-        (inspection, "inspect", lambda *_: None),
-        (foresight, "foretell", lambda _: ""),
+        (program_calls, "inspect", lambda *_: None),
+        (time_estimate, "estimate", lambda _: ""),
         (up, "closing_lines", lambda _: []),
     ):
         monkeypatch.setattr(module, name, value)

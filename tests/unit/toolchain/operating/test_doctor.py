@@ -13,7 +13,7 @@ import pytest
 from toolchain import __main__ as command
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
-from toolchain.machine.engine import Engine, others
+from toolchain.machine.engine import Engine, installed_engines
 from toolchain.operating import doctor
 from toolchain.operating.status import Health
 from toolchain.steps import SetupError
@@ -49,7 +49,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.delenv(name.lower(), raising=False)
     for module, name, value in (
         (engine, "find", lambda: answers["engine"]),
-        (others, "installed", lambda: answers["other"]),
+        (installed_engines, "installed", lambda: answers["other"]),
         (engine, "may_install", lambda: None),
         (cluster_images, "all_built", lambda: answers["images"]),
         (Engine, "has_image", lambda *_: False),
@@ -94,7 +94,7 @@ def no_engine(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def silent_docker(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    machine["engine"], machine["other"] = None, others.Installed("Docker CE", "start it")
+    machine["engine"], machine["other"] = None, installed_engines.Installed("Docker CE", "start it")
 
 
 def no_memory_group(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -226,6 +226,6 @@ def test_a_port_is_in_use_only_where_something_listens(machine: Machine, listeni
 
 def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
     machine["engine"] = Engine("docker", ours=False)
-    machine["other"] = others.Installed("Docker CE", "start it")
+    machine["other"] = installed_engines.Installed("Docker CE", "start it")
     assert doctor.other_engines() == (Health.HEALTHY, "Docker CE, which is used")
     assert doctor.container_engine()[0] is Health.HEALTHY

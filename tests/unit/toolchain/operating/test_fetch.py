@@ -10,7 +10,7 @@ import pytest
 from toolchain.images import cluster_images
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import environment, fetch, inspection, setup
+from toolchain.operating import environment, fetch, program_calls, setup
 from toolchain.steps import SetupError
 
 NODE = "TRAINSTACK_NODE_IMAGE"
@@ -36,8 +36,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "stop", noting("stop"))
     monkeypatch.setattr(cluster_images, "succeeds", lambda *_: False)
     monkeypatch.setattr(fetch, "run", lambda command, **_: done.append(" ".join(command[1:])))
-    monkeypatch.setattr(inspection, "fetch", lambda _, stack: done.append(f"manifests {stack}"))
-    monkeypatch.setattr(inspection, "build_image", lambda _, stack: done.append(f"image {stack}"))
+    monkeypatch.setattr(program_calls, "fetch", lambda _, stack: done.append(f"manifests {stack}"))
+    monkeypatch.setattr(program_calls, "build_image", lambda _, stack: done.append(f"image {stack}"))
     return done
 
 
@@ -63,7 +63,7 @@ def test_our_engine_stops_after_a_failure_too(calls: list[str], monkeypatch: pyt
     def refuse(*_: object) -> None:
         raise SetupError("no such folder")
 
-    monkeypatch.setattr(inspection, "build_image", refuse)
+    monkeypatch.setattr(program_calls, "build_image", refuse)
     with pytest.raises(SetupError, match="no such folder"):
         fetch.fetch("dev")
     assert calls[-1] == "stop"

@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.operating import foresight, inspection, new_cluster, origin, setup, state, up, user_backend
+from toolchain.operating import (
+    new_cluster,
+    origin,
+    program_calls,
+    setup,
+    state,
+    time_estimate,
+    up,
+    user_backend,
+)
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
@@ -236,8 +245,8 @@ def test_the_reports_come_before_the_four_lines(
         (state, "objects", lambda _: []),
         (new_cluster, "ensure_possible", lambda *_: None),
         (up, "_update", update),
-        (inspection, "inspect", lambda *_: None),
-        (foresight, "foretell", lambda _: ""),
+        (program_calls, "inspect", lambda *_: None),
+        (time_estimate, "estimate", lambda _: ""),
         (user_backend, "check", lambda _: None),
         (setup, "LOCAL", tmp_path / "local"),
     ):

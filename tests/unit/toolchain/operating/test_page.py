@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.screen.rows import rows
-from infra.screen.state import View
+from infra.screen.view import View
 from toolchain import progress
 from toolchain.images import cluster_images
 from toolchain.operating.job_lines import JobLines

@@ -15,10 +15,10 @@ from toolchain.machine.preflight import GIB
 from toolchain.operating import (
     adoption,
     api_server,
-    deviations,
     environment,
     leftovers,
     live_objects,
+    quick_drift,
     status,
     volume_space,
     warning_events,
@@ -142,10 +142,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
     monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
     monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
-    monkeypatch.setattr(warning_events, "said", lambda *_: [])
+    monkeypatch.setattr(warning_events, "recent", lambda *_: [])
     monkeypatch.setattr(volume_space, "of", lambda stack: answers["space"])
-    monkeypatch.setattr(deviations, "of_file", lambda stack: _or_raise(answers["waiting"]))
-    monkeypatch.setattr(deviations, "of_objects", lambda *_: _or_raise(answers["deviations"]))
+    monkeypatch.setattr(quick_drift, "of_file", lambda stack: _or_raise(answers["waiting"]))
+    monkeypatch.setattr(quick_drift, "of_objects", lambda *_: _or_raise(answers["deviations"]))
     nothing = subprocess.CompletedProcess[str]([], 0, "", "")
     monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
@@ -308,7 +308,7 @@ def test_warnings_of_the_stacks_objects_are_shown_and_are_no_fault(
         seen.append((namespace, names))
         return ["1 min ago: Pod/job-worker-0 FailedScheduling: 0/1 nodes are available"]
 
-    monkeypatch.setattr(warning_events, "said", said)
+    monkeypatch.setattr(warning_events, "recent", said)
     assert status.status("dev") == 0
     assert "event      ok       1 min ago: Pod/job-worker-0" in capsys.readouterr().out
     assert seen == [("kubeflow", {"kubeflow", "training-operator", "models", "job"})]

@@ -74,5 +74,5 @@ def test_who_may_not_read_them_is_told_nothing(
         return subprocess.CompletedProcess([], int(not allowed), found, "" if allowed else "Forbidden")
 
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
-    found = warning_events.said({}, state.Access("kubeconfig"), namespace, ["job"])
+    found = warning_events.recent({}, state.Access("kubeconfig"), namespace, ["job"])
     assert found == (["0 min ago: Pod/job Failed: of job"] if allowed else [])

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
-from toolchain.planning import described, loopback
+from toolchain.planning import loopback, stack_job
 from toolchain.planning.checkpoint_sizes import CHECKPOINT
-from toolchain.planning.described import Job
 from toolchain.planning.model import Fabric, Link
+from toolchain.planning.stack_job import Job
 from toolchain.runs import records
 
 RECORDED = Path(__file__).with_name("recorded") / CHECKPOINT
@@ -27,7 +27,7 @@ GPUS = Job("mnist", 3, 4, 1, "nccl", False, "convnet", 64)
 
 
 class Stack:
-    """What `described` would find, and the runs."""
+    """What `stack_job` would find, and the runs."""
 
     def __init__(self, models: Models) -> None:
         self.job, self.models = DEV, models
@@ -49,7 +49,7 @@ class Stack:
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     made = Stack(Models(tmp_path / "models"))
     monkeypatch.setattr(records, "MODELS", made.models.folder)
-    monkeypatch.setattr(described, "job", lambda _stack, _name: made.job)
+    monkeypatch.setattr(stack_job, "job", lambda _stack, _name: made.job)
     monkeypatch.setattr(loopback, "measure", lambda: MEASURED)
     monkeypatch.setattr(loopback, "cores", lambda: 8)
     return made

@@ -19,13 +19,13 @@ from tests.unit.toolchain.planning.conftest import (
 )
 from toolchain import __main__ as command
 from toolchain.paths import ROOT
-from toolchain.planning import fabrics, figures, known
+from toolchain.planning import fabrics, model_inputs, plan_options
 from toolchain.planning.checkpoint_sizes import CHECKPOINT
-from toolchain.planning.described import Job
 from toolchain.planning.model import exchanged, sent
+from toolchain.planning.stack_job import Job
 
 Capture = pytest.CaptureFixture[str]
-LENET = exchanged(known.PARAMETERS["lenet"])
+LENET = exchanged(model_inputs.PARAMETERS["lenet"])
 FILLED = {
     "--link": "tcp-10g",
     "--latency-us": "20",
@@ -123,7 +123,7 @@ def test_a_run_of_another_network_tells_nothing(stack: Stack, capsys: Capture) -
 def test_without_a_run_the_speed_is_assumed_and_said_to_be(stack: Stack, capsys: Capture, job: Job) -> None:
     stack.job = job
     found = planned(capsys)
-    assumed = known.ASSUMED_GPU if job.gpus else known.ASSUMED_THREAD
+    assumed = model_inputs.ASSUMED_GPU if job.gpus else model_inputs.ASSUMED_THREAD
     assert math.isclose(found["training"]["image_s"], 1 / assumed)  # type: ignore[index]
     assert any(f"{assumed:,.0f} images/s: ASSUMED" in line for line in found["assumptions"])  # type: ignore[attr-defined]
 
@@ -167,7 +167,7 @@ def test_a_shared_batch_ends_where_each_replica_has_one_image(stack: Stack, caps
 
 
 @pytest.mark.parametrize("job", [DEV, GPUS], ids=["here", "elsewhere"])
-@pytest.mark.parametrize("link", figures.LINKS)
+@pytest.mark.parametrize("link", plan_options.LINKS)
 def test_every_link_can_be_named(stack: Stack, capsys: Capture, job: Job, link: str) -> None:
     stack.job = job
     found = planned(capsys, "--link", link)
@@ -201,15 +201,15 @@ def test_a_figure_of_the_user_s_is_the_one_that_counts(stack: Stack, capsys: Cap
 
 
 def test_every_figure_has_a_case() -> None:
-    assert list(FILLED) == [option.flag for option in figures.FIGURES]
+    assert list(FILLED) == [option.flag for option in plan_options.FIGURES]
 
 
 @pytest.mark.parametrize("flag", [*list(FILLED)[1:], "--most"])
 @pytest.mark.parametrize("value", ["x", "-1", "nan", "inf", "0", "1.5"])
 def test_a_figure_that_cannot_be_is_refused(stack: Stack, capsys: Capture, flag: str, value: str) -> None:
     name = flag.lstrip("-").replace("-", "_")
-    is_whole = name in (*figures.WHOLE, "most")
-    if (value == "0" and name in figures.MAY_BE_ZERO) or (value == "1.5" and not is_whole):
+    is_whole = name in (*plan_options.WHOLE, "most")
+    if (value == "0" and name in plan_options.MAY_BE_ZERO) or (value == "1.5" and not is_whole):
         return
     said = refused(capsys, f"{flag}={value}")
     assert f"{flag} {value} is not a" in said
@@ -239,9 +239,9 @@ def test_the_sizes_of_our_networks_are_the_trainer_s() -> None:
         for node in tree.body
         if isinstance(node, ast.ClassDef)
     }
-    for name, parameters in known.PARAMETERS.items():
+    for name, parameters in model_inputs.PARAMETERS.items():
         assert f"{parameters:,} parameters" in said[name]
         assert f"| {parameters:,} |" in page
     from trainer.options import NETWORKS
 
-    assert set(known.PARAMETERS) == set(NETWORKS)
+    assert set(model_inputs.PARAMETERS) == set(NETWORKS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra import docker, paths
-from infra.clusters.kind import cluster, ownership, pod_network, repair
+from infra.clusters.kind import kind_cli, ownership, pod_network, repair
 from infra.clusters.kind.config import OWNER
 from infra.process import CommandError
 
@@ -47,7 +47,7 @@ class Engine:
         monkeypatch.setattr(docker, "identity", lambda: dict(self.identity))
         monkeypatch.setattr(docker, "execute", self.execute)
         monkeypatch.setattr(repair, "LOOK_S", 0.0)
-        for module in (cluster, repair, pod_network):
+        for module in (kind_cli, repair, pod_network):
             monkeypatch.setattr(module, "output", self.run)
 
     def called(self, program: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from infra import paths
 from infra.clusters import repair as command
-from infra.clusters.kind import cluster, engine_record, ownership, registry
+from infra.clusters.kind import engine_record, kind_cli, ownership, registry
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -24,7 +24,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "diff": lambda props, made: ClusterProvider().diff("c", made, props),
     "delete": lambda props, made: ClusterProvider().delete("c", made),
     "replacement announced": lambda props, made: replaced_for(made, props),
-    "made anew": lambda props, made: cluster.create(CONFIG, None),
+    "made anew": lambda props, made: kind_cli.create(CONFIG, None),
     "repair before Pulumi": lambda props, made: command.repair("c", print),
     "early refusal of others": lambda props, made: ownership.refuse_others("c"),
 }
@@ -64,13 +64,13 @@ def test_the_engine_that_held_it_proves_that_it_is_gone(
     engine: Engine, made: dict[str, Any], present: dict[str, str]
 ) -> None:
     engine.nodes, engine.identity = [], present
-    assert cluster.read("c") is None
+    assert kind_cli.read("c") is None
 
 
 def test_without_the_marker_whatever_engine_answers_decides(engine: Engine, made: dict[str, Any]) -> None:
     engine.nodes, engine.identity = [], ELSEWHERE
     paths.marker("c").unlink()
-    assert cluster.read("c") is None
+    assert kind_cli.read("c") is None
 
 
 def test_a_marker_of_release_0_1_gets_its_engine(engine: Engine) -> None:
@@ -78,7 +78,7 @@ def test_a_marker_of_release_0_1_gets_its_engine(engine: Engine) -> None:
     marker.parent.mkdir(parents=True)
     marker.write_text(json.dumps({"cluster": "c", "project": str(paths.ROOT), "id": "one"}))
     engine.nodes = [node("c-control-plane", marker)]
-    assert (cluster.read("c") or {})["instance"] == "one"
+    assert (kind_cli.read("c") or {})["instance"] == "one"
     assert engine_record.of(marker) == engine.identity
 
 
@@ -87,7 +87,7 @@ def test_the_marker_of_anothers_cluster_is_left_as_it_is(engine: Engine) -> None
     marker.parent.mkdir(parents=True)
     marker.write_text(json.dumps({"cluster": "c", "id": "one"}))
     engine.nodes = [node("c-control-plane", marker.parent / "another.json")]
-    assert cluster.read("c") is None
+    assert kind_cli.read("c") is None
     assert engine_record.of(marker) == {}
 
 

@@ -1,4 +1,4 @@
-"""The options of `plan` that are figures of the user's."""
+"""The options of `make plan` by which users give figures of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from toolchain.options import Option
 from toolchain.planning import fabrics, loopback
-from toolchain.planning.known import Given
+from toolchain.planning.model_inputs import Given
 from toolchain.steps import SetupError
 
 LINKS = (loopback.NAME, *fabrics.NAMES)

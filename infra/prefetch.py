@@ -1,4 +1,4 @@
-"""`python -m infra.fetched STACK`: what the program itself takes from elsewhere, while there is a network."""
+"""`python -m infra.prefetch STACK`: downloads what the program needs later, while there is a network."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from infra import docker, paths
 from infra.clusters.kind.component import REGISTRY_IMAGE
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_file
@@ -40,14 +41,11 @@ def fetch(stack: Stack, environment: Mapping[str, str], cache: Path, show: Calla
         show(f"registry's image: {image}")
 
 
+@errors_as_text(ConfigError, CommandError)
 def main(name: str) -> int:
     """For the stack `name`; the exit status."""
-    try:
-        stack = from_file(paths.stack_file(name))
-        fetch(stack, os.environ, paths.STATE / "cache", print)
-    except (ConfigError, CommandError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    stack = from_file(paths.stack_file(name))
+    fetch(stack, os.environ, paths.STATE / "cache", print)
     return 0
 
 

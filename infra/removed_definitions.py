@@ -18,7 +18,7 @@ SHOWN = 10
 def ensure_unused(stack: Stack, address: ApiAddress, held: StackState) -> None:
     """Raises ConfigError where the update would delete a definition of which others have objects, and these with it.
 
-    A cluster that is not there has nothing to say; one that does not tell is not believed to be empty.
+    A missing cluster is not asked. One that cannot be listed is not taken for empty.
 
     Parameters:
         held: what the stack's state holds.

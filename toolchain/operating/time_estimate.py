@@ -48,18 +48,18 @@ def missing_builds(nodes: bool) -> list[str]:
     return sorted(set(wanted))
 
 
-def foretell(stack: str) -> str:
+def estimate(stack: str) -> str:
     """One sentence for the beginning; empty where nothing is known."""
     builds = missing_builds(setup.makes_nodes(stack))
     if builds or not venv.is_complete():
         # Until the packages are there, nothing can tell which kind of cluster the stack has.
         fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
-        return cold(builds, not venv.is_complete(), fewer)
+        return cold_start(builds, not venv.is_complete(), fewer)
     total = _kept().get(f"make up {stack}")
     return f"   the last `make up` of {stack} here took {_about(float(total))}" if total else ""
 
 
-def cold(
+def cold_start(
     builds: Iterable[str], packages: bool, fewer: Iterable[str] | None = None, cores: int | None = None
 ) -> str:
     """Why a start takes long, about how long, and how to make it short.
@@ -96,7 +96,7 @@ def _seconds(builds: Sequence[str], packages: bool, cores: int | None) -> float:
     return (PACKAGES_S if packages else 0) + STACK_S
 
 
-def usual() -> Mapping[str, float]:
+def last_times() -> Mapping[str, float]:
     """Phase -> its seconds in the last `make up` that came to its end."""
     return {name: float(seconds) for name, seconds in _kept().items()}
 

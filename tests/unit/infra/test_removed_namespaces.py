@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra import left_namespaces, other_users
+from infra import other_users, removed_namespaces
 from infra.config import ConfigError
 from infra.objects.api import ApiAddress
 from infra.objects.stack_state import StackState
@@ -40,7 +40,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def ensure(held: StackState, *planned: str, kubeconfig: str = "") -> None:
-    left_namespaces.ensure_empty(stack(), ApiAddress(kubeconfig), held, planned)
+    removed_namespaces.ensure_empty(stack(), ApiAddress(kubeconfig), held, planned)
 
 
 def test_others_objects_are_named_with_the_way_out(server: Server) -> None:

@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from toolchain.operating import adoption, deviations, last_update, live_objects, recovery, state, user_backend
+from toolchain.operating import (
+    adoption,
+    last_update,
+    live_objects,
+    quick_drift,
+    recovery,
+    state,
+    user_backend,
+)
 from toolchain.operating.last_update import LastUpdate
 from toolchain.operating.status import LISTED
 from toolchain.paths import ROOT
@@ -67,7 +75,7 @@ def looks_up(patch: pytest.MonkeyPatch, answer: Any) -> None:
 
 
 def said(*objects: dict[str, Any]) -> list[str]:
-    return deviations.of_objects({}, state.Access("kubeconfig"), "dev", LISTED, objects)
+    return quick_drift.of_objects({}, state.Access("kubeconfig"), "dev", LISTED, objects)
 
 
 def test_an_object_as_it_was_applied_is_none(applied: list[dict[str, Any]]) -> None:
@@ -145,7 +153,7 @@ def test_what_is_to_go_may_be_gone(applied: list[dict[str, Any]], mark: dict[str
 
 def test_what_is_encrypted_is_not_compared() -> None:
     secret = {state.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "x"}
-    assert deviations.differences({"metadata": {}, "data": {"a": secret}}, {"data": {"a": "plain"}}) == []
+    assert quick_drift.differences({"metadata": {}, "data": {"a": secret}}, {"data": {"a": "plain"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_what_is_encrypted_is_not_compared() -> None:
     ],
 )
 def test_amounts_are_compared_as_amounts(one: Any, other: Any, equal: bool) -> None:
-    found = deviations.differences({"metadata": {}, "spec": {"x": one}}, {"spec": {"x": other}})
+    found = quick_drift.differences({"metadata": {}, "spec": {"x": one}}, {"spec": {"x": other}})
     assert (found == []) is equal
 
 
@@ -188,7 +196,7 @@ def committed() -> dict[str, Any]:
 
 def test_a_stack_file_as_applied(last: Callable[..., None]) -> None:
     last(committed())
-    (line,) = deviations.of_file("dev")
+    (line,) = quick_drift.of_file("dev")
     assert line.startswith("the stack file is as at the update of 2026-11-23 12:00")
 
 
@@ -196,7 +204,7 @@ def test_a_key_that_waits_is_named(last: Callable[..., None]) -> None:
     config = committed()
     config["trainstack:job"]["training"]["epochs"] = 9
     last(config, failed=NOON)
-    assert deviations.of_file("dev") == [
+    assert quick_drift.of_file("dev") == [
         "the update of 2026-11-23 12:00 has failed: `make up`",
         "stack file: job.training.epochs: 9 -> 1 (job replaced), waits for `make up`",
     ]
@@ -206,15 +214,15 @@ def test_of_many_keys_the_first_are_named(last: Callable[..., None]) -> None:
     config = committed()
     del config["trainstack:job"]
     last({**config, "trainstack:jobs": [{"name": f"job-{each}"} for each in range(9)]})
-    lines = deviations.of_file("dev")
-    assert len(lines) == deviations.MOST_KEYS + 1
+    lines = quick_drift.of_file("dev")
+    assert len(lines) == quick_drift.MOST_KEYS + 1
     assert lines[-1] == "stack file: 5 more keys"
 
 
 def test_a_configuration_that_cannot_be_read_is_no_answer(last: Callable[..., None]) -> None:
     last({"trainstack:job": {"name": 1}})
     with pytest.raises(SetupError, match="the configuration that was applied"):
-        deviations.of_file("dev")
+        quick_drift.of_file("dev")
 
 
 def test_a_backend_of_the_users_is_not_asked(
@@ -222,5 +230,5 @@ def test_a_backend_of_the_users_is_not_asked(
 ) -> None:
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://theirs")
     monkeypatch.setattr(last_update, "of", lambda stack: pytest.fail("that is of our own backend"))
-    assert len(deviations.of_file("dev")) == 1
+    assert len(quick_drift.of_file("dev")) == 1
     assert said() == []

@@ -20,7 +20,7 @@ PAUSE_S = 1.0
 
 
 def wait(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
-    """Wait for the stack's definitions; whether some were not served before, and all are now."""
+    """Wait until the API server serves the stack's definitions; whether it serves all now, and did not before."""
     names = [each["outputs"]["metadata"]["name"] for each in state.resources(deployment) if _is_made(each)]
     access = state.access(deployment)
     if access is None or not (missing := _unserved(variables, access, names)):

@@ -36,7 +36,7 @@ _POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P
 
 
 def of_file(stack: str) -> list[str]:
-    """Sentences on the stack file and the last update that this clone knows. They say what waits, and no fault."""
+    """Sentences on the stack file and the last update that this clone knows. They name what waits, and no fault."""
     if user_backend.backend():
         return [f"the stack's history is in a backend of your own, which is not asked: {COMPARE}"]
     last = last_update.of(stack)

@@ -9,9 +9,9 @@ import pytest
 
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
-from toolchain.planning import described, loopback
-from toolchain.planning.described import Job
+from toolchain.planning import loopback, stack_job
 from toolchain.planning.fit import AllReduce
+from toolchain.planning.stack_job import Job
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -26,7 +26,7 @@ KNOWN = {
 @pytest.mark.parametrize("stack", KNOWN)
 def test_a_job_is_as_its_stack_file_and_the_trainer_say(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    assert described.job(stack, "") == KNOWN[stack]
+    assert stack_job.job(stack, "") == KNOWN[stack]
 
 
 @pytest.mark.parametrize(("stack", "name", "said"), [("none", "", "no stack"), ("dev", "x", "no job x")])
@@ -35,7 +35,7 @@ def test_what_is_not_there_is_refused(
 ) -> None:
     monkeypatch.setattr(venv, "ensure", lambda: None)
     with pytest.raises(SetupError, match=said):
-        described.job(stack, name)
+        stack_job.job(stack, name)
 
 
 def test_a_wrong_option_is_told_in_the_trainer_s_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,9 +46,9 @@ def test_a_wrong_option_is_told_in_the_trainer_s_own_words(monkeypatch: pytest.M
         return subprocess.CompletedProcess(command, 0, listed, "")
 
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(described.subprocess, "run", run)  # type: ignore[attr-defined]
+    monkeypatch.setattr(stack_job.subprocess, "run", run)  # type: ignore[attr-defined]
     with pytest.raises(SetupError, match="invalid choice"):
-        described.job("dev", "")
+        stack_job.job("dev", "")
 
 
 class Answering(Engine):

@@ -8,7 +8,7 @@ import pytest
 
 from infra.config.cluster import ClusterKind
 from toolchain.images import cluster_images
-from toolchain.operating import environment, foresight
+from toolchain.operating import environment, time_estimate
 from toolchain.tools import build, choice, venv
 
 EVERY = sorted({*choice.MODULES.values(), *cluster_images.BUILT})
@@ -17,7 +17,7 @@ EVERY = sorted({*choice.MODULES.values(), *cluster_images.BUILT})
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """One that has everything, and no times yet."""
-    monkeypatch.setattr(foresight, "FILE", tmp_path / "times.json")
+    monkeypatch.setattr(time_estimate, "FILE", tmp_path / "times.json")
     monkeypatch.setattr(build, "built", lambda module, *_: tmp_path)
     monkeypatch.setattr(
         choice, "choose", lambda: {name: choice.Choice(name, None) for name in choice.MODULES}
@@ -27,15 +27,15 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPat
 
 
 def test_every_tool_that_is_built_has_a_first_guess() -> None:
-    assert sorted(foresight.BUILD_S) == sorted([*EVERY, "kubectl"])
+    assert sorted(time_estimate.BUILD_S) == sorted([*EVERY, "kubectl"])
 
 
 def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
-    machine.setattr("toolchain.operating.foresight.processes.cores", lambda: 2)
+    machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
     machine.setattr(environment, "cluster_kind", lambda stack: ClusterKind.KIND)
-    first, second = foresight.foretell("dev").splitlines()
+    first, second = time_estimate.estimate("dev").splitlines()
     assert "this start takes about 15 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
@@ -47,51 +47,53 @@ def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_
 ) -> None:
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
-    machine.setattr("toolchain.operating.foresight.processes.cores", lambda: 2)
+    machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
     machine.setattr(environment, "cluster_kind", lambda stack: None)
-    first, second, _ = foresight.foretell("existing").splitlines()
+    first, second, _ = time_estimate.estimate("existing").splitlines()
     assert "this start takes about 15 min" in first
     tools = "kubectl, pulumi, training-operator"
     assert second.endswith(f"or about 8 min, if the cluster is there already: of the tools {tools}")
 
 
 def test_more_cores_need_less_time() -> None:
-    assert "about 4 min" in foresight.cold(EVERY, packages=False, cores=32), "the images take as long as ever"
-    assert "about 15 min" in foresight.cold(EVERY, packages=False, cores=2)
+    assert "about 4 min" in time_estimate.cold_start(EVERY, packages=False, cores=32), (
+        "the images take as long as ever"
+    )
+    assert "about 15 min" in time_estimate.cold_start(EVERY, packages=False, cores=2)
 
 
 def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(venv, "is_complete", lambda: False)
-    assert "the Python packages" in foresight.foretell("dev")
-    assert "shorter" not in foresight.foretell("dev")
+    assert "the Python packages" in time_estimate.estimate("dev")
+    assert "shorter" not in time_estimate.estimate("dev")
 
 
 def test_a_warm_start_tells_of_the_last(machine: pytest.MonkeyPatch) -> None:
-    assert foresight.foretell("dev") == ""
-    machine.setattr(foresight, "phase_times", lambda: [("pulumi up", 54.0)])
-    foresight.keep("dev", 76.0)
-    assert foresight.foretell("dev") == "   the last `make up` of dev here took 76 s"
-    assert foresight.foretell("other") == ""
-    assert foresight.usual()["pulumi up"] == 54.0
+    assert time_estimate.estimate("dev") == ""
+    machine.setattr(time_estimate, "phase_times", lambda: [("pulumi up", 54.0)])
+    time_estimate.keep("dev", 76.0)
+    assert time_estimate.estimate("dev") == "   the last `make up` of dev here took 76 s"
+    assert time_estimate.estimate("other") == ""
+    assert time_estimate.last_times()["pulumi up"] == 54.0
 
 
 def test_a_start_that_has_built_tools_tells_nothing_of_the_next(machine: pytest.MonkeyPatch) -> None:
     """The next one said that the last took 14 min, and took six seconds."""
     for name in EVERY:
-        machine.setattr(foresight, "phase_times", lambda name=name: [(f"{build.STEP}{name} 1.0", 300.0)])
-        foresight.keep("dev", 900.0)
-        assert foresight.foretell("dev") == ""
-        assert foresight.usual() == {
+        machine.setattr(time_estimate, "phase_times", lambda name=name: [(f"{build.STEP}{name} 1.0", 300.0)])
+        time_estimate.keep("dev", 900.0)
+        assert time_estimate.estimate("dev") == ""
+        assert time_estimate.last_times() == {
             f"{build.STEP}{each} 1.0": 300.0 for each in EVERY[: EVERY.index(name) + 1]
         }
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"make up dev": "x"}'])
 def test_a_broken_file_tells_nothing(machine: pytest.MonkeyPatch, content: str) -> None:
-    foresight.FILE.write_text(content)
-    assert foresight.foretell("dev") == ""
+    time_estimate.FILE.write_text(content)
+    assert time_estimate.estimate("dev") == ""
 
 
 def test_a_full_disk_is_no_failure(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    machine.setattr(foresight, "FILE", tmp_path / "missing" / "times.json")
-    foresight.keep("dev", 1.0)
+    machine.setattr(time_estimate, "FILE", tmp_path / "missing" / "times.json")
+    time_estimate.keep("dev", 1.0)

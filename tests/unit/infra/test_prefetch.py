@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import fetched
+from infra import prefetch
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.process import CommandError
 from infra.trainer_controller import upstream
@@ -47,7 +47,7 @@ class Machine:
 
     def fetch(self, sections: dict[str, Any] | None = None, **environment: str) -> list[str]:
         said: list[str] = []
-        fetched.fetch(samples.stack(**sections or {}), environment, self.cache, said.append)
+        prefetch.fetch(samples.stack(**sections or {}), environment, self.cache, said.append)
         return said
 
 

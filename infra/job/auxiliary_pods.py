@@ -14,7 +14,7 @@ FIELDS: dict[str, Callable[[JobConfig], list[dict[str, Any]]]] = {
 """Field of a pod's spec -> its entries for a job."""
 
 
-def fields(jobs: Iterable[JobConfig]) -> dict[str, Any]:
+def spec_fields(jobs: Iterable[JobConfig]) -> dict[str, Any]:
     """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry."""
     jobs = list(jobs)
     found = {name: [each for job in jobs for each in of(job)] for name, of in FIELDS.items()}

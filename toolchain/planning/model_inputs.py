@@ -1,13 +1,13 @@
-"""What the model takes, from stack file, last run and the user's own figures, and which assumptions are in it."""
+"""The model's inputs, from stack file, last run and the user's own figures, with the assumptions behind them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolchain.planning import fabrics, loopback, measured
-from toolchain.planning.described import Job
-from toolchain.planning.measured import Measured
+from toolchain.planning import fabrics, last_run, loopback
+from toolchain.planning.last_run import Measured
 from toolchain.planning.model import Fabric, Link, Training, exchanged
+from toolchain.planning.stack_job import Job
 from toolchain.steps import SetupError
 
 # As trainer/networks.py and docs/trainer.md have them; a test compares.
@@ -42,7 +42,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Known:
+class ModelInputs:
     """What is modelled, on what, and the assumptions, a sentence each."""
 
     training: Training
@@ -50,9 +50,9 @@ class Known:
     assumptions: tuple[str, ...]
 
 
-def known(stack: str, job: Job, given: Given) -> Known:
-    """Everything that the model takes. Raises SetupError for what nobody can know."""
-    run = measured.last(stack, job.name)
+def model_inputs(stack: str, job: Job, given: Given) -> ModelInputs:
+    """All inputs of the model. Raises SetupError for one that is not known."""
+    run = last_run.last(stack, job.name)
     size, of_size = _size(stack, job, run, given)
     batch, per_replica = _batch(job, run, given)
     fabric, of_fabric = _fabric(job, given)
@@ -61,7 +61,7 @@ def known(stack: str, job: Job, given: Given) -> Known:
     bare = Training(size, 0.0, batch, per_replica, fixed_s, cores, job.threads)
     image_s, of_speed = _image_s(job, run, given, bare, fabric)
     node = f"all replicas share {cores} cores" if cores else "every replica has cores of its own, or a GPU"
-    said = (
+    assumptions = (
         of_size,
         of_speed,
         f"a step takes {1e3 * fixed_s:g} ms besides its images (--fixed-ms)"
@@ -72,7 +72,7 @@ def known(stack: str, job: Job, given: Given) -> Known:
         "nothing overlaps: the trainer exchanges when the last gradient is there",
         "no replica is slower than the others, and nobody else uses cores and network",
     )
-    return Known(replace(bare, image_s=image_s), fabric, said)
+    return ModelInputs(replace(bare, image_s=image_s), fabric, assumptions)
 
 
 def _size(stack: str, job: Job, run: Measured | None, given: Given) -> tuple[int, str]:
@@ -119,11 +119,13 @@ def _fabric(job: Job, given: Given) -> tuple[Fabric, str]:
         found = loopback.measure()
     else:
         found = fabrics.ALL[fabrics.BY_BACKEND[job.backend]]
-    return replace(found, trees=job.backend == "nccl"), f"link {found.name}: {said(found)}; {found.source}"
+    return replace(
+        found, trees=job.backend == "nccl"
+    ), f"link {found.name}: {link_figures(found)}; {found.source}"
 
 
-def said(fabric: Fabric) -> str:
-    """Its figures."""
+def link_figures(fabric: Fabric) -> str:
+    """Latency and bandwidth of the links of `fabric`, as text."""
     inside = f"{_figures(fabric.within)} among {fabric.per_node} of a node, " if fabric.within else ""
     return f"{inside}{_figures(fabric.between)}{' between nodes' if inside else ''}"
 

@@ -1,4 +1,4 @@
-"""What the program's own code, in the virtual environment, does for a stack before and after `pulumi up`."""
+"""Calls modules of the program, in the virtual environment, before and after `pulumi up`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
 
 
 def fetch(variables: Mapping[str, str], stack: str) -> None:
-    """Have here the manifests and the registry's image that `stack` takes from elsewhere. Raises SetupError."""
-    _show(_run(variables, "infra.fetched", stack))
+    """Download the manifests and the registry's image that `stack` needs. Raises SetupError."""
+    _show(_run(variables, "infra.prefetch", stack))
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from infra.gang_scheduler import release
+from infra.gang_scheduler import upstream
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
 from infra.training_operator.patches import CRD_KIND, confine, labelled
@@ -20,8 +20,8 @@ REPOSITORIES = (
 )
 # The images that the release publishes.
 IMAGES = {
-    SCHEDULER: f"{REPOSITORIES[0]}:{release.VERSION}",
-    CONTROLLER: f"{REPOSITORIES[1]}:{release.VERSION}",
+    SCHEDULER: f"{REPOSITORIES[0]}:{upstream.VERSION}",
+    CONTROLLER: f"{REPOSITORIES[1]}:{upstream.VERSION}",
 }
 CONFIGURATION, FILE = "scheduler-config", "scheduler-config.yaml"
 CONFIGURATION_DIGEST = "trainstack/scheduler-config"

@@ -24,7 +24,7 @@ ABSENT = (403, 404)
 def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: Collection[str]) -> None:
     """Raises ConfigError where the update would delete a namespace that holds others' objects.
 
-    A cluster that is not there has nothing to say; one that does not tell is not believed to be empty.
+    A missing cluster is not asked. One that cannot be listed is not taken for empty.
 
     Parameters:
         held: what the stack's state holds.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra import left_kinds, other_users
+from infra import other_users, removed_definitions
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
 from infra.objects import gangs
@@ -38,7 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def ensure(api: OperatorApi, state: StackState, kubeconfig: str = "") -> None:
-    left_kinds.ensure_unused(stack(operator={"api": api.value}), ApiAddress(kubeconfig), state)
+    removed_definitions.ensure_unused(stack(operator={"api": api.value}), ApiAddress(kubeconfig), state)
 
 
 @pytest.mark.parametrize(("before", "after"), [APIS, APIS[::-1]])
@@ -82,7 +82,7 @@ def test_others_gangs_keep_the_scheduler(asked: list[str], gang: str, refused: b
         with pytest.raises(
             ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"
         ):
-            left_kinds.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
+            removed_definitions.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
     else:
-        left_kinds.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
+        removed_definitions.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
     assert asked == ([each.kind for each in gangs.KINDS] if refused else [])

@@ -20,7 +20,7 @@ class Installed:
 
 
 def installed() -> Installed | None:
-    """An engine that is not Debian's docker.io; None where there is none, and where that one is there, too.
+    """The installed engine that is not Debian's docker.io; None where docker.io is installed, or no engine is.
 
     A docker client alone is no engine.
     """

@@ -12,7 +12,7 @@ import pulumi
 import pytest
 
 from infra import docker, paths
-from infra.clusters.kind import cluster, component, ownership, pod_network
+from infra.clusters.kind import component, kind_cli, ownership, pod_network
 from infra.clusters.kind.config import KindConfig, render
 from infra.clusters.kind.providers import ClusterProvider
 from infra.dynamic import GONE
@@ -28,9 +28,9 @@ def test_the_provider_shows_no_dependence_on_the_cluster() -> None:
         return value
 
     async def kept() -> tuple[Any, Any, bool]:
-        cluster: set[Any] = {"the cluster"}
+        origins: set[Any] = {"the cluster"}
         output = component.without_dependencies(
-            pulumi.Output(cluster, say("kubeconfig"), say(True), say(True))
+            pulumi.Output(origins, say("kubeconfig"), say(True), say(True))
         )
         return await output.resources(), await output.future(), await output.is_secret()
 
@@ -153,7 +153,7 @@ def test_a_busy_port_is_said_before_anything_is_made(engine: Engine, props: dict
         taken.listen()
         port = taken.getsockname()[1]
         wanted = config(api_server_port=port)
-        with pytest.raises(cluster.PortTakenError, match=f"apiServerPort = {port} is in use"):
+        with pytest.raises(kind_cli.PortTakenError, match=f"apiServerPort = {port} is in use"):
             ClusterProvider().create(props | {"config": wanted.encode()})
     assert engine.calls == []
 

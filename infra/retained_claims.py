@@ -26,7 +26,7 @@ FORBIDDEN, NOT_FOUND = 403, 404
 def ensure_usable(stack: Stack, address: ApiAddress, own: Collection[str]) -> None:
     """Raises ConfigError where the claim of the models is not as the stack file's kind of storage needs it.
 
-    What the user may not ask, and a cluster that does not answer, have nothing to say.
+    Objects that the user may not read are not checked, nor is a cluster that does not answer.
 
     Parameters:
         own: titles of the objects that the stack's state holds.

@@ -1,0 +1,25 @@
+"""Which runbooks `make test` rehearses, and why each other one waits for `make test-full`.
+
+tests/unit/test_runbooks.py holds this list to the pages in docs/runbooks/.
+"""
+
+# In `make test`: what needs neither another cluster nor another build.
+QUICK = [
+    *("change-the-training", "select-pods", "stuck-job", "drift"),
+    *("lost-state", "models", "rotate-passphrase"),
+]
+# Why each of the others waits for `make test-full`. The last ones end with the stack down.
+SLOW = {
+    "remove-a-job": "two trainings of half a minute",
+    "watch-a-run": "a training of half a minute",
+    "released-volume": "takes the volume's claim away twice",
+    "backends": "a backend of its own, and a wait for a colleague's lock",
+    "interrupted-up": "two interrupted trainings, and the stack made anew",
+    "upgrade": "builds another version of the operator",
+    "cluster-gone": "makes the cluster anew, as tests/e2e/test_repair.py does in `make test`",
+    "another-cluster": "makes a second cluster",
+    "tear-down": "makes the cluster anew",
+    "upgrade-kubernetes": "builds another version of Kubernetes",
+}
+# With a set-up of their own.
+FIRST, SMALL_DISK = "first-deployment", "disk-full"
