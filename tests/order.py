@@ -13,13 +13,15 @@ CLONES = [
     "e2e/test_own_project_page.py",
     "e2e/test_review_page.py",
     "e2e/test_stacks.py",
-    "e2e/test_storage_kinds.py",
     "e2e/test_sweep.py",
     "e2e/test_takeover.py",
     "e2e/test_torchrun.py",
     "e2e/test_trainer_v2.py",
     "e2e/test_tutorial.py",
     "faults/test_engine_killed.py",
+]
+DISKS = [
+    "e2e/test_storage_kinds.py",
     "faults/table/test_disk_full.py",
     "faults/table/test_volume.py",
 ]
@@ -44,9 +46,10 @@ TRAININGS = [
 
 # One process of pytest runs a group, one test after the other. Those of `cluster`, `kills`, `trainings` and `table`
 # share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores that its
-# trainings take; those of `matrix` have a clone of their own. Those of `clones` and `machines` bring up clusters of
-# their own, one after the other for the sake of the machine, but for the runbooks, which share one: `machines` those
-# that make every image anew in an engine of their own. `make test` runs two of the groups that bring up clusters.
+# trainings take; those of `matrix` have a clone of their own. Those of `clones`, `disks` and `machines` bring up
+# clusters of their own, one after the other for the sake of the machine, but for the runbooks, which share one:
+# `machines` those that make every image anew in an engine of their own. `make test` runs two of the groups that bring
+# up clusters.
 GROUPS = {
     "faults": "cluster",
     "faults/table": "table",
@@ -59,6 +62,7 @@ GROUPS = {
     "faults/table/test_saves.py": "image",
     "matrix/test_on_kind.py": "matrix",
     **dict.fromkeys(CLONES, "clones"),
+    **dict.fromkeys(DISKS, "disks"),
     **dict.fromkeys(MACHINES, "machines"),
     **dict.fromkeys(KILLS, "kills"),
     **dict.fromkeys(TRAININGS, "trainings"),
@@ -66,11 +70,12 @@ GROUPS = {
 
 # The first ones begin at once, each in a process of its own, so that none of the long ones is left for the end.
 LONGEST_FIRST = [
-    "machines",
-    "kills",
-    "table",
-    "trainings",
     "clones",
+    "machines",
+    "trainings",
+    "table",
+    "kills",
+    "disks",
     "cluster",
     "image",
     "matrix",

@@ -28,6 +28,7 @@ def test_each_group_has_a_place() -> None:
         ("tests/faults/test_interrupted.py", "cluster"),
         ("tests/faults/test_bad_input.py", ""),
         ("tests/faults/table/test_reasons.py", "table"),
+        ("tests/faults/table/test_volume.py", "disks"),
         ("tests/faults/table/test_make_killed.py", "kills"),
         ("tests/matrix/test_guard.py", ""),
         ("standins/tests/test_kinds.py", ""),
