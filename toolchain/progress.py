@@ -40,6 +40,7 @@ class Step:
     started: float = field(default_factory=time.monotonic)
     said: str = ""
     result: str = ""
+    has_failed: bool = False
 
     def note(self, text: str) -> None:
         """Say what the step does now, as long as it runs."""
@@ -49,6 +50,10 @@ class Step:
     def conclude(self, text: str) -> None:
         """Add the result to the line that ends the step."""
         self.result = text
+
+    def fail(self) -> None:
+        """Show it as failed when it ends, though no error ends it: what it waited for went wrong."""
+        self.has_failed = True
 
     @property
     def seconds(self) -> float:

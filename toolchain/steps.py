@@ -53,7 +53,7 @@ def step(name: str) -> Iterator[Step]:
     except BaseException:
         _board.end(running, " ✗")
         raise
-    _board.end(running, " ✓")
+    _board.end(running, " ✗" if running.has_failed else " ✓")
 
 
 def say(text: str) -> None:

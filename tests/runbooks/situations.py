@@ -99,6 +99,22 @@ def drifted(rehearsal: Rehearsal) -> None:
     rehearsal.project.run("kubectl", "--namespace", "kubeflow", "delete", "--timeout=60s", "pytorchjob", JOB)
 
 
+def operator_down(rehearsal: Rehearsal) -> None:
+    """Somebody has taken the operator's pods away."""
+    command = ["kubectl", "--namespace", "kubeflow"]
+    rehearsal.project.run(*command, "scale", "--replicas=0", "deployment/training-operator")
+    pods = [
+        *command,
+        "get",
+        "pods",
+        "--selector",
+        "control-plane=kubeflow-training-operator",
+        "--output",
+        "name",
+    ]
+    wait_until("its pods are gone", lambda: not rehearsal.project.run(*pods).stdout.strip())
+
+
 def another_stack(rehearsal: Rehearsal) -> None:
     """The clone knows a second of its committed stacks, which was never up."""
     stack = ["pulumi", "stack", "--non-interactive"]
@@ -176,6 +192,7 @@ GIVEN: dict[str, Callable[[Rehearsal], object]] = {
     "cluster-deleted": cluster_deleted,
     "claim-deleted": claim_deleted,
     "drifted": drifted,
+    "operator-down": operator_down,
     "another-stack": another_stack,
     "locked": locked,
     "disk-full": disk_full,

@@ -6,7 +6,7 @@ tests/unit/test_runbooks.py holds this list to the pages in docs/runbooks/.
 # In `make test`: what needs neither another cluster nor another build.
 QUICK = [
     *("change-the-training", "select-pods", "stuck-job", "drift"),
-    *("lost-state", "models", "rotate-passphrase"),
+    *("lost-state", "models", "operator-down", "rotate-passphrase"),
 ]
 # Why each of the others waits for `make test-full`. The last ones end with the stack down.
 SLOW = {

@@ -79,7 +79,7 @@ RUNBOOKS = {
     Part.CLUSTER: "docs/runbooks/cluster-gone.md",
     Part.API_SERVER: "docs/runbooks/cluster-gone.md",
     Part.OBJECTS: "docs/runbooks/cluster-gone.md",
-    Part.OPERATOR: "docs/runbooks/stuck-job.md",
+    Part.OPERATOR: "docs/runbooks/operator-down.md",
     Part.VOLUME: "docs/runbooks/released-volume.md",
     Part.SPACE: "docs/runbooks/disk-full.md",
     Part.CLAIM: "docs/runbooks/released-volume.md",

@@ -23,8 +23,10 @@ def watch(stack: str) -> int:
     stack_files.check(stack)
     venv.ensure()
     variables = environment.for_stack(environment.load() or {}, stack)
-    with live_view.shown(), step(f"jobs of {stack}"):
+    with live_view.shown(), step(f"jobs of {stack}") as running:
         status = _follow({**variables, **pulumi_output.WANTED}, stack)
+        if status:
+            running.fail()
     report_timeline.complete(MODELS.glob(f"{stack}/runs/*"))
     return status
 

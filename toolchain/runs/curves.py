@@ -32,6 +32,12 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = (
     44,
 )  # LEFT: nine digits in DejaVu, a wide font
 MOST_POINTS = 400
+TICKS = 4
+"""Spaces between the numbers beside a curve, about."""
+
+LEAST_SPAN = 0.01
+"""Of a curve's frame, as a part of its values: what differs by less is noise, and looks like a straight line."""
+
 FEW = 20
 """Points that get a dot each."""
 STYLE = """
@@ -103,9 +109,9 @@ def _is_number(value: object) -> bool:
 def _chart(title: str, names: Sequence[str], lines: Sequence[Points]) -> str:
     everything = [point for points in lines for point in points]
     steps, values = ([point[at] for point in everything] for at in (0, 1))
-    first, last, low, high = min(steps), max(steps), min(values), max(values)
-    if high == low:
-        low, high = low - abs(low or 1) / 2, high + abs(high or 1) / 2
+    first, last = min(steps), max(steps)
+    marks = ticks(min(values), max(values))
+    low, high = marks[0], marks[-1]
 
     def place(step: float, value: float) -> tuple[float, float]:
         part = (step - first) / (last - first) if last > first else 0.5
@@ -119,7 +125,7 @@ def _chart(title: str, names: Sequence[str], lines: Sequence[Points]) -> str:
         for name, points in zip(names, lines, strict=True)
         if points
     )
-    shapes = [*_frame(first, last, low, high)]
+    shapes = [*_frame(first, last, marks)]
     for at, points in enumerate(lines):
         spots = [place(*point) for point in points]
         if len(spots) > 1:
@@ -133,12 +139,24 @@ def _chart(title: str, names: Sequence[str], lines: Sequence[Points]) -> str:
     )
 
 
-def _frame(first: float, last: float, low: float, high: float) -> Iterator[str]:
-    """The lowest, the middle and the highest value, and the first and the last step."""
-    for part in (0.0, 0.5, 1.0):
-        y = HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers, evenly spaced, from at most `low` to at least `high`; at least two.
+
+    They are never so near to each other that five digits could not tell them apart.
+    """
+    span = max(high - low, LEAST_SPAN * max(abs(low), abs(high))) if high > low else abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / TICKS))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span / TICKS * 0.999)
+    begin, end = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(begin, max(end, begin + 1) + 1)]
+
+
+def _frame(first: float, last: float, marks: Sequence[float]) -> Iterator[str]:
+    """A line for each of `marks`, and the first and the last step."""
+    for mark, text in zip(marks, _short(marks), strict=True):
+        y = HEIGHT - BOTTOM - (mark - marks[0]) / (marks[-1] - marks[0]) * (HEIGHT - TOP - BOTTOM)
         yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
-        yield f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{_mark(low + part * (high - low))}</text>'
+        yield f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{text}</text>'
     below = HEIGHT - BOTTOM + 20
     for x, anchor, text in (
         (LEFT, "start", f"{first:.6g}"),
@@ -148,6 +166,10 @@ def _frame(first: float, last: float, low: float, high: float) -> Iterator[str]:
         yield f'<text x="{x}" y="{below}" text-anchor="{anchor}">{text}</text>'
 
 
-def _mark(value: float) -> str:
-    """Three digits, or whole numbers below ten millions: at most nine characters."""
-    return f"{value:.0f}" if 999.5 <= abs(value) < 1e7 else f"{value:.3g}"
+def _short(marks: Sequence[float]) -> list[str]:
+    """Whole numbers below ten millions, else as many digits as tell them apart: at most nine characters each."""
+    for digits in (3, 4, 5):
+        told = [f"{mark:.0f}" if 999.5 <= abs(mark) < 1e7 else f"{mark:.{digits}g}" for mark in marks]
+        if len({*told}) == len(marks):
+            break
+    return told

@@ -41,5 +41,5 @@ def test_lines_are_short_and_the_status_is_the_programs(
     assert watch.watch("dev") == status
     told = capsys.readouterr().err.splitlines()
     assert told[:3] == ["j: Running", "j: epoch 1 of 2: accuracy=0.5 loss=0.1", "odd"]
-    assert told[3].startswith(" ✓ jobs of dev (")
+    assert told[3].startswith(f" {'✗' if status else '✓'} jobs of dev (")
     assert len(completed) == 1

@@ -86,11 +86,19 @@ def test_runs_that_have_told_nothing_have_no_page(models: Models) -> None:
 
 @pytest.mark.parametrize("power", range(-12, 13))
 @pytest.mark.parametrize("digits", [1.0, 1.2345678, 9.9951, 9.9999999, -1.2345678, -9.9999999])
-def test_the_numbers_beside_a_curve_are_short(models: Models, digits: float, power: int) -> None:
-    value = digits * 10.0**power
-    found = charts(page(models, [{**LINE, "test_loss": value, "step": at} for at in (1, 2)], [LINE]))
-    marks = [each.text or "" for each in found["Loss on test examples"].iter("text")][:3]
+@pytest.mark.parametrize("others", [[], [0.0], [0.5], [1000.0]], ids=str)
+def test_the_numbers_beside_a_curve_are_round_and_hold_it(
+    models: Models, digits: float, power: int, others: list[float]
+) -> None:
+    values = [digits * 10.0**power, *others]
+    lines = [{**LINE, "test_loss": value, "step": at} for at, value in enumerate(values)]
+    found = charts(page(models, lines, [{"step": 1}]))["Loss on test examples"]
+    marks = [each.text or "" for each in found.iter("text")][:-3]
+    assert 2 <= len(marks) <= 2 * curves.TICKS
+    assert len({*marks}) == len(marks), "no two are the same, shortened as they are"
     assert all(0 < len(mark) <= 9 for mark in marks), marks
-    assert min(abs(float(mark) - value) for mark in (marks[0], marks[-1])) <= 0.005 * abs(value)
-    if 3 <= power < 6:
-        assert all(mark.lstrip("-").isdigit() for mark in (marks[0], marks[-1]) if abs(float(mark)) > 999)
+    room = 1e-6 * max(map(abs, values))
+    assert float(marks[0]) <= min(values) + room
+    assert float(marks[-1]) >= max(values) - room
+    spots = [float(each.attrib["cy"]) for each in found.iter("circle")]
+    assert all(curves.TOP <= spot <= curves.HEIGHT - curves.BOTTOM for spot in spots)
