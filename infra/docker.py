@@ -23,16 +23,20 @@ def ensure_answers() -> None:
 
 
 def identity() -> dict[str, str]:
-    """What tells this engine from another: its `id`, and the `host` that clients ask.
+    """What tells this engine from another: its `id`, and the `host` that clients connect to.
 
-    Up to Docker 23 what the engine calls its ID is the machine's; so the folder of its data belongs to it.
+    The id is the engine's own with the folder of its data: up to Docker 23 the engine's own is that of the machine.
+    Raises CommandError.
     """
     host = output("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
     return {"id": output("docker", "info", "--format", "{{.ID}} {{.DockerRootDir}}").strip(), "host": host}
 
 
 def container(name: str) -> dict[str, Any] | None:
-    """`docker inspect` of a container, None where there is none of that name or id."""
+    """`docker inspect` of a container; None where there is none of that name or id.
+
+    Raises EngineError where no engine answers, else CommandError.
+    """
     try:
         found: list[dict[str, Any]] = json.loads(output("docker", "container", "inspect", name))
     except CommandError as error:
@@ -44,7 +48,10 @@ def container(name: str) -> dict[str, Any] | None:
 
 
 def labelled(label: str) -> list[dict[str, Any]]:
-    """`docker inspect` of every container, stopped ones too, with `label` (`key=value`)."""
+    """`docker inspect` of every container, stopped ones too, with `label` (`key=value`); ordered by name.
+
+    Raises EngineError where no engine answers, else CommandError.
+    """
     try:
         ids = output("docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}").split()
     except CommandError:
@@ -55,7 +62,7 @@ def labelled(label: str) -> list[dict[str, Any]]:
 
 
 def execute(node: str, *command: str, stdin: str | None = None) -> str:
-    """Run a command in a container; its standard output."""
+    """Run `command` in the container `node`, with the text `stdin`; its standard output. Raises CommandError."""
     interactive = ["--interactive"] if stdin is not None else []
     return output("docker", "exec", *interactive, node, *command, stdin=stdin)
 

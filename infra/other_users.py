@@ -58,7 +58,7 @@ def users(address: ApiAddress, own: Collection[str], api: OperatorApi = Operator
 
 
 def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) -> list[str]:
-    """Titles of others' objects of these kinds; a line that says so where the cluster does not tell.
+    """Titles of others' objects of these kinds; a line that says so where they cannot be listed.
 
     Parameters:
         own: titles of the stack's objects.
@@ -67,7 +67,7 @@ def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) 
 
 
 def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
-    """Titles of others' objects in it; a line that says so where the cluster does not tell.
+    """Titles of others' objects in it; a line that says so where they cannot be listed.
 
     Parameters:
         own: titles of the stack's objects.
@@ -80,7 +80,7 @@ def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list
         return sorted(title(each) for each in ask() if title(each) not in own and not _goes_with_others(each))
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
-        return [f"unknown: the cluster does not tell ({reason})"]
+        return [f"unknown: the cluster cannot be asked ({reason})"]
 
 
 def _goes_with_others(each: Manifest) -> bool:

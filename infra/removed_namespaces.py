@@ -43,7 +43,7 @@ def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: C
 def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
     """Whether it may be this very namespace: in another cluster one of the same name stays.
 
-    Whoever may not read it cannot delete it, either. A cluster that does not tell may have it.
+    Whoever may not read it cannot delete it, either. A cluster that cannot be asked may have it.
     """
     try:
         api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)

@@ -30,7 +30,7 @@ def on_host(environment: Mapping[str, str] = os.environ) -> Iterator[Trusted]:
 
 
 def in_image(image: str) -> Iterator[Trusted | Unknown]:
-    """The packages of an image of the engine; nothing for an image without dpkg."""
+    """The packages of an image of the engine; nothing for an image without dpkg. Raises CommandError."""
     if not docker.has_image(image):
         yield Unknown(image, "it is not on this machine, so that its packages are not known")
         return

@@ -65,7 +65,10 @@ def image(reference: str, place: str) -> Trusted:
 
 
 def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
-    """Reference -> what this machine's engine has in the place of a published one; its checksum is the image's id."""
+    """Reference -> the image that this machine's engine has in place of a published one; the checksum is its id.
+
+    Raises CommandError. `environment` names the images.
+    """
     found: dict[str, Trusted] = {}
     for variable in BUILT:
         reference = environment.get(variable, "")

@@ -1,4 +1,4 @@
-"""Looks at a cluster that is there before anything is registered: what of ours or others' it holds, and its GPUs."""
+"""Looks at an existing cluster before anything is registered: its objects, ours and others', and its GPUs."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ def manifest(stack: Stack, name: str) -> Manifest:
 
 
 def provide(stack: Stack, cluster: Cluster, names: Iterable[str]) -> list[pulumi.Resource]:
-    """Register the namespaces `names`. That of a claim whose files may go with it is never deleted by Pulumi."""
+    """Register the namespaces `names`, and return them in that order.
+
+    Pulumi never deletes the namespace of a claim whose files may go with it.
+    """
     opts = cluster.options(cluster.provider)
     others_files = stack.storage.kind in (StorageKind.CLASS, StorageKind.CLAIM)
     kept = pulumi.ResourceOptions(retain_on_delete=others_files)

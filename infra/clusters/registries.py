@@ -22,6 +22,6 @@ def address_for_nodes(name: str) -> str:
 def address_for_host(name: str) -> str:
     """Where this machine reaches a kind cluster's registry: 127.0.0.1:port.
 
-    The port changes when the container is restarted or joins a network.
+    The port changes when the container is restarted or joins a network. Raises CommandError. `name`: the container's.
     """
     return output("docker", "port", name, f"{PORT}/tcp").split()[0]

@@ -115,8 +115,8 @@ class StorageConfig(Section):
         examples=["[/var/lib/trainstack]"],
     )
     keep_runs: KeepRuns | None = setting(
-        about="Which finished runs stay below runs/ on the volume; without it all of them. Only for a folder (nfsPath, "
-        "hostPath, claim) of the stack's own: runs of another stack's job of the same name would be removed, too.",
+        about="Which finished runs stay below runs/ on the volume; without it all of them; only for a folder (nfsPath, "
+        "hostPath, claim) of the stack's own, since runs of another stack's job of that name would be removed, too.",
         default=None,
         allowed="a mapping with number, days or both",
         examples=["{number: 10}"],
@@ -128,15 +128,15 @@ class StorageConfig(Section):
         examples=["worker-1"],
     )
     shared: bool = setting(
-        about="Say that all nodes see the same folder there, for example a network file system; kind's nodes do. "
-        "Before a job starts, one node writes a file into hostPath, and each other node has to see it.",
+        about="Say that all nodes see the same folder there, for example a network file system; kind's nodes do; "
+        "before a job starts, one node writes a file into hostPath, and each other node has to see it.",
         default=False,
         allowed="true or false",
         examples=["true"],
     )
     prepare: bool | None = setting(
-        about="Set owner, group and mode of the volume's folder. A Job does it as root, except for hostPath on kind. "
-        "Without it true for hostPath and class, and false for claim and nfs, whose folders are others'.",
+        about="Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
+        "without it true for hostPath and class, and false for claim and nfs, whose folders are others'.",
         default=None,
         allowed="true or false",
         examples=["false"],

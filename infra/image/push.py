@@ -98,6 +98,6 @@ def to_repository(image: str, repository: str, tag: str) -> str:
 
 
 def pull(node: str, reference: str) -> None:
-    """Have a kind node's containerd fetch an image ahead of the kubelet."""
+    """Have a kind node's containerd fetch an image ahead of the kubelet. Raises CommandError."""
     command = ["ctr", "--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"]
     docker.execute(node, *command, reference)

@@ -30,7 +30,7 @@ def text(manifest: Manifest) -> str:
 
 
 def _shared(job: Manifest) -> dict[str, Any]:
-    """Anchor -> what of a PyTorchJob goes by it."""
+    """Anchor -> the part of a PyTorchJob that it stands for."""
     pods = [replica["template"]["spec"] for replica in job["spec"]["pytorchReplicaSpecs"].values()]
     run = run_of(job)
     shared: dict[str, Any] = {"run": run}

@@ -13,7 +13,7 @@ from infra.config.replicas import Toleration
 
 @dataclass(frozen=True)
 class Placement:
-    """What decides on which nodes the pods of a job may be.
+    """The constraints that decide on which nodes the pods of a job may run.
 
     Parameters:
         labels: those that its nodes have (`nodeSelector`).
@@ -25,7 +25,7 @@ class Placement:
 
     @classmethod
     def of(cls, job: JobConfig) -> Placement:
-        """That of a job of the stack file."""
+        """The placement of the pods of a job of the stack file."""
         return cls(job.node_selector, job.tolerations)
 
     @classmethod

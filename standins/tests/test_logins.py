@@ -120,7 +120,7 @@ def test_a_client_certificate_logs_in(api_server: ApiServer, namespace: str) -> 
         driver.delete(driver.create(config_map(namespace)))
 
 
-def test_the_ambient_kubeconfigs_are_merged(
+def test_the_default_kubeconfigs_are_merged(
     api_server: ApiServer, tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As kubectl does: lists are joined, of two entries with one name the first counts."""

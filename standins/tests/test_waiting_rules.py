@@ -6,7 +6,9 @@ No API server: the other tests that begin with test_waiting wait for the same ki
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -210,6 +212,12 @@ def judged(kind: str, path: str = "", value: Any = None) -> Verdict:
 
 def test_every_rule_has_a_case() -> None:
     assert CASES.keys() == RULES.keys(), "add a case for the kind whose rule is new"
+
+
+def test_every_kind_is_on_the_page() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "behaviour.md").read_text()
+    rows = [line for line in page.splitlines() if "see *waits* below" in line]
+    assert [kind for kind in RULES if kind.rpartition("/")[2] not in re.findall(r"\w+", " ".join(rows))] == []
 
 
 @pytest.mark.parametrize("kind", CASES)

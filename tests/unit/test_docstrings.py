@@ -17,6 +17,8 @@ PACKAGES = {
     "pulumi_standins": ROOT / "standins" / "pulumi_standins",
 }
 Definition = ast.FunctionDef | ast.ClassDef
+# Functions of infra.process and infra.docker that run a program.
+COMMANDS = {"output", "pipe", "docker.execute"}
 # Parameters that are numbers with a unit, and the words by which a docstring names it.
 UNITS = re.compile(r"seconds|timeout|bytes|limit|interval|deadline")
 NAMED = re.compile(r"second|byte|MiB|\bCPUs?\b|\bs\b")
@@ -86,6 +88,32 @@ def test_an_error_that_is_raised_is_named(package: str) -> None:
         for error in sorted(_raised(node))
         if error not in (ast.get_docstring(node) or "")
     ] == []
+
+
+def test_a_function_that_runs_a_command_names_its_error() -> None:
+    """Whoever calls it has to expect that the program is missing or fails."""
+    assert [
+        name
+        for name, node in _public("infra")
+        if isinstance(node, ast.FunctionDef)
+        and any(
+            isinstance(each, ast.Call) and ast.unparse(each.func) in COMMANDS for each in _statements(node)
+        )
+        and not _catches(node, "CommandError")
+        and "CommandError" not in (ast.get_docstring(node) or "")
+    ] == []
+
+
+def _catches(node: ast.FunctionDef, error: str) -> bool:
+    handled = [
+        ast.unparse(each.type)
+        for each in _statements(node)
+        if isinstance(each, ast.ExceptHandler) and each.type
+    ]
+    suppressed = [
+        ast.unparse(each.context_expr) for each in _statements(node) if isinstance(each, ast.withitem)
+    ]
+    return any(error in text for text in (*handled, *suppressed, *map(ast.unparse, node.decorator_list)))
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -86,3 +86,11 @@ def test_the_licence_is_the_whole_text_that_the_metadata_name() -> None:
     assert PYPROJECT["project"]["license"] == "Apache-2.0"
     assert "Version 2.0, January 2004" in text
     assert "APPENDIX: How to apply the Apache License to your work." in text
+
+
+def test_the_stand_ins_have_the_same_licence() -> None:
+    """They are a distribution of their own, and an installation carries its own text."""
+    theirs = tomllib.loads((ROOT / "standins" / "pyproject.toml").read_text())["project"]
+    assert theirs["license"] == PYPROJECT["project"]["license"]
+    assert theirs["license-files"] == PYPROJECT["project"]["license-files"]
+    assert (ROOT / "standins" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()

@@ -56,7 +56,7 @@ def test_each_is_in_one_suite() -> None:
 
 
 def test_all_are_rehearsed() -> None:
-    assert recording.read(REHEARSED).keys() == {*NAMES}
+    assert recording.read(REHEARSED).keys() == {*NAMES}, "make test-full ARGS=--record-rehearsal"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,7 +20,7 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
     """
     cluster = environment.cluster(stack)
     if cluster is None or not (
-        leftovers.marker(cluster).exists() or leftovers.anybodys(engine.ensure(), cluster)
+        leftovers.marker(cluster).exists() or leftovers.nodes_of_anybody(engine.ensure(), cluster)
     ):
         return
     cmd = venv.program("infra.clusters.repair", cluster)

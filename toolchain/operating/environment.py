@@ -99,7 +99,7 @@ def namespace(stack: str) -> str | None:
 
 
 def claim(stack: str) -> tuple[str, bool] | None:
-    """Name of the models' claim, and whether it may be Pending; None when the stack file does not tell.
+    """Name of the models' claim, and whether it may be Pending; None when the stack file is wrong there.
 
     Raises SetupError as `cluster` does.
     """

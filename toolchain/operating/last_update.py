@@ -34,7 +34,7 @@ class LastUpdate:
 
 
 def of(stack: str) -> LastUpdate | None:
-    """That of `stack`; None where it was never up, was taken down since, or its history is not whole."""
+    """The last update of `stack`; None where it was never up, was taken down since, or has no whole history."""
     failed = None
     # Their names end with nanoseconds since 1970.
     for file in sorted((HISTORY / stack).glob("*.history.json"), reverse=True):

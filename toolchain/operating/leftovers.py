@@ -24,7 +24,7 @@ def markers() -> bool:
     return any(CLUSTERS.glob("*.json"))
 
 
-def anybodys(engine: Engine, cluster: str, *labels: str) -> list[str]:
+def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
     """Ids of the nodes with `labels` of a kind cluster of that name, whoever made it, stopped ones too."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
     return engine.output("ps", "--all", "--quiet", *wanted).split()
@@ -32,7 +32,7 @@ def anybodys(engine: Engine, cluster: str, *labels: str) -> list[str]:
 
 def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
     """Those of them that mount our marker: those are ours."""
-    found = anybodys(engine, cluster, *labels)
+    found = nodes_of_anybody(engine, cluster, *labels)
     return [node for node in found if str(marker(cluster)) in _sources(engine, node)]
 
 

@@ -51,7 +51,7 @@ def lookup_in(
             # A kind whose definition was not created, either.
             if NO_SUCH_KIND in done.stderr:
                 return None
-            raise SetupError(f"the cluster does not tell of {kind} {metadata['name']}: {done.stderr.strip()}")
+            raise SetupError(f"cannot read {kind} {metadata['name']} from the cluster: {done.stderr.strip()}")
         found: Manifest | None = json.loads(done.stdout) if done.stdout.strip() else None
         return found
 

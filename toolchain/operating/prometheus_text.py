@@ -97,7 +97,7 @@ def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
 
 
 def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
-    """Of each job its state, and the replicas that have failed, which a TrainJob does not tell."""
+    """The state of each job, and the number of its failed replicas; a TrainJob has no such number."""
     state = Family("trainstack_job_state", "Whether a job is in a state; of each job one state has 1.")
     created = Family("trainstack_job_created_timestamp_seconds", "When a job was made, since 1970.")
     failed = Family(

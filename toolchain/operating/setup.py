@@ -165,7 +165,7 @@ def _images(
 def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> None:
     """Build the trainer image of `stack`, if any, while the compiler leaves disk and network idle.
 
-    `pulumi up` takes it then. Where this fails, it fails there again, and is told as one of the stack's resources.
+    `pulumi up` then finds it there. An error is left to `pulumi up`, which meets it again and shows it.
     """
     if not stack or environment.uses_gpu_base(stack):
         return

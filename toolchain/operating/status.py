@@ -180,7 +180,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     except SetupError as error:
         return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
     if namespace is None or claim is None:
-        wrong = "the stack file does not tell its name: `make up` says what is wrong there"
+        wrong = "the stack file gives no name of the claim: `make up` says what is wrong there"
         findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])

@@ -38,7 +38,7 @@ class Space:
 
 
 def of(stack: str) -> Space | None:
-    """That of `stack`; None where the volume is elsewhere, or not made yet: it is here with a cluster made here."""
+    """The space of the volume of `stack`; None where the volume is not on this machine, or not made yet."""
     folder = records.models_folder() / stack
     try:
         if not environment.cluster(stack) or not folder.is_dir():

@@ -18,7 +18,7 @@ NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 LOCK = ROOT / "requirements-notebook.lock"
 DOCKERFILE = Path(on_debian.__file__).with_name("notebook.Dockerfile")
 CLONE = "/clone"
-"""Where the container has what of this clone the notebook reads."""
+"""Folder in the container with the files of this clone that the notebook reads."""
 EXECUTE = f"""
 import sys
 import nbclient

@@ -78,7 +78,7 @@ class AppliedTrials:
         return found
 
     def conditions(self) -> Mapping[str, str] | None:
-        """Job -> its condition; None where the API server does not tell."""
+        """Job -> its condition; None where the API server cannot be asked."""
         done = self._kubectl("get", self.asked.resource, "--output", "json")
         if done is None or done.returncode:
             return None

@@ -76,7 +76,7 @@ def outputs(name: str, uid: str | None, nodes: list[ownership.Node]) -> dict[str
 
 
 def delete(name: str) -> None:
-    """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine."""
+    """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine. Raises CommandError."""
     ownership.refuse_foreign(name)
     kubeconfig = paths.kubeconfig(name)
     output("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(kubeconfig))

@@ -47,7 +47,8 @@ def cluster_uid(marker: Path) -> str | None:
 def nodes(cluster: str) -> list[Node]:
     """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first.
 
-    Raises AnotherEngineError where the cluster was made in another engine, instead of returning no nodes.
+    Raises AnotherEngineError where the cluster was made in another engine, instead of returning no nodes, EngineError
+    where no engine answers, and CommandError.
     """
     found = docker.labelled(f"{LABEL}={cluster}")
     if not found:

@@ -18,7 +18,13 @@ from infra.process import output
 
 
 def connect(nodes: list[ownership.Node], kubeconfig: Path) -> None:
-    """Set on each node the routes to the pods of all others. Nothing to do for one node, or with a published image."""
+    """Set on each node the routes to the pods of all others. Nothing to do for one node, or with a published image.
+
+    Raises CommandError.
+
+    Parameters:
+        kubeconfig: the file that reaches the cluster as an administrator.
+    """
     if len(nodes) < 2 or not is_own_image(nodes[0]["Config"]["Image"]):
         return
     command = ("kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes", "--output", "json")

@@ -76,25 +76,25 @@ def _archive(name: str, text: str) -> str:
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """The container's id, running or not; None when it is gone, or another's."""
+    """The id of the container `name`, running or not; None when it is gone, or another's. Raises CommandError."""
     found = docker.container(name)
     return {"container": found["Id"]} if found is not None and _ours(found) else None
 
 
 def is_running(name: str) -> bool:
-    """Whether the container `name` runs; false where there is none, and while it is paused."""
+    """Whether the container `name` runs; false where there is none, and while it is paused. Raises CommandError."""
     found = docker.container(name)
     return found is not None and bool(found["State"]["Running"]) and not found["State"].get("Paused")
 
 
 def asks_for_login(name: str) -> bool:
-    """Whether our registry of that name is there, running or not, and asks for this clone's login."""
+    """Whether our registry `name` is there, running or not, and asks for this clone's login. Raises CommandError."""
     found = docker.container(name)
     return found is not None and _ours(found) and found["Config"]["Labels"].get(LOGIN) == login.fingerprint()
 
 
 def start(name: str) -> bool:
-    """Start our registry where it does not run; True when that had to be done."""
+    """Start our registry `name` where it does not run; True when that had to be done. Raises CommandError."""
     found = docker.container(name)
     if found is None or not _ours(found):
         return False
@@ -108,7 +108,7 @@ def start(name: str) -> bool:
 
 
 def delete(name: str) -> bool:
-    """Remove the container, never its storage. False when one of that name is not ours."""
+    """Remove the container, never its storage. False when one of that name is not ours. Raises CommandError."""
     found = docker.container(name)
     if found is not None:
         if not _ours(found):
@@ -122,7 +122,14 @@ def _ours(found: dict[str, Any]) -> bool:
 
 
 def connect(name: str, nodes: list[str]) -> None:
-    """Put the registry on the nodes' network, and tell their containerd its login, and that it speaks plain HTTP."""
+    """Put the registry on the nodes' network, and tell their containerd its login, and that it speaks plain HTTP.
+
+    Raises CommandError.
+
+    Parameters:
+        name: of the registry's container.
+        nodes: names of the nodes' containers.
+    """
     networks = (docker.container(name) or {}).get("NetworkSettings", {}).get("Networks", {})
     if NETWORK not in networks:
         output("docker", "network", "connect", NETWORK, name)

@@ -40,17 +40,17 @@ def install(channel: str) -> None:
 
 
 def refresh(channel: str) -> None:
-    """Moves to another channel in place (microk8s.io/docs/upgrading)."""
+    """Moves to another channel in place (microk8s.io/docs/upgrading). Raises CommandError."""
     output("snap", "refresh", "microk8s", f"--channel={channel}")
 
 
 def remove() -> None:
-    """--purge leaves no snapshot of its data behind (microk8s.io/docs/command-reference)."""
+    """--purge leaves no snapshot of its data behind (microk8s.io/docs/command-reference). Raises CommandError."""
     output("snap", "remove", "microk8s", "--purge")
 
 
 def start() -> None:
-    """Harmless when it runs (microk8s.io/docs/command-reference#heading--microk8s-start)."""
+    """Harmless when it runs (microk8s.io/docs/command-reference#heading--microk8s-start). Raises CommandError."""
     output("microk8s", "start")
 
 
@@ -88,5 +88,5 @@ def enable(addon: str) -> None:
 
 
 def kubeconfig() -> str:
-    """An administrator's kubeconfig (microk8s.io/docs/working-with-kubectl)."""
+    """An administrator's kubeconfig (microk8s.io/docs/working-with-kubectl). Raises CommandError."""
     return output("microk8s", "config")

@@ -78,7 +78,7 @@ def change(channel: str, addons: Iterable[str], name: str, moved: bool) -> dict[
 
 
 def delete(name: str) -> None:
-    """Remove an installation of ours; leave any other."""
+    """Remove an installation of ours; leave any other. `name`: of the stack's cluster. Raises CommandError."""
     marker = paths.marker(name)
     if marker.exists():
         if commands.installed():

@@ -80,7 +80,7 @@ def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pyte
         raise ConfigException("no such context")
 
     monkeypatch.setattr(ClusterApi, "at", refuse)
-    unknown = ["unknown: the cluster does not tell (ConfigException)"]
+    unknown = ["unknown: the cluster cannot be asked (ConfigException)"]
     assert other_users.users(ApiAddress(KUBECONFIG), ["Namespace/a"]) == {
         "jobs": unknown,
         "namespaces": {"a": unknown},
@@ -132,7 +132,7 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
 
 
 @pytest.mark.parametrize(
-    ("status", "told"), [(404, []), (403, ["unknown: the cluster does not tell (403 status 403)"])]
+    ("status", "told"), [(404, []), (403, ["unknown: the cluster cannot be asked (403 status 403)"])]
 )
 def test_a_kind_that_nobody_has_defined_has_no_jobs(
     status: int, told: list[str], monkeypatch: pytest.MonkeyPatch

@@ -75,8 +75,8 @@ def test_one_of_the_same_name_elsewhere_says_nothing(server: Server, uid: str | 
 
 @pytest.mark.parametrize("uid", [500, 503, 429])
 def test_a_cluster_that_does_not_tell_is_not_taken_for_empty(server: Server, uid: int) -> None:
-    server.uid, server.others = uid, ["unknown: the cluster does not tell (503 Service Unavailable)"]
-    with pytest.raises(ConfigError, match="does not tell"):
+    server.uid, server.others = uid, ["unknown: the cluster cannot be asked (503 Service Unavailable)"]
+    with pytest.raises(ConfigError, match="cannot be asked"):
         ensure(HELD, "new")
 
 

@@ -18,7 +18,7 @@ KEYS = {
 
 
 def test_every_key_has_a_rule_and_every_rule_a_key() -> None:
-    assert OUTCOMES.keys() == KEYS
+    assert OUTCOMES.keys() == KEYS, "infra/config/changes.py says what changing a key does"
 
 
 def test_exceptions_and_notes_are_about_keys() -> None:
@@ -41,7 +41,7 @@ def _table(page: str, key: str) -> list[str]:
 
 def test_the_matrix_has_each_key_once() -> None:
     listed = [*entries.OBJECTS, *entries.ON_KIND, *entries.ELSEWHERE]
-    assert sorted(listed) == sorted(KEYS)
+    assert sorted(listed) == sorted(KEYS), "tests/matrix/entries.py has a second value of each key"
 
 
 def test_what_the_matrix_leaves_to_others_is_there() -> None:

@@ -105,11 +105,12 @@ def is_refused(key: str, entry: Entry) -> bool:
 
 
 def test_the_page_has_each_key_of_a_job_and_no_other() -> None:
-    assert COUNTERPARTS.keys() == KEYS
+    assert COUNTERPARTS.keys() == KEYS, "infra/config/counterparts.py says what a key is called in both APIs"
 
 
 def test_the_committed_page_is_the_generated_one() -> None:
-    assert counterparts.PAGE.read_text() == counterparts.page()
+    fix = f"run `python -m infra.config.counterparts` and commit {counterparts.PAGE.name}"
+    assert counterparts.PAGE.read_text() == counterparts.page(), fix
 
 
 @pytest.mark.parametrize("key", ENTRIES)

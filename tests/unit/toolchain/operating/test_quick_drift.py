@@ -138,9 +138,9 @@ def test_one_without_the_mark_is_looked_up(
 def test_what_a_tenant_may_not_see_is_not_missing(
     applied: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks_up(monkeypatch, SetupError("the cluster does not tell of it: Error from server (Forbidden)"))
+    looks_up(monkeypatch, SetupError("cannot read it from the cluster: Error from server (Forbidden)"))
     assert said() == []
-    looks_up(monkeypatch, SetupError("the cluster does not tell of it: a time-out"))
+    looks_up(monkeypatch, SetupError("cannot read it from the cluster: a time-out"))
     with pytest.raises(SetupError, match="time-out"):
         said()
 
