@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -42,6 +43,19 @@ def test_data_say_when_on_what_and_how_they_were_measured(file: Path) -> None:
     assert re.search(r"\d cores of ", found.machine)
     assert found.command.startswith("make bench")
     assert found.rows
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+def test_figures_of_a_plot_stand_in_the_tables_of_its_section(plot: str) -> None:
+    """Lists by their median; the page has three digits of most."""
+    (section,) = (part for part in PAGE.read_text().split("\n## ") if f"(benchmarks/{plot}.png)" in part)
+    table = " ".join(line for line in section.splitlines() if line.startswith("|"))
+    shown = [float(each.replace(",", "")) for each in re.findall(r"\d[\d,]*(?:\.\d+)?", table)]
+    rows = [row for file in measured.files(plot) for row in measured.read(file).rows]
+    values = [median(each) if isinstance(each, list) else each for row in rows for each in row.values()]
+    figures = [each for each in values if not isinstance(each, str)]
+    assert figures
+    assert [each for each in figures if not any(abs(each - one) <= 0.01 * each for one in shown)] == []
 
 
 def test_data_come_back_as_they_were_written(tmp_path: Path) -> None:
