@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-rehearsal", action="store_true", help=text)
     pictures = "write the pictures of docs/tutorial.md into docs/tutorial"
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
+    rounds = "benchmarks with all rounds and sizes of docs/benchmarks.md, into whose folder data and plots go"
+    parser.addoption("--thorough", action="store_true", help=rounds)
 
 
 @pytest.hookimpl(tryfirst=True)

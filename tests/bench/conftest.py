@@ -1,4 +1,7 @@
-"""Benchmarks: `make bench`. They print Markdown tables; docs/benchmarks.md keeps what was measured, and on what."""
+"""Benchmarks: `make bench`. They print Markdown tables; docs/benchmarks.md keeps what was measured, and on what.
+
+Some also leave data, of which plots are drawn at the end: with `--thorough` those of the page, else below .trainstack.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,30 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.pictures import measured, plots
+from toolchain.machine import processes
+from toolchain.paths import LOCAL
+
 ROOT = Path(__file__).parents[2]
 MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
+Recorder = Callable[[str, list[dict[str, Any]]], None]
+"""Takes a name and the rows of that benchmark's data."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--thorough"):
+        return
+    left = [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @dataclass(frozen=True)
@@ -62,18 +80,44 @@ def bench() -> Bench:
     return Bench(image)
 
 
+@pytest.fixture(scope="session")
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether to measure as often as the page's figures were; else once, so that all of it takes an hour."""
+    return bool(request.config.getoption("--thorough"))
+
+
 @pytest.fixture(scope="session", autouse=True)
-def machine(request: pytest.FixtureRequest) -> Iterator[None]:
+def machine(request: pytest.FixtureRequest) -> Iterator[str]:
     """Name the machine above the tables, and how busy it was: times of a busy machine are worth little."""
     model = next(
         line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
     )
-    show(
-        request,
-        f"\n{model}, {os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.2f}\n",
-    )
-    yield
+    name = f"{processes.cores()} cores of {model}"
+    show(request, f"\n{name}, Linux {platform.release()}, load {os.getloadavg()[0]:.2f}\n")
+    yield name
     show(request, f"\nload at the end {os.getloadavg()[0]:.2f}\n")
+
+
+@pytest.fixture(scope="session")
+def data_folder(request: pytest.FixtureRequest, thorough: bool) -> Iterator[Path]:
+    """Where data go; at the end the plots of what is there are drawn beside them."""
+    folder = measured.FOLDER if thorough else LOCAL / "benchmarks"
+    yield folder
+    for picture in plots.draw(folder):
+        show(request, f"plot: {picture}")
+
+
+@pytest.fixture(scope="module")
+def record(request: pytest.FixtureRequest, machine: str, data_folder: Path) -> Recorder:
+    """Writes a benchmark's data."""
+    options = " --thorough" if data_folder == measured.FOLDER else ""
+    command = f'make bench ARGS="{request.path.relative_to(ROOT)}{options}"'
+
+    def write(name: str, rows: list[dict[str, Any]]) -> None:
+        today = datetime.now(UTC).date().isoformat()
+        measured.Measured(today, machine, command, rows).write(data_folder / f"{name}.json")
+
+    return write
 
 
 def show(request: pytest.FixtureRequest, text: str) -> None:

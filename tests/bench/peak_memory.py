@@ -1,4 +1,4 @@
-"""The most memory that a command's processes ever had, by what each of them is."""
+"""The most memory that processes ever had, by what each of them is: a command's, or those of a cluster."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ ROLES = {
     "pulumi-language-python": "language host",
     "kubectl ": "kubectl",
     "pulumi ": "engine",
+    "kube-apiserver ": "API server",
+    "kube-controller-manager ": "controller manager",
+    "kube-scheduler ": "scheduler",
+    "etcd ": "etcd",
+    "/manager ": "operator",
+    "kwok ": "kwok",
 }
 
 
@@ -57,6 +63,15 @@ def _watch(top: int, peaks: dict[str, int], ended: threading.Event) -> None:
         for pid in family(top):
             with suppress(OSError):
                 note(Path(f"/proc/{pid}"), peaks)
+
+
+def below(*tops: int) -> dict[str, int]:
+    """Role -> MiB that one process of the role has had at most until now, of those that run below `tops`."""
+    peaks: dict[str, int] = {}
+    for pid in (pid for top in tops for pid in family(top)):
+        with suppress(OSError):
+            note(Path(f"/proc/{pid}"), peaks)
+    return peaks
 
 
 def family(top: int) -> list[int]:

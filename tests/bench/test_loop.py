@@ -27,6 +27,7 @@ from toolchain.runs import records
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 
 ROUNDS = 3
+"""Of a thorough run."""
 EDITED = "trainer/train.py"
 INIT_ARGUMENT = "--pytorch-init-container-image="
 SCRIPT = """\
@@ -100,10 +101,12 @@ def loop() -> Iterator[Loop]:
         yield Loop(project)
 
 
-def test_the_loop_and_a_script(loop: Loop, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_the_loop_and_a_script(
+    loop: Loop, thorough: bool, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     script = by_hand(loop.project, tmp_path)
     loop._make("down")
-    for number in range(ROUNDS):
+    for number in range(ROUNDS if thorough else 1):
         loop.round(number)
         loop.take("the script: no cluster -> model", script)
         loop.project.run("kind", "delete", "cluster", "--name", f"{loop.project.cluster}-hand")

@@ -15,7 +15,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from tests.bench.conftest import Bench, show, table
+from tests.bench.conftest import Bench, Recorder, show, table
 from toolchain.planning import fit, loopback
 from toolchain.planning.model import Fabric, Training, exchanged, point
 from toolchain.planning.model_inputs import PARAMETERS
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.bench
 
 RANKS = (1, 2, 4, 8)
 ROUNDS = 2
+"""Of a thorough run."""
 SHARES = (16, 64, 256)
 IMAGES = 10_240  # of an epoch, in inside/few_pictures.py
 EPOCHS = 2
@@ -88,18 +89,20 @@ def probed(bench: Bench, request: pytest.FixtureRequest, cores: int) -> Fabric:
     return fabric
 
 
-def test_the_model_foretells_replicas_of_one_node(bench: Bench, request: pytest.FixtureRequest) -> None:
+def test_the_model_foretells_replicas_of_one_node(
+    bench: Bench, thorough: bool, record: Recorder, request: pytest.FixtureRequest
+) -> None:
     cores = loopback.cores()
     fabric = probed(bench, request, cores)
     alone = [(1, share, True) for share in SHARES]
     jobs = {name: [(ranks, *batch) for ranks in RANKS] for name, batch in BATCHES.items()}
     ran = {job: Ran() for job in (*alone, *chain(*jobs.values()))}
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if thorough else 1):
         for job, so_far in ran.items():
             run(bench, job, so_far)
     fixed_s, image_s = fit.line((1.0, float(job[1]), job[1] / ran[job].images_per_s) for job in alone)
     show(request, f"one replica: {1e3 * fixed_s:.2f} ms a step and {1e6 * image_s:.1f} us an image")
-    rows, bytes_off, speed_off = [], {}, {}
+    rows, data, bytes_off, speed_off = [], [], {}, {}
     size = exchanged(PARAMETERS["lenet"])
     for name, job in ((name, job) for name, found in jobs.items() for job in found):
         ranks, batch, per_replica = job
@@ -112,6 +115,8 @@ def test_the_model_foretells_replicas_of_one_node(bench: Bench, request: pytest.
         cells += [f"{1e3 * said.exchange_s:.2f} ms", f"{1e3 * said.compute_s:.2f} ms"]
         cells += [f"{said.images_per_s:,.0f}", f"{measured:,.0f}", f"{speed_off[job]:.2f}"]
         rows.append([name, str(ranks), *cells])
+        speeds = {"model_images_per_s": round(said.images_per_s), "measured_images_per_s": round(measured)}
+        data.append({"batch": name, "replicas": ranks, **speeds})
     head = (
         "images a step | replicas | sent by each | measured | exchange | compute | images/s | measured "
         "| model / measured"
@@ -121,3 +126,4 @@ def test_the_model_foretells_replicas_of_one_node(bench: Bench, request: pytest.
     # With more ranks than cores the scheduler decides; the table says how far off the model is there.
     within = {job: off for job, off in speed_off.items() if job[0] <= cores}
     assert all(1 / MOST_OFF < off < MOST_OFF for off in within.values()), within
+    record("replicas", data)

@@ -8,18 +8,14 @@ from typing import Any
 import yaml
 from kubernetes import client
 
-from standins.tests.apiserver import ApiServer
-
 LASTS_S = 24 * 3600
 
 
-def kubeconfig(
-    api_server: ApiServer, core: client.CoreV1Api, namespace: str, name: str, folder: Path
-) -> Path:
-    """A file in `folder` with a token of the ServiceAccount, which is there, for LASTS_S seconds."""
+def kubeconfig(admin: Path, core: client.CoreV1Api, namespace: str, name: str, folder: Path) -> Path:
+    """A file in `folder` as `admin`, with a token of the ServiceAccount, which is there, for LASTS_S seconds."""
     asked: Any = {"spec": {"expirationSeconds": LASTS_S}}
     made: Any = core.create_namespaced_service_account_token(name, namespace, asked)
-    known = yaml.safe_load(api_server.kubeconfig.read_text())
+    known = yaml.safe_load(admin.read_text())
     known["users"][0]["user"] = {"token": made.status.token}
     file = folder / "kubeconfig.yaml"
     file.write_text(yaml.safe_dump(known))

@@ -80,7 +80,7 @@ def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def tenant(admin: Any, api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> ApiAddress:
     folder = tmp_path_factory.mktemp("tenant")
-    file = service_account.kubeconfig(api_server, admin, NAMESPACE, USER, folder)
+    file = service_account.kubeconfig(api_server.kubeconfig, admin, NAMESPACE, USER, folder)
     return ApiAddress(str(file))
 
 

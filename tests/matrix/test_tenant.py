@@ -39,7 +39,9 @@ def admin(api_server: ApiServer, operator: PlayedOperator) -> Iterator[client.Ap
 @pytest.fixture
 def tenant(admin: client.ApiClient, api_server: ApiServer, tmp_path: Path) -> ApiAddress:
     """A kubeconfig of a ServiceAccount with rights in one namespace."""
-    file = service_account.kubeconfig(api_server, client.CoreV1Api(admin), NAMESPACE, USER, tmp_path)
+    file = service_account.kubeconfig(
+        api_server.kubeconfig, client.CoreV1Api(admin), NAMESPACE, USER, tmp_path
+    )
     return ApiAddress(str(file))
 
 

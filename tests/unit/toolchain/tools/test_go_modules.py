@@ -21,6 +21,7 @@ PROGRAMS = {
     "kubeconform": {"kubeconform"},
     "local-path-provisioner": {"local-path-provisioner"},
     "actionlint": {"actionlint"},
+    "kwok": {"kwok"},
     "training-operator": {"training-operator.v1"},
     "trainer-controller": {"trainer-controller-manager"},
     "jobset-controller": {"jobset"},
