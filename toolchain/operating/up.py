@@ -44,7 +44,7 @@ from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, expect, phase_times, say, step
 from toolchain.tools import venv
 
-MOST_TIMES = 4
+MOST_TIMES, LEAST_PART = 4, 0.1
 _QUIET = ("--yes", "--skip-preview", "--non-interactive", "--color", "never", "--suppress-progress")
 
 
@@ -109,8 +109,9 @@ def update_again(stack: str) -> state.Deployment:
 
 
 def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
-    """One line on the whole and its longest phases: each phase has had a line of its own."""
-    phases = ", ".join(f"{name} {each:.1f} s" for name, each in longest(times))
+    """One line on the whole and the phases that make it long: each phase has had a line of its own."""
+    worth = [each for each in longest(times) if each[1] >= LEAST_PART * seconds]
+    phases = ", ".join(f"{name} {each:.1f} s" for name, each in worth)
     return f"took {seconds:.1f} s{f', longest: {phases}' if phases else ''}"
 
 

@@ -134,7 +134,7 @@ def test_the_phases_that_took_longest_are_told_in_their_order() -> None:
     assert [each for each in times if each in told] == told
     assert min(seconds for _, seconds in told) >= 3.0
     assert (up.longest(times[:3]), up.longest([])) == (times[:3], [])
-    assert up.took(7.25, [("set-up", 1.0), ("pulumi up", 6.04)]) == (
+    assert up.took(7.25, [("set-up", 1.0), ("a look", 0.5), ("pulumi up", 6.04)]) == (
         "took 7.2 s, longest: set-up 1.0 s, pulumi up 6.0 s"
     )
     assert up.took(0.5, []) == "took 0.5 s"
