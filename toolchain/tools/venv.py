@@ -73,7 +73,7 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
 
 
 def install_for(machine: str, python: str, lock: Path, target: Path) -> None:
-    """Put the packages that `lock` names into the folder `target`, as words_for says. Raises SetupError."""
+    """Put the packages that `lock` names into the folder `target`, as install_arguments says. Raises SetupError."""
     _uv(find_uv(), target, *install_arguments(machine, python, lock, target))
 
 

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -170,6 +171,9 @@ class FailingServer(Server):
         return json.dumps({"type": "MODIFIED", "object": found})
 
 
+MOST_WAKES = 9
+
+
 @pytest.mark.parametrize("may_watch", [True, False])
 def test_a_pod_that_fails_is_looked_at_before_its_jobset_deletes_it(
     monkeypatch: pytest.MonkeyPatch, may_watch: bool
@@ -182,8 +186,9 @@ def test_a_pod_that_fails_is_looked_at_before_its_jobset_deletes_it(
         next(jobs)
         assert [each["status"]["phase"] for each in api.pods()] == ["Running"]
         server.failed.set()
-        next(jobs)
-        assert [each["status"]["phase"] for each in api.pods()] == ["Failed"]
+        # What was listed before may still be waking the wait.
+        phases = ([each["status"]["phase"] for each in api.pods()] for _ in islice(jobs, MOST_WAKES))
+        assert ["Failed"] in phases
         server.closed.set()
 
 

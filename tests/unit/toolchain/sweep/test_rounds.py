@@ -195,7 +195,7 @@ def test_a_cluster_that_is_gone_is_brought_back(tmp_path: Path) -> None:
 
 def test_a_cluster_that_cannot_be_brought_back_ends_the_search(tmp_path: Path) -> None:
     found = world(tmp_path, silent=frozenset(range(2, 1000)))
-    with pytest.raises(SetupError, match="not after `make up` either") as refused:
+    with pytest.raises(SetupError, match="even after `make up`") as refused:
         begin(found)
     assert found.brought_back == [[0, 1]]
     assert "the same command goes on" in refused.value.fix
