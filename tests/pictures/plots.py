@@ -22,6 +22,8 @@ PACKAGES = ROOT / ".trainstack" / "plots"
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 150
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#59636e"
 """Okabe and Ito's colours, which those who see no red or green tell apart: https://jfly.uni-koeln.de/color/"""
+LINE_HEIGHT = 0.06
+"""Of a line of text, as a part of the axes' height."""
 STYLE = {
     "font.size": 11,
     "axes.titlesize": 11,
@@ -92,12 +94,14 @@ def _matplotlib_ticker() -> Any:
     return ticker
 
 
-def label_ends(axes: Any, ends: list[tuple[float, float, str, str]], least: float) -> None:
-    """Write each line's name beside its last point, instead of a legend; names keep a factor of `least` apart.
+def label_ends(axes: Any, ends: list[tuple[float, float, str, str]]) -> None:
+    """Write each line's name beside its last point, instead of a legend; no two names lie over each other.
 
     Parameters:
         ends: x and y of the last point, name, colour.
     """
+    bottom, top = axes.get_ylim()
+    least = (top / bottom) ** LINE_HEIGHT
     below = 0.0
     for x, y, name, colour in sorted(ends, key=lambda end: end[1]):
         place = max(y, below * least)
@@ -130,7 +134,7 @@ def scale(figure: Any, found: Measured) -> None:
         y = [median(row["seconds"]) for row in steps[step]]
         axes.loglog(x, y, line, color=colour)
         ends.append((x[-1], y[-1], name, colour))
-    label_ends(axes, ends, least=1.5)
+    label_ends(axes, ends)
     plain(axes.xaxis, (row["jobs"] for row in found.rows))
     plain(axes.yaxis, (1, 10, 60, 600))
     axes.set(xlabel="jobs in the stack", ylabel="seconds")
@@ -169,7 +173,7 @@ def checkpoints(figure: Any, found: Measured) -> None:
         y = [row[key] for row in found.rows]
         axes.loglog(x, y, line, color=colour)
         ends.append((x[-1], y[-1], name, colour))
-    label_ends(axes, ends, least=2)
+    label_ends(axes, ends)
     plain(axes.xaxis, x)
     plain(axes.yaxis, (0.001, 0.01, 0.1, 1, 10))
     axes.set(xlabel="size of the checkpoint, MiB", ylabel="seconds")
