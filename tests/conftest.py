@@ -29,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-rehearsal", action="store_true", help=text)
     pictures = "write the pictures of docs/tutorial.md into docs/tutorial"
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
+    cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/timings.md"
+    parser.addoption("--empty-go-caches", action="store_true", help=cold)
 
 
 @pytest.hookimpl(tryfirst=True)
