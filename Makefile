@@ -42,7 +42,7 @@ status:
 	@$(PYTHON) -m toolchain status --stack "$(STACK)" $(ARGS)
 
 doctor:
-	@$(PYTHON) -m toolchain doctor $(ARGS)
+	@$(PYTHON) -m toolchain doctor --stack "$(STACK)" $(ARGS)
 
 runs:
 	@$(PYTHON) -m toolchain runs $(ARGS)

@@ -31,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
     rounds = "benchmarks with all rounds and sizes of docs/benchmarks.md, into whose folder data and plots go"
     parser.addoption("--thorough", action="store_true", help=rounds)
+    cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/timings.md"
+    parser.addoption("--empty-go-caches", action="store_true", help=cold)
 
 
 @pytest.hookimpl(tryfirst=True)

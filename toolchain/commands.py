@@ -158,9 +158,9 @@ ALL: tuple[Command, ...] = (
     Command(
         "doctor",
         "look at the machine before anything is built: 0 fit, 1 not, 2 cannot tell",
-        "doctor",
-        lambda asked: doctor.doctor(asked.json),
-        (JSON,),
+        "doctor --stack dev",
+        lambda asked: doctor.doctor(asked.stack, asked.json),
+        (STACK, JSON),
         failed=Health.UNKNOWN,
     ),
     Command(

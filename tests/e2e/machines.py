@@ -8,9 +8,10 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from tests.e2e import clones, processes
@@ -67,12 +68,42 @@ while :; do sleep 60; done
 """
 
 
+class Go(Enum):
+    """What a machine has of Go."""
+
+    WITH_CACHES = "this machine's, caches included: all is compiled as on a new one, and sooner"
+    EMPTY_CACHES = "this machine's, with caches of its own, which are empty"
+    NONE = "nothing"
+
+
+@dataclass(frozen=True)
+class User:
+    """Who works on a machine."""
+
+    name: str
+    home: str
+
+    def words(self, *command: str) -> list[str]:
+        """The command line that runs `command` as this user, where root runs it."""
+        if self.name == "root":
+            return list(command)
+        return ["setpriv", f"--reuid={self.name}", f"--regid={self.name}", "--init-groups", *command]
+
+
+ROOT = User("root", "/root")
+
+
 @dataclass(frozen=True)
 class Machine:
-    """What runs in the namespaces of process `leader`, and reaches others through `link` alone."""
+    """What runs in the namespaces of process `leader`, and reaches others through `link` alone.
+
+    Its files lie in the folder `root` of this machine; others reach it at `address`.
+    """
 
     leader: int
+    root: Path
     link: str
+    address: str
 
     def words(self, *command: str) -> list[str]:
         """The command line that runs `command` in it."""
@@ -96,6 +127,11 @@ class Machine:
         _run(*nat, "OUTPUT", *local, "-j", "DNAT", "--to-destination", address)
         _run(*nat, "POSTROUTING", "-s", "127.0.0.1", "-o", OUTWARD, "-j", "MASQUERADE")
 
+    def has(self, program: str) -> bool:
+        """Whether there is a `program` on its PATH."""
+        command = self.words("env", "-i", f"PATH={PATH}", "sh", "-c", f"command -v {program}")
+        return subprocess.run(command, capture_output=True).returncode == 0
+
     def packages(self) -> set[str]:
         """Debian packages that are installed."""
         command = self.words(
@@ -111,10 +147,12 @@ class ProjectInside(Project):
 
     machine: Machine = field(kw_only=True)
     inside: str = field(kw_only=True)
+    user: User = field(kw_only=True)
     variables: Sequence[str] = field(kw_only=True)
 
     def words(self, *command: str) -> list[str]:
-        return self._with([f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8", *self.variables], *command)
+        variables = [f"PATH={PATH}", f"HOME={self.user.home}", "LANG=C.UTF-8", *self.variables]
+        return self._with(variables, *command)
 
     def make(self, *arguments: str, timeout: float = HANG_S) -> subprocess.CompletedProcess[str]:
         return super().make(*arguments, timeout=timeout)
@@ -141,38 +179,64 @@ class ProjectInside(Project):
         return any((self.root / ".trainstack" / "kubeconfig").glob("*"))
 
     def _with(self, variables: Sequence[str], *command: str) -> list[str]:
-        return self.machine.words("env", "-i", f"--chdir={self.inside}", *variables, *command)
+        environment = ["env", "-i", f"--chdir={self.inside}", *variables]
+        return self.machine.words(*self.user.words(*environment, *command))
 
 
 @contextmanager
-def standing(suite: str, place: str) -> Iterator[ProjectInside]:
+def standing(
+    suite: str,
+    place: str,
+    *,
+    go: Go = Go.WITH_CACHES,
+    more: Sequence[str] = (),
+    user: User = ROOT,
+    change: Callable[[Project], None] = lambda _clone: None,
+) -> Iterator[ProjectInside]:
     """A machine of Debian's release `suite` with README's prerequisites, and a clone in its folder `place`.
 
-    Go's caches are this machine's: all is compiled as on a new one, and sooner. Everything goes at the end.
+    Everything goes at the end.
+
+    Parameters:
+        more: packages of Debian's that it has beside PREREQUISITES.
+        user: who works there; one other than root is made, and the clone is theirs.
+        change: called with the clone before it is theirs.
     """
     with clones.owned(suite) as folder:
         root = folder / "root"
-        _make_root(suite, root)
-        caches = _go("GOMODCACHE", "GOCACHE")
-        given = {_go("GOROOT")["GOROOT"]: GO} | {path: path for path in caches.values()}
-        made = clones.clone(root / place.lstrip("/"), cluster=folder.name)
-        variables = {**caches, **{name: os.environ[name] for name in NETWORK_VARIABLES if name in os.environ}}
-        with _machine(root, given) as machine:
+        _make_root(suite, root, [*PREREQUISITES, *more])
+        caches = _go("GOMODCACHE", "GOCACHE") if go is Go.WITH_CACHES else {}
+        given = {} if go is Go.NONE else {_go("GOROOT")["GOROOT"]: GO}
+        variables = {**caches, **network_variables()}
+        with _machine(root, {**given, **{path: path for path in caches.values()}}) as machine:
+            if user != ROOT:
+                new = ("--create-home", "--home-dir", user.home, "--shell", "/bin/bash", user.name)
+                _run(*machine.words("/usr/sbin/useradd", *new))
+            made = clones.clone(root / place.lstrip("/"), cluster=folder.name)
+            change(made)
+            if user != ROOT:
+                _run(*machine.words("chown", "--recursive", f"{user.name}:{user.name}", user.home))
             project = ProjectInside(
                 made.root,
                 made.cluster,
                 machine=machine,
                 inside=place,
+                user=user,
                 variables=[f"{name}={value}" for name, value in variables.items()],
             )
             with clones.standing(project):
                 yield project
 
 
-def _make_root(suite: str, root: Path) -> None:
+def network_variables() -> dict[str, str]:
+    """This machine's variables that tell how registries are reached."""
+    return {name: os.environ[name] for name in NETWORK_VARIABLES if name in os.environ}
+
+
+def _make_root(suite: str, root: Path, wanted: Sequence[str]) -> None:
     if not packages.installed("mmdebstrap"):
         packages.install(["mmdebstrap"])
-    options = ["--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(PREREQUISITES)}"]
+    options = ["--quiet", "--mode=root", "--variant=minbase", f"--include={','.join(wanted)}"]
     mirror = os.environ.get("TRAINSTACK_DEBIAN_MIRROR")
     _run("mmdebstrap", *options, suite, str(root), *([mirror] if mirror else []))
     # Copies: package ca-certificates, which comes with Debian's python3-venv, writes the bundle anew.
@@ -208,8 +272,8 @@ def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
         wait_until("the machine stands", lambda: started.poll() is not None or (root / READY).exists())
         assert started.poll() is None, f"the machine did not start, status {started.returncode}; see above"
         (leader,) = processes.children(started.pid)
-        with _network(leader) as link:
-            yield Machine(leader, link)
+        with _network(leader) as (link, address):
+            yield Machine(leader, root, link, address)
     finally:
         # The kernel ends its first process after all others: from then on nothing writes or mounts below `root`.
         for leader in processes.children(started.pid):
@@ -219,8 +283,11 @@ def _machine(root: Path, given: dict[str, str]) -> Iterator[Machine]:
 
 
 @contextmanager
-def _network(leader: int) -> Iterator[str]:
-    """A link between the namespaces of `leader` and this machine, which translates addresses for it."""
+def _network(leader: int) -> Iterator[tuple[str, str]]:
+    """A link between the namespaces of `leader` and this machine, which translates addresses for it.
+
+    Its name here, and its address there.
+    """
     forwards = Path("/proc/sys/net/ipv4/ip_forward").read_text().strip() == "1"
     assert forwards, "this machine forwards nothing: its container engine, which has it do so, does not run"
     link = f"ts{leader}"
@@ -239,7 +306,7 @@ def _network(leader: int) -> Iterator[str]:
         _run("iptables", "-t", "nat", "-A", *translated)
         for direction in ("-i", "-o"):
             _run("iptables", "-I", "FORWARD", direction, link, "-j", "ACCEPT")
-        yield link
+        yield link, address
     finally:
         subprocess.run(["iptables", "-t", "nat", "-D", *translated], check=False)
         for direction in ("-i", "-o"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e import machines
+from tests.e2e import docker_user, machines, public_registries
+from tests.e2e.machines import Go, ProjectInside
 from tests.e2e.project import Project
+from tests.runbooks.readme import first_change
 from toolchain.machine.engine import Engine
 
 FLOOR = 0.9
@@ -55,20 +58,22 @@ def test_debian_13_comes_up_in_a_folder_with_a_space_and_is_as_it_was_after_make
 
 @BARE
 def test_debian_12_trains_on_a_cluster_that_is_there(
-    project: Project, up: dict[str, str], engine: Engine
+    project: Project, up: dict[str, str], engine: Engine, request: pytest.FixtureRequest
 ) -> None:
     """The cluster and its operator are somebody else's, and so is the registry that both reach."""
+    go = Go.EMPTY_CACHES if request.config.getoption("--empty-go-caches") else Go.WITH_CACHES
     with (
         registry(project, engine) as address,
-        machines.standing("bookworm", "/root/trainstack") as machine,
+        machines.standing("bookworm", "/root/trainstack", go=go) as machine,
     ):
         machine.machine.forward(REGISTRY_PORT, address)
         write_kubeconfig(project, engine, machine.root.parent / ".kube" / "config")
         machine.stack = "existing"
         machine.configure({"trainstack:job": {"name": "there"}})
         operator = project.get("deployment", "training-operator")["metadata"]["uid"]
+        began = time.monotonic()
         first = machine.up()
-        print(first["output"])
+        print(first["output"], f"make up: {time.monotonic() - began:.0f} s")
         assert float(first["accuracy"]) >= FLOOR, first
         assert (machine.models / "mnist_cnn.pt").exists(), "brought here"
         assert " unchanged" in machine.up()["output"]
@@ -77,6 +82,50 @@ def test_debian_12_trains_on_a_cluster_that_is_there(
         down = machine.make("down")
         assert down.returncode == 0, down.stdout
         assert project.get("deployment", "training-operator")["metadata"]["uid"] == operator
+
+
+@BARE
+def test_a_user_with_docker_pulumi_and_kind_compiles_nothing(engine: Engine) -> None:
+    """Without Go, kubectl and root, in a home with a space in its name. `docker_user` says what stands in for what."""
+    with docker_user.standing(engine) as user:
+        packages = user.machine.packages()
+        for name in ("go", "kubectl", "mmdebstrap"):
+            assert not user.machine.has(name), f"{name} is there, and the test shows nothing"
+        began = time.monotonic()
+        first = user.up()
+        print(first["output"], f"make up: {time.monotonic() - began:.0f} s")
+        assert float(first["accuracy"]) >= FLOOR, first
+        tools = {each.name.rpartition("-")[0] for each in user.root.parent.glob(".cache/trainstack/tools/*")}
+        assert tools == {"kubectl", "uv"}, "nothing is compiled"
+        linked = {each.name for each in (user.root / ".trainstack" / "bin").iterdir()}
+        assert linked == {"trainstack", "kubectl", "uv"}, "all else is the user's own"
+        assert "DOCKER_HOST" not in user.environment()
+        assert not (user.machine.root / "var/lib/trainstack").exists(), "no engine of ours"
+        assert user.machine.packages() == packages
+        assert pulled_by_node(user) >= set(public_registries.pulled_by_nodes())
+        assert " unchanged" in user.up()["output"]
+        type_first_change(user)
+        assert " replaced" in user.up()["output"], "trained as the change says"
+        down = user.make("down")
+        assert down.returncode == 0, down.stdout
+        assert (user.models / "mnist_cnn.pt").exists()
+
+
+def type_first_change(project: ProjectInside) -> None:
+    """README's five commands, by a user whom git knows, where what `make review` writes is committed."""
+    for name, value in (("user.name", "test"), ("user.email", "test@localhost")):
+        project.run("git", "config", "--global", name, value)
+    assert project.make("review").returncode == 0
+    project.run("git", "commit", "--all", "--allow-empty", "--quiet", "--message", "the review of this clone")
+    for command in first_change():
+        done = project.run("bash", "-c", f"({command.text}) 2>&1", check=False)
+        assert command.accepts(done.returncode, done.stdout), f"$ {command.text}\n{done.stdout}"
+
+
+def pulled_by_node(project: ProjectInside) -> set[str]:
+    """The images of its cluster's node by the names that they were pulled by."""
+    listed = ("ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
+    return set(project.run("docker", "exec", f"{project.cluster}-control-plane", *listed).stdout.split())
 
 
 @contextmanager

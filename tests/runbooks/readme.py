@@ -34,7 +34,7 @@ def replay(project: Project) -> None:
             status, said = shell.run(command.text, HANG_S)
             assert command.accepts(status, said), f"README.md: $ {command.text} [{status}]\n{said}"
         assert project.changed_files() == "", "the branch holds the whole change"
-        assert "+      epochs: 2\n" in git(project, "diff", before, "--", "stacks/Pulumi.dev.yaml")
+        assert "+      digitsEpochs: 24" in git(project, "diff", before, "--", "stacks/Pulumi.dev.yaml")
     finally:
         shell.close()
         git(project, "switch", "--quiet", "--force", before)

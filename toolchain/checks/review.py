@@ -11,7 +11,8 @@ from pathlib import Path
 
 from toolchain import stack_files
 from toolchain.checks import base_revision
-from toolchain.images import cluster_images
+from toolchain.images import cluster_images, pulled_kubectl
+from toolchain.machine import engine
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, ROOT
 from toolchain.steps import SetupError, say
@@ -84,9 +85,18 @@ def with_operator(variables: dict[str, str], wants_trainer: bool) -> dict[str, s
         )
         variables = {**variables, **found}
     if not shutil.which("kubectl", path=variables["PATH"]):
-        kubectl = build.build(go_modules.load("kubernetes"), "kubectl")
-        variables = {**variables, "PATH": os.pathsep.join([str(kubectl), variables["PATH"]])}
+        variables = {**variables, "PATH": os.pathsep.join([str(_kubectl()), variables["PATH"]])}
     return variables
+
+
+def _kubectl() -> Path:
+    """A folder with kubectl: a built one or, without Go, that of the published node image. Raises SetupError."""
+    module = go_modules.load("kubernetes")
+    answering = engine.find()
+    buildable = shutil.which("go") or build.built(module, "kubectl")
+    if not buildable and answering and pulled_kubectl.can_be_had(answering):
+        return pulled_kubectl.ensure(answering).parent
+    return build.build(module, "kubectl")
 
 
 def with_schemas(variables: dict[str, str]) -> dict[str, str]:

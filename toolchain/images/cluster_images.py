@@ -64,17 +64,26 @@ def published(engine: Engine, nodes: bool = True) -> bool:
     A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
     cluster that runs on them is not replaced.
     """
-    if succeeds(engine, "image", "inspect", PUBLISHED_NODE):
+    if has_published(engine):
         return True
     return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()))
+
+
+def has_published(engine: Engine) -> bool:
+    """Whether the engine holds the published node image."""
+    return succeeds(engine, "image", "inspect", PUBLISHED_NODE)
+
+
+def reaches_published(engine: Engine) -> bool:
+    """Whether its registry tells of the published node image. Nothing is pulled."""
+    return succeeds(engine, "manifest", "inspect", PUBLISHED_NODE)
 
 
 @functools.cache
 def _in_reach(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
     """Asked once in a command."""
-    asked = Engine(docker, ours=False, env=dict(environment))
     with step("asking for published images") as progress:
-        if succeeds(asked, "manifest", "inspect", PUBLISHED_NODE):
+        if reaches_published(Engine(docker, ours=False, env=dict(environment))):
             return True
         progress.conclude("none can be had here; they are built")
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -15,12 +16,13 @@ from pathlib import Path
 from toolchain import PYTHON_NEEDED, failure
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
-from toolchain.machine.engine import installed_engines
+from toolchain.machine.engine import Engine, installed_engines
 from toolchain.machine.processes import is_linux
+from toolchain.operating import cluster_check
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, STACKS, VENV, cache
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice
+from toolchain.tools import build, choice, venv
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
@@ -42,9 +44,9 @@ class Check:
 Found = tuple[Health, str] | tuple[Health, str, str]
 
 
-def doctor(as_json: bool) -> int:
+def doctor(stack: str, as_json: bool) -> int:
     """Print a line for each check, or JSON; 0 where all passed, 1 where one did not, 2 where one cannot be told."""
-    found = [_looked(name, look) for name, look in CHECKS.items()]
+    found = [_looked(name, look) for name, look in checks(stack).items()]
     health = overall(found)
     if as_json:
         records = [{**vars(each), "health": MARKS[each.health]} for each in found]
@@ -73,45 +75,77 @@ def python() -> Found:
     return Health.HEALTHY, f"{sys.version.split()[0]}, {'.'.join(map(str, PYTHON_NEEDED))} or newer is needed"
 
 
-def tools() -> Found:
-    """Pulumi, kind and kubectl: the user's own, built already, or to be built."""
-    said = [
-        f"{name} {each.own}" if each.own else f"{name} {'built' if each.is_available else 'to be built'}"
-        for name, each in choice.choose().items()
-    ]
+def pip() -> Found:
+    """Whether the Python packages can be installed. Raises SetupError."""
+    venv.check_pip()
+    return Health.HEALTHY, "the packages of requirements.lock are here or can be installed"
+
+
+def tools(nodes: bool = True) -> Found:
+    """Pulumi, kind and kubectl: the user's own, built already, or to be had elsewhere.
+
+    Parameters:
+        nodes: whether the stack's cluster is made with kind.
+    """
+    missing = to_build(nodes)
+    said = [f"{name} {_origin(each, missing)}" for name, each in choice.choose().items()]
     return Health.HEALTHY, ", ".join(said)
 
 
-def go() -> Found:
-    """Go, where something has to be built. Raises SetupError."""
-    if not builds():
+def _origin(tool: choice.Choice, missing: set[str]) -> str:
+    if tool.own:
+        return str(tool.own)
+    if tool.is_available:
+        return "built"
+    if tool.name in missing:
+        return "to be built"
+    return "of kind's node image" if tool.name == "kubectl" else "not needed"
+
+
+def go(nodes: bool = True) -> Found:
+    """Go, where something has to be built. Raises SetupError. `nodes` as for `tools`."""
+    if not builds(nodes):
         return Health.HEALTHY, "not needed: nothing has to be built"
     try:
         build.check_go()
     except SetupError as error:
-        if tools_missing():
+        if to_build(nodes) - {"kubectl"} or engine.find():
             raise
         return Health.UNKNOWN, f"{error.what}, unless the engine can pull the images", error.fix
     return Health.HEALTHY, f"{shutil.which('go')}, for what has to be built"
 
 
-def tools_missing() -> bool:
-    """Whether Pulumi, kind or kubectl has to be built."""
-    return not all(each.is_available for each in choice.choose().values())
+def to_build(nodes: bool) -> set[str]:
+    """Those of Pulumi, kind and kubectl that have to be built."""
+    missing = {name for name, each in choice.choose().items() if not each.is_available}
+    missing -= set() if nodes else {"kind"}
+    return missing - ({"kubectl"} if is_linux() and published(True) else set())
 
 
-def builds() -> bool:
-    """Whether a tool or an image is missing. No registry is asked, which might have the images after all."""
-    if tools_missing():
-        return True
+def builds(nodes: bool) -> bool:
+    """Whether a tool or an image has to be built."""
+    return bool(to_build(nodes)) or not (published(nodes) or cluster_images.all_built(nodes))
+
+
+def published(nodes: bool) -> bool:
+    """Whether published images are used: the engine that answers has that of the node, or may pull it."""
     answering = engine.find()
-    has_published = answering is not None and answering.has_image(cluster_images.PUBLISHED_NODE)
-    return not has_published and not cluster_images.all_built()
+    if answering is None:
+        return False
+    if cluster_images.has_published(answering):
+        return True
+    return not cluster_images.all_built(nodes) and _is_pulled(answering.docker, tuple(answering.env.items()))
 
 
-def disk() -> Found:
-    """Room for what will be built and run. Raises SetupError."""
-    grows = preflight.needs(builds=builds())
+@functools.cache
+def _is_pulled(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
+    """Asked once in a command, and without a line about it: the checks may be wanted as JSON."""
+    return cluster_images.reaches_published(Engine(docker, ours=False, env=dict(environment)))
+
+
+def disk(nodes: bool = True) -> Found:
+    """Room for what will be built and run. Raises SetupError. `nodes` as for `tools`."""
+    grows = preflight.needs(builds=builds(nodes))
     preflight.check_space(grows)
     there = {folder: next(path for path in (folder, *folder.parents) if path.exists()) for folder, _ in grows}
     said = [
@@ -187,7 +221,14 @@ def watches() -> Found:
     """Whether one more node can watch its files. kube-proxy ends where it cannot, and its cluster never gets ready."""
     if not is_linux():
         return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
-    used, limit = inotify.in_use(), inotify.limit()
+    limit = inotify.limit()
+    if os.geteuid() != 0:
+        # Those of the nodes are root's, and root alone sees how many it has.
+        return (
+            Health.HEALTHY,
+            f"{limit} instances for each user; a node takes about {inotify.OF_A_NODE} of root's",
+        )
+    used = inotify.in_use()
     said = f"{used} of {limit} instances in use; a node takes about {inotify.OF_A_NODE}"
     if used + inotify.OF_A_NODE <= limit:
         return Health.HEALTHY, said
@@ -213,16 +254,24 @@ def _set(names: tuple[str, ...]) -> Iterator[str]:
             yield value
 
 
-CHECKS: dict[str, Callable[[], Found]] = {
-    "python": python,
-    "tools": tools,
-    "go": go,
-    "disk": disk,
-    "files": files,
-    "engine": container_engine,
-    "others": other_engines,
-    "ports": ports,
-    "cgroups": cgroups,
-    "inotify": watches,
-    "proxies": proxies,
-}
+def checks(stack: str) -> dict[str, Callable[[], Found]]:
+    """The looks at this machine for `stack`, by their names."""
+
+    def nodes() -> bool:
+        return cluster_check.kind(stack) == cluster_check.KIND
+
+    return {
+        "python": python,
+        "pip": pip,
+        "cluster": lambda: cluster_check.check(stack),
+        "tools": lambda: tools(nodes()),
+        "go": lambda: go(nodes()),
+        "disk": lambda: disk(nodes()),
+        "files": files,
+        "engine": container_engine,
+        "others": other_engines,
+        "ports": ports,
+        "cgroups": cgroups,
+        "inotify": watches,
+        "proxies": proxies,
+    }

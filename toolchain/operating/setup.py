@@ -68,6 +68,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     builds = images_missing or bool(missing)
     if builds:
         build.check_go()
+    venv.check_pip()
     preflight.check(builds=builds)
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from toolchain.images import cluster_images
-from toolchain.machine import processes
+from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
@@ -30,37 +30,59 @@ BUILD_S = {
 BESIDE_S, NODE_IMAGE_S = 150, 30
 """Images and packages are made while the tools compile, however fast that is; the node image needs the tools."""
 
-PACKAGES_S, STACK_S = 60, 90
+PULLS_S, PACKAGES_S, STACK_S = 90, 60, 90
 CORES = 2
 
 
 def missing_builds(nodes: bool) -> list[str]:
-    """The tools that this machine lacks and that have to be built, unless published images can be had.
+    """What this machine lacks and has to build: tools, and programs of images that cannot be pulled.
 
     Parameters:
         nodes: whether the cluster's nodes are ours to make.
     """
-    choices = [each for name, each in choice.choose().items() if nodes or name != setup.KIND]
+    pulled = is_pulled(nodes)
+    there = {"kubectl"} if pulled and processes.is_linux() else set()
+    there |= set() if nodes else {setup.KIND}
+    choices = [each for name, each in choice.choose().items() if name not in there and not each.is_available]
     # With nodes of ours all of Kubernetes is built, and its kubectl with it.
-    wanted = [choice.MODULES[each.name] if nodes else each.name for each in choices if not each.is_available]
-    if not cluster_images.all_built(nodes):
+    wanted = [choice.MODULES[each.name] if nodes and not pulled else each.name for each in choices]
+    if not pulled and not cluster_images.all_built(nodes):
         wanted += [name for name in cluster_images.built(nodes) if not build.built(go_modules.load(name))]
     return sorted(set(wanted))
 
 
+def is_pulled(nodes: bool) -> bool:
+    """Whether published images are used. Asks the engine's registry where something would have to be built instead."""
+    answering = engine.find()
+    return answering is not None and cluster_images.published(answering, nodes)
+
+
+def will_pull(nodes: bool) -> bool:
+    """Whether the published node image is used, and the engine does not hold it yet."""
+    answering = engine.find()
+    return (
+        nodes and answering is not None and not cluster_images.has_published(answering) and is_pulled(nodes)
+    )
+
+
 def estimate(stack: str) -> str:
     """One sentence for the beginning; empty where nothing is known."""
-    builds = missing_builds(setup.makes_nodes(stack))
-    if builds or not venv.is_complete():
+    nodes = setup.makes_nodes(stack)
+    builds, pulls = missing_builds(nodes), will_pull(nodes)
+    if builds or pulls or not venv.is_complete():
         # Until the packages are there, nothing can tell which kind of cluster the stack has.
         fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
-        return cold_start(builds, not venv.is_complete(), fewer)
+        return cold_start(builds, not venv.is_complete(), fewer, pulls=pulls)
     total = _kept().get(f"make up {stack}")
     return f"   the last `make up` of {stack} here took {_about(float(total))}" if total else ""
 
 
 def cold_start(
-    builds: Iterable[str], packages: bool, fewer: Iterable[str] | None = None, cores: int | None = None
+    builds: Iterable[str],
+    packages: bool,
+    fewer: Iterable[str] | None = None,
+    cores: int | None = None,
+    pulls: bool = False,
 ) -> str:
     """Why a start takes long, about how long, and how to make it short.
 
@@ -69,16 +91,18 @@ def cold_start(
         packages: whether the Python packages are missing, too.
         fewer: tools that have to be built if the stack's cluster turns out to be there already.
         cores: of this machine, unless given.
+        pulls: whether images are pulled.
     """
     names, few = list(builds), None if fewer is None else list(fewer)
-    why = [f"{', '.join(names)} from source, then the images"] if names else []
-    why += ["the Python packages"] if packages else []
-    seconds = _seconds(names, packages, cores)
-    lines = [
-        f"   this start takes about {_about(seconds)}: it makes {' and '.join(why)}; the next ones do not"
-    ]
+    parts = [f"makes {', '.join(names)} from source" + (", then the images" if _makes_images(names) else "")]
+    parts = parts if names else []
+    parts += ["pulls images"] if pulls else []
+    parts += ["gets the Python packages"] if packages else []
+    what = ", and ".join(parts)
+    seconds = _seconds(names, packages, cores, pulls)
+    lines = [f"   this start takes about {_about(seconds)}: it {what}; the next ones do not"]
     if few is not None and few != names:
-        seconds = _seconds(few, packages, cores)
+        seconds = _seconds(few, packages, cores, pulls)
         lines.append(
             f"   or about {_about(seconds)}, if the cluster is there already: of the tools {', '.join(few) or 'none'}"
         )
@@ -89,11 +113,15 @@ def cold_start(
     return "\n".join(lines)
 
 
-def _seconds(builds: Sequence[str], packages: bool, cores: int | None) -> float:
+def _makes_images(builds: Sequence[str]) -> bool:
+    return not set(builds).isdisjoint(cluster_images.BUILT)
+
+
+def _seconds(builds: Sequence[str], packages: bool, cores: int | None, pulls: bool) -> float:
     compiling = sum(BUILD_S[name] for name in builds) * CORES / (cores or processes.cores())
-    if builds:
+    if _makes_images(builds):
         return max(compiling, BESIDE_S) + NODE_IMAGE_S + STACK_S
-    return (PACKAGES_S if packages else 0) + STACK_S
+    return max(compiling, PACKAGES_S if packages else 0) + (PULLS_S if pulls else 0) + STACK_S
 
 
 def last_times() -> Mapping[str, float]:

@@ -162,7 +162,7 @@ def _same_python(folder: Path) -> bool:
 
 def find_uv() -> Path:
     """The user's uv, or one from the package index in the cache. Raises SetupError where none can be had."""
-    cached = cache() / "tools" / f"uv-{UV_VERSION}" / "bin" / "uv"
+    cached = _cached_uv()
     if own := which("uv"):
         return own
     if cached.exists():
@@ -178,11 +178,26 @@ def find_uv() -> Path:
     return cached
 
 
-def _ensure_pip() -> None:
-    # Debian ships `venv` without `ensurepip`, which is in a package of its own.
-    if importlib.util.find_spec("ensurepip"):
-        return
-    if os.geteuid() == 0 and packages.available():
-        packages.install(["python3-venv"])
-    else:
+def _cached_uv() -> Path:
+    return cache() / "tools" / f"uv-{UV_VERSION}" / "bin" / "uv"
+
+
+def check_pip() -> None:
+    """Raise SetupError where the environment needs a uv that is not here, and no pip can be had to install one."""
+    if not (is_complete() or which("uv") or _cached_uv().exists() or _has_pip() or _may_install_pip()):
         raise SetupError("this Python has no ensurepip, so pip cannot be had", "install python3-venv, or uv")
+
+
+def _ensure_pip() -> None:
+    check_pip()
+    if not _has_pip():
+        packages.install(["python3-venv"])
+
+
+def _has_pip() -> bool:
+    """Debian ships `venv` without `ensurepip`, which is in a package of its own."""
+    return importlib.util.find_spec("ensurepip") is not None
+
+
+def _may_install_pip() -> bool:
+    return os.geteuid() == 0 and packages.available()

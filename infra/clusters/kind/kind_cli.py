@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from infra import paths
-from infra.clusters.kind import ownership, pod_network
+from infra.clusters.kind import last_words, ownership, pod_network
 from infra.clusters.kind.config import KindConfig, is_own_image, render
 from infra.process import CommandError, output
 
@@ -47,8 +47,17 @@ def create(config: KindConfig, image: str | None) -> dict[str, Any]:
         folder.mkdir(parents=True, exist_ok=True)
     uid = ownership.write_marker(config.name)
     command = ["kind", "create", "cluster", "--config", "-", "--kubeconfig", str(kubeconfig)]
-    command += ["--wait", READY_WAIT, *(["--image", image] if image else [])]
-    output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image))))
+    command += ["--wait", READY_WAIT, "--retain", *(["--image", image] if image else [])]
+    try:
+        output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image))))
+    except CommandError as error:
+        # kind would take them away together with what they have said.
+        nodes = ownership.nodes(config.name)
+        if not ownership.are_ours(nodes, paths.marker(config.name)):
+            raise
+        said = last_words.of(nodes)
+        _delete_nodes(config.name)
+        raise CommandError(f"{error}\n{said}") from None
     os.chmod(kubeconfig, 0o600)
     nodes = ownership.own_nodes(config.name)
     if not nodes:
@@ -78,7 +87,10 @@ def outputs(name: str, uid: str | None, nodes: list[ownership.Node]) -> dict[str
 def delete(name: str) -> None:
     """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine. Raises CommandError."""
     ownership.refuse_foreign(name)
-    kubeconfig = paths.kubeconfig(name)
-    output("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(kubeconfig))
-    kubeconfig.unlink(missing_ok=True)
+    _delete_nodes(name)
+    paths.kubeconfig(name).unlink(missing_ok=True)
     paths.marker(name).unlink(missing_ok=True)
+
+
+def _delete_nodes(name: str) -> None:
+    output("kind", "delete", "cluster", "--name", name, "--kubeconfig", str(paths.kubeconfig(name)))

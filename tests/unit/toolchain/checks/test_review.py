@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from toolchain.checks import base_revision, review
-from toolchain.images import cluster_images
+from toolchain.images import cluster_images, pulled_kubectl
+from toolchain.machine import engine
 from toolchain.operating import environment
 from toolchain.steps import SetupError
 from toolchain.tools import build, venv
@@ -86,6 +87,22 @@ def test_kubectl_is_built_where_there_is_none(
     found = review.with_operator({"PATH": EMPTY}, wants_trainer=False)
     assert "kubectl" in fetched
     assert found["PATH"] == f"{tmp_path / 'built'}:{EMPTY}"
+
+
+@pytest.mark.parametrize("pulls", [True, False])
+@pytest.mark.parametrize("was_built", [True, False])
+def test_without_go_kubectl_is_that_of_the_node_image(
+    fetched: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pulls: bool, was_built: bool
+) -> None:
+    monkeypatch.setenv("PATH", EMPTY)
+    monkeypatch.setattr(build, "built", lambda *_: tmp_path if was_built else None)
+    monkeypatch.setattr(engine, "find", lambda: engine.Engine("docker", ours=False))
+    monkeypatch.setattr(pulled_kubectl, "can_be_had", lambda _: pulls)
+    monkeypatch.setattr(pulled_kubectl, "ensure", lambda _: tmp_path / "pulled" / "kubectl")
+    found = review.with_operator({"PATH": EMPTY}, wants_trainer=False)
+    copied = pulls and not was_built
+    assert fetched == ([] if copied else ["kubectl"])
+    assert found["PATH"] == f"{tmp_path / ('pulled' if copied else 'built')}:{EMPTY}"
 
 
 def test_without_go_the_published_manifests_are_asked_for(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +17,13 @@ from toolchain import __main__ as command
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
 from toolchain.machine.engine import Engine, installed_engines
-from toolchain.operating import doctor
+from toolchain.operating import cluster_check, doctor, environment
 from toolchain.operating.status import Health
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice
+from toolchain.tools import build, choice, venv
 
 Machine = dict[str, Any]
+ROOMY = SimpleNamespace(total=2**40, used=2**39, free=2**39)
 
 
 def refused(what: str) -> Callable[..., None]:
@@ -32,11 +36,13 @@ def refused(what: str) -> Callable[..., None]:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A fit machine, whose answers a test may change: an engine of ours, tools built, version 2 of control groups."""
-    answers: Machine = {"engine": Engine("docker", ours=True), "other": None, "images": True}
+    answers: Machine = {"engine": Engine("docker", ours=True), "other": None, "images": True, "pulls": False}
+    stack = "config:\n  trainstack:job:\n    epochs: 1\n"
     own = {name: choice.Choice(name, Path("/usr/bin") / name) for name in choice.MODULES}
     stacks, groups = tmp_path / "stacks", tmp_path / "cgroup"
     stacks.mkdir()
     groups.mkdir()
+    (stacks / "Pulumi.dev.yaml").write_text(stack)
     (groups / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     (tmp_path / "max_user_instances").write_text("128\n")
     descriptors = tmp_path / "processes" / "1" / "fd"
@@ -51,19 +57,26 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (engine, "find", lambda: answers["engine"]),
         (installed_engines, "installed", lambda: answers["other"]),
         (engine, "may_install", lambda: None),
-        (cluster_images, "all_built", lambda: answers["images"]),
-        (Engine, "has_image", lambda *_: False),
+        (cluster_images, "all_built", lambda *_: answers["images"]),
+        (cluster_images, "has_published", lambda _: False),
+        (cluster_images, "reaches_published", lambda _: answers["pulls"]),
         (choice, "choose", lambda: own),
+        (venv, "check_pip", lambda: None),
+        (environment, "cluster_kind", lambda _: None),
         (build, "check_go", lambda: None),
         (preflight, "needs", lambda **_: [(tmp_path / "cache", 1)]),
         (preflight, "check_access", lambda _: None),
         (doctor, "STACKS", stacks),
+        (cluster_check, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
         (inotify, "INSTANCES", tmp_path / "max_user_instances"),
         (processes, "PROC", tmp_path / "processes"),
+        (os, "geteuid", lambda: 0),
+        (shutil, "disk_usage", lambda _: ROOMY),  # others write to it, too
     ):
         monkeypatch.setattr(module, name, value)
-    answers |= {"stacks": stacks, "groups": groups, "descriptors": descriptors}
+    doctor._is_pulled.cache_clear()
+    answers |= {"own": own, "stacks": stacks, "groups": groups, "descriptors": descriptors}
     return answers
 
 
@@ -75,8 +88,16 @@ def listening() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
+def no_pip(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(venv, "check_pip", refused("no ensurepip"))
+
+
+def no_stack(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    (machine["stacks"] / "Pulumi.dev.yaml").rename(machine["stacks"] / "Pulumi.other.yaml")
+
+
 def no_go(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    machine["images"] = False
+    machine["engine"], machine["images"] = None, False
     patch.setattr(build, "check_go", refused("Go is not installed"))
 
 
@@ -125,6 +146,8 @@ def taken_port(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 UNFIT: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], Health]] = {
+    "pip": (no_pip, Health.NOT),
+    "cluster": (no_stack, Health.NOT),
     "tools": (broken_tools, Health.UNKNOWN),
     "go": (no_go, Health.UNKNOWN),
     "disk": (full_disk, Health.NOT),
@@ -147,11 +170,11 @@ def test_a_fit_machine(machine: Machine, capsys: pytest.CaptureFixture[str]) -> 
     status, found = checks(capsys)
     assert (status, {each["health"] for each in found.values()}) == (0, {"ok"})
     assert command.main(["doctor"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(doctor.CHECKS)
+    assert len(capsys.readouterr().out.splitlines()) == len(doctor.checks("dev"))
 
 
 def test_every_check_fails_somewhere() -> None:
-    assert set(doctor.CHECKS) == {*UNFIT, "python"}, "of Python, toolchain/__init__.py says it before"
+    assert set(doctor.checks("dev")) == {*UNFIT, "python"}, "of Python, toolchain/__init__.py says it before"
 
 
 @pytest.mark.parametrize("check", UNFIT)
@@ -169,15 +192,79 @@ def test_an_unfit_machine_is_told_what_to_do(
     assert found[check]["said"].splitlines()[0] in capsys.readouterr().out
 
 
-def test_go_is_needed_for_a_tool_and_perhaps_for_images(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+ALL = frozenset(choice.MODULES)
+WITHOUT_GO = {
+    # Missing tools, engine, images built, images can be pulled, nodes made with kind -> how Go is.
+    "all is there": (frozenset(), True, True, False, True, Health.HEALTHY),
+    "Docker, which pulls": (frozenset(), True, False, True, True, Health.HEALTHY),
+    "Docker, which pulls, and no kubectl": (frozenset({"kubectl"}), True, False, True, True, Health.HEALTHY),
+    "Docker, which pulls, and no kind": (frozenset({"kind"}), True, False, True, True, Health.NOT),
+    "Docker, and no kind for a cluster that is there": (
+        frozenset({"kind"}),
+        True,
+        False,
+        True,
+        False,
+        Health.HEALTHY,
+    ),
+    "Docker, which reaches no registry": (frozenset(), True, False, False, True, Health.NOT),
+    "no engine yet, and every tool": (frozenset(), False, False, False, True, Health.UNKNOWN),
+    "no engine yet, and no kubectl": (frozenset({"kubectl"}), False, False, False, True, Health.UNKNOWN),
+    "nothing but Debian": (ALL, False, False, False, True, Health.NOT),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_GO)
+def test_go_is_asked_for_where_something_has_to_be_built(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    no_go(machine, monkeypatch)
-    expected = (Health.UNKNOWN, "Go is not installed, unless the engine can pull the images")
-    assert doctor.go()[:2] == expected
-    monkeypatch.setattr(doctor, "tools_missing", lambda: True)
-    with pytest.raises(SetupError, match="Go is not installed"):
-        doctor.go()
+    missing, engine_answers, images, pulls, nodes, expected = WITHOUT_GO[case]
+    machine["own"] |= {name: choice.Choice(name, None) for name in missing}
+    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    monkeypatch.setattr(build, "check_go", refused("Go is not installed"))
+    machine |= {"images": images, "pulls": pulls}
+    machine["engine"] = Engine("docker", ours=False) if engine_answers else None
+    if expected is Health.NOT:
+        with pytest.raises(SetupError, match="Go is not installed"):
+            doctor.go(nodes)
+    else:
+        assert doctor.go(nodes)[0] is expected
+
+
+def test_a_registry_is_asked_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Engine] = []
+
+    def ask(answering: Engine) -> bool:
+        asked.append(answering)
+        return True
+
+    machine["images"] = False
+    monkeypatch.setattr(cluster_images, "reaches_published", ask)
+    command.main(["doctor"])
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("available", "pulls", "nodes", "said"),
+    [
+        (ALL, False, True, "pulumi /usr/bin/pulumi, kind /usr/bin/kind, kubectl /usr/bin/kubectl"),
+        (ALL - {"kubectl"}, True, True, "kubectl of kind's node image"),
+        (ALL - {"kubectl"}, False, True, "kubectl to be built"),
+        (ALL - {"kind"}, True, False, "kind not needed"),
+    ],
+)
+def test_where_each_tool_comes_from(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    available: frozenset[str],
+    pulls: bool,
+    nodes: bool,
+    said: str,
+) -> None:
+    machine["own"] |= {name: choice.Choice(name, None) for name in ALL - available}
+    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    machine |= {"images": False, "pulls": pulls}
+    assert said in doctor.tools(nodes)[1]
 
 
 def test_no_password_of_a_proxy_is_shown(
@@ -222,6 +309,16 @@ def test_a_port_is_in_use_only_where_something_listens(machine: Machine, listeni
     assert doctor.ports()[:2] == (Health.UNKNOWN, f"in use: {listening} (Pulumi.dev.yaml)")
     file.write_text("config:\n  trainstack:cluster:\n    kind: kind\n")
     assert doctor.ports()[0] is Health.HEALTHY
+
+
+def test_of_roots_inotify_nobody_else_claims_to_know(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four_clusters(machine, monkeypatch)
+    assert doctor.watches()[0] is Health.NOT
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    health, *said = doctor.watches()
+    assert (health, "in use" in said[0]) == (Health.HEALTHY, False)
 
 
 def test_an_engine_of_the_users_is_used(machine: Machine) -> None:

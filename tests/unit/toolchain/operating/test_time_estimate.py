@@ -8,6 +8,7 @@ import pytest
 
 from infra.config.cluster import ClusterKind
 from toolchain.images import cluster_images
+from toolchain.machine import engine
 from toolchain.operating import environment, time_estimate
 from toolchain.tools import build, choice, venv
 
@@ -23,6 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPat
         choice, "choose", lambda: {name: choice.Choice(name, None) for name in choice.MODULES}
     )
     monkeypatch.setattr(venv, "is_complete", lambda: True)
+    monkeypatch.setattr(engine, "find", lambda: None)
     return monkeypatch
 
 
@@ -66,6 +68,29 @@ def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(venv, "is_complete", lambda: False)
     assert "the Python packages" in time_estimate.estimate("dev")
     assert "shorter" not in time_estimate.estimate("dev")
+
+
+@pytest.mark.parametrize("missing", [(), ("kubectl",), ("kind",), ("pulumi", "kubectl")])
+@pytest.mark.parametrize("pulls", [True, False])
+def test_what_can_be_pulled_is_not_said_to_be_built(
+    machine: pytest.MonkeyPatch, missing: tuple[str, ...], pulls: bool
+) -> None:
+    own = {name: choice.Choice(name, None if name in missing else Path(name)) for name in choice.MODULES}
+    machine.setattr(choice, "choose", lambda: own)
+    machine.setattr(build, "built", lambda module, *_: None)
+    machine.setattr(engine, "find", lambda: engine.Engine("docker", ours=False))
+    machine.setattr(cluster_images, "has_published", lambda _: False)
+    machine.setattr(cluster_images, "published", lambda *_: pulls)
+    machine.setattr(environment, "cluster_kind", lambda stack: ClusterKind.KIND)
+    said = time_estimate.estimate("dev")
+    built = {name for name in EVERY if name in said.splitlines()[0].replace("kubectl", "kubernetes")}
+    if not pulls:
+        assert built == {*(choice.MODULES[name] for name in missing), *cluster_images.BUILT}
+        return
+    assert built == {choice.MODULES[name] for name in missing if name != "kubectl"}
+    assert "pulls images" in said
+    machine.setattr(cluster_images, "has_published", lambda _: True)
+    assert "images" not in time_estimate.estimate("dev")
 
 
 def test_a_warm_start_tells_of_the_last(machine: pytest.MonkeyPatch) -> None:

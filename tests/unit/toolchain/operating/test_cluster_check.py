@@ -1,0 +1,111 @@
+"""What `make doctor` says of each stack's cluster, before the packages are there that read the stack file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra import paths
+from infra.config.cluster import ClusterKind
+from infra.config.load import from_file
+from toolchain.operating import api_server, cluster_check, environment
+from toolchain.operating.state import Access
+from toolchain.operating.status import Health
+from toolchain.paths import ROOT
+from toolchain.steps import SetupError
+from toolchain.tools import choice
+
+Fake = Callable[[str, str], Path]
+COMMITTED = sorted(each.suffixes[0].lstrip(".") for each in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+TEXTS = {
+    "config:\n  trainstack:job:\n    epochs: 1\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster: {kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster: {name: a, kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster:\n    kind: microk8s\n": ClusterKind.MICROK8S,
+    "config:\n  trainstack:cluster:\n    # ours\n    name: a\n\n    kind: existing # theirs\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of stack files; no packages are there, no kubeconfig, and no tool."""
+    monkeypatch.setattr(cluster_check, "STACKS", tmp_path)
+    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
+    monkeypatch.setattr(environment, "for_stack", lambda *_: {})
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(choice, "choose", lambda: {"kubectl": choice.Choice("kubectl", None)})
+    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "Pulumi.own.yaml").write_text(text)
+
+
+@pytest.mark.parametrize(("text", "kind"), TEXTS.items())
+def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: ClusterKind) -> None:
+    write(stacks, text)
+    assert cluster_check.kind("own") == kind
+
+
+@pytest.mark.parametrize("stack", COMMITTED)
+def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
+    assert cluster_check.kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
+
+
+def test_a_stack_that_there_is_not(stacks: Path) -> None:
+    write(stacks, "")
+    with pytest.raises(SetupError, match=r"no stack file Pulumi\.other\.yaml\n.*another stack: own"):
+        cluster_check.check("other")
+
+
+def test_a_cluster_that_kind_makes(stacks: Path) -> None:
+    write(stacks, "")
+    assert cluster_check.check("own") == (Health.HEALTHY, "made with kind")
+
+
+@pytest.mark.parametrize(
+    ("program", "health"), [("microk8s", Health.HEALTHY), ("snap", Health.HEALTHY), ("other", Health.NOT)]
+)
+def test_microk8s_is_a_snap(stacks: Path, fake: Fake, program: str, health: Health) -> None:
+    write(stacks, "config:\n  trainstack:cluster: {kind: microk8s}\n")
+    fake(program, "exit 0")
+    assert cluster_check.check("own")[0] is health
+
+
+@pytest.mark.parametrize("place", ["usual", "variable", "stack file"])
+def test_a_cluster_that_is_there(
+    stacks: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    write(stacks, "config:\n  trainstack:cluster: {kind: existing}\n")
+    health, *said = cluster_check.check("own")
+    assert health is Health.NOT
+    assert "no kubeconfig" in said[0]
+    assert "export KUBECONFIG=" in said[1]
+    file = stacks / "home" / ".kube" / "config" if place == "usual" else stacks / "elsewhere"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("")
+    if place == "variable":
+        monkeypatch.setenv("KUBECONFIG", f"{stacks}/nothing:{file}")
+    if place == "stack file":
+        monkeypatch.setattr(environment, "for_stack", lambda *_: {"KUBECONFIG": str(file)})
+    health, *said = cluster_check.check("own")
+    assert (health, str(file) in said[0], "not asked" in said[0]) == (Health.HEALTHY, True, True)
+    kubectl = choice.Choice("kubectl", stacks / "kubectl")
+    monkeypatch.setattr(choice, "choose", lambda: {"kubectl": kubectl})
+    for why, expected in ((None, Health.HEALTHY), ("connection refused", Health.NOT)):
+
+        def problem(variables: object, access: Access, why: str | None = why) -> str | None:
+            assert access.kubeconfig == str(file)
+            return why
+
+        monkeypatch.setattr(api_server, "problem", problem)
+        health, *said = cluster_check.check("own")
+        assert (health, (why or "answers") in said[0]) == (expected, True)

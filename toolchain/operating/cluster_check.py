@@ -1,0 +1,72 @@
+"""Of `make doctor`: whether the cluster of a stack can be had, before the packages are there that read its file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from toolchain.operating import api_server, environment
+from toolchain.operating.state import Access
+from toolchain.operating.status import Health
+from toolchain.paths import STACKS
+from toolchain.steps import SetupError
+from toolchain.tools import choice
+
+KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
+# `kind` of section cluster, in YAML's two styles, and not that of a later section.
+_TOLD = re.compile(
+    r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
+    re.MULTILINE,
+)
+
+Found = tuple[Health, str] | tuple[Health, str, str]
+
+
+def kind(stack: str) -> str:
+    """What makes the cluster of `stack`. Raises SetupError where there is no such stack file, or a wrong one."""
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    if not file.exists():
+        known = ", ".join(sorted(each.suffixes[0].lstrip(".") for each in STACKS.glob("Pulumi.*.yaml")))
+        raise SetupError(f"there is no stack file {file.name}", f"take another stack: {known}")
+    if told := environment.cluster_kind(stack):
+        return told
+    found = _TOLD.search(file.read_text(errors="replace"))
+    return found[1] if found else KIND
+
+
+def check(stack: str) -> Found:
+    """Whether the cluster of `stack` is there or can be made. Raises SetupError as `kind` does."""
+    asked = kind(stack)
+    if asked == MICROK8S:
+        return _microk8s()
+    if asked == EXISTING:
+        return _existing(stack)
+    return Health.HEALTHY, "made with kind"
+
+
+def _microk8s() -> Found:
+    if shutil.which("microk8s"):
+        return Health.HEALTHY, "MicroK8s, which is here"
+    if shutil.which("snap"):
+        return Health.HEALTHY, "MicroK8s, installed from its snap; root alone may do that"
+    return Health.NOT, "MicroK8s comes as a snap, and snapd is not here", "sudo apt-get install snapd"
+
+
+def _existing(stack: str) -> Found:
+    named = environment.for_stack({}, stack).get("KUBECONFIG") or os.environ.get("KUBECONFIG")
+    files = [Path(each) for each in named.split(os.pathsep) if each] if named else []
+    files = files or [Path.home() / ".kube" / "config"]
+    if not (there := [each for each in files if each.exists()]):
+        said = f"the cluster is to be there, and no kubeconfig is: {', '.join(map(str, files))}"
+        return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
+    kubectl = choice.choose()["kubectl"]
+    if not kubectl.is_available:
+        return Health.HEALTHY, f"reached by {there[0]}; not asked, as kubectl is not here yet"
+    folder = str(kubectl.program().parent)
+    variables = {"PATH": os.pathsep.join([folder, environment.path()])}
+    if why := api_server.problem(variables, Access(str(there[0]), None)):
+        fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
+        return Health.NOT, f"the cluster of {there[0]} does not answer: {why}", fix
+    return Health.HEALTHY, f"answers, by {there[0]}"
