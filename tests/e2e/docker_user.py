@@ -22,7 +22,7 @@ from tests.e2e.machines import Go, Machine, ProjectInside, User
 from tests.e2e.public_registries import Registries
 from tests.e2e.waiting import wait_until
 from toolchain.images import cluster_images
-from toolchain.machine.engine import Engine, daemon
+from toolchain.machine.engine import Engine, daemon, restricted_host
 from toolchain.paths import ROOT
 from toolchain.tools import choice
 

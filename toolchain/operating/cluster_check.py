@@ -11,7 +11,6 @@ from toolchain.operating import api_server, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
 from toolchain.paths import STACKS
-from toolchain.steps import SetupError
 from toolchain.tools import choice
 
 KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
@@ -25,11 +24,8 @@ Found = tuple[Health, str] | tuple[Health, str, str]
 
 
 def kind(stack: str) -> str:
-    """What makes the cluster of `stack`. Raises SetupError where there is no such stack file, or a wrong one."""
+    """What makes the cluster of `stack`. Raises SetupError where its file is wrong."""
     file = STACKS / f"Pulumi.{stack}.yaml"
-    if not file.exists():
-        known = ", ".join(sorted(each.suffixes[0].lstrip(".") for each in STACKS.glob("Pulumi.*.yaml")))
-        raise SetupError(f"there is no stack file {file.name}", f"take another stack: {known}")
     if told := environment.cluster_kind(stack):
         return told
     found = _TOLD.search(file.read_text(errors="replace"))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import PYTHON_NEEDED, failure
+from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
 from toolchain.machine.engine import Engine, installed_engines
@@ -46,6 +46,7 @@ Found = tuple[Health, str] | tuple[Health, str, str]
 
 def doctor(stack: str, as_json: bool) -> int:
     """Print a line for each check, or JSON; 0 where all passed, 1 where one did not, 2 where one cannot be told."""
+    stack_files.check(stack)
     found = [_looked(name, look) for name, look in checks(stack).items()]
     health = overall(found)
     if as_json:

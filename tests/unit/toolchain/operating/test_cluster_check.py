@@ -14,7 +14,6 @@ from toolchain.operating import api_server, cluster_check, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
 from toolchain.paths import ROOT
-from toolchain.steps import SetupError
 from toolchain.tools import choice
 
 Fake = Callable[[str, str], Path]
@@ -58,12 +57,6 @@ def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: Cluste
 def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
     assert cluster_check.kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
-
-
-def test_a_stack_that_there_is_not(stacks: Path) -> None:
-    write(stacks, "")
-    with pytest.raises(SetupError, match=r"no stack file Pulumi\.other\.yaml\n.*another stack: own"):
-        cluster_check.check("other")
 
 
 def test_a_cluster_that_kind_makes(stacks: Path) -> None:

@@ -92,8 +92,9 @@ def no_pip(machine: Machine, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(venv, "check_pip", refused("no ensurepip"))
 
 
-def no_stack(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    (machine["stacks"] / "Pulumi.dev.yaml").rename(machine["stacks"] / "Pulumi.other.yaml")
+def no_snapd(machine: Machine, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(environment, "cluster_kind", lambda _: cluster_check.MICROK8S)
+    patch.setattr(shutil, "which", lambda _: None)
 
 
 def no_go(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -147,7 +148,7 @@ def taken_port(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 UNFIT: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], Health]] = {
     "pip": (no_pip, Health.NOT),
-    "cluster": (no_stack, Health.NOT),
+    "cluster": (no_snapd, Health.NOT),
     "tools": (broken_tools, Health.UNKNOWN),
     "go": (no_go, Health.UNKNOWN),
     "disk": (full_disk, Health.NOT),
