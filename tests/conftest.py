@@ -120,10 +120,15 @@ def mnist() -> Path | None:
 
 
 class GroupClones:
-    """The clone that the tests of a group share. The next group of the process gets another."""
+    """The clone that the tests of a group share. The next group of the process gets another.
+
+    Parameters:
+        data: `DATA_DIR=…`, where a real data set is at hand, for the group that begins with it; others train on the
+            image's digits.
+    """
 
     def __init__(self, data: tuple[str, ...]) -> None:
-        self.data = data
+        self.data = {order.WITH_DATA: data}
         self.group = ""
         self.clone: Project | None = None
         self.standing = ExitStack()
@@ -133,7 +138,7 @@ class GroupClones:
         if self.clone is None or group != self.group:
             self.standing.close()
             self.group, self.clone = group, self.standing.enter_context(clones.temporary(group or "test"))
-            self.clone.data = self.data
+            self.clone.data = self.data.get(group, ())
         return self.clone
 
 

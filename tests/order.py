@@ -81,6 +81,9 @@ LONGEST_FIRST = [
     "matrix",
 ]
 
+WITH_DATA = "cluster"
+"""The group whose first tests train on a real data set, where there is one."""
+
 FIRST = [
     "faults/test_refusals.py",  # nothing is up yet
     "faults/test_interrupted.py",  # brings the stack up
