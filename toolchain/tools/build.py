@@ -12,18 +12,24 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, step
-from toolchain.tools import compiling, go_caches
+from toolchain.tools import go_caches
 from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
 STEP = "build "
 """What the name of each step begins with."""
+
+# Two builds at once compile what they share twice, and take as long as one after the other: docs/timings.md.
+_compiler = threading.Lock()
+# For debuggers; the linker leaves it out anyway, so the compiler need not write it.
+NO_DWARF = "-gcflags=all=-dwarf=false"
 
 
 def built(module: Module, *binaries: str) -> Path | None:
@@ -56,12 +62,13 @@ def build(module: Module, *binaries: str) -> Path:
         progress.note("fetching its modules")
         _go(module, "list", "-deps", *packages)
         progress.note("waiting for the compiler")
-        with compiling.turn(module.name):
+        with _compiler:
             progress.note("compiling")
             _go(
                 module,
                 "build",
                 "-trimpath",
+                NO_DWARF,
                 "-ldflags",
                 module.ldflags,
                 "-o",
