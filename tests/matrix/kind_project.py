@@ -18,7 +18,8 @@ from tests.matrix.project import set_key
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,pods,pytorchjobs"
 SERVER = "jsonpath={.clusters[0].cluster.server}"
-UNCHANGED = re.compile(r"^Resources:\n +\d+ unchanged\n\n", re.MULTILINE)
+UNCHANGED = re.compile(r"^Resources:\n +\d+ unchanged$", re.MULTILINE)
+"""The whole summary of an update that changed nothing: what changed stands before the count of what did not."""
 
 
 class KindProject:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix.kind_project import UNCHANGED
 from toolchain.operating import pulumi_cli, pulumi_output
 
 STANDIN = """#!/bin/sh
@@ -75,6 +76,25 @@ def test_all_of_it_is_in_the_log_and_the_summary_on_the_screen(
         *("Resources:", "    36 unchanged"),
     ]
     assert (pulumi / "logs" / "pulumi-up-dev.log").read_text() == OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_unchanged"), [("", True), ("    ~ 1 updated\n    1 change. ", False)]
+)
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_suites_on_clusters_know_an_update_that_changed_nothing(
+    pulumi: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    changes: str,
+    is_unchanged: bool,
+    verbose: bool,
+) -> None:
+    (pulumi / "OUTPUT").write_text(OUTPUT.replace("    36", f"{changes or '    '}36"))
+    if verbose:
+        monkeypatch.setenv(pulumi_output.VERBOSE, "yes")
+    assert run(pulumi) == 0
+    assert bool(UNCHANGED.search("".join(capfd.readouterr()))) == is_unchanged
 
 
 def test_the_log_is_named_once_and_holds_every_round(pulumi: Path, capfd: pytest.CaptureFixture[str]) -> None:
