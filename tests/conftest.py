@@ -13,7 +13,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import order
-from tests.e2e import clones
+from tests.e2e import clones, layers
 from tests.e2e.project import ROOT, Project
 from tests.faults.table.trial import PROPERTY, Trial
 from toolchain.machine import engine as engines
@@ -104,7 +104,8 @@ def engine() -> Iterator[Engine]:
         label = f"{clones.PROJECT_LABEL}={folder}"
         keep = ("--network", "none", "--label", label, "--entrypoint", "sleep", image, "infinity")
         answering.output("run", "--detach", "--rm", "--name", folder.name, *keep)
-        yield answering
+        with layers.kept(answering, folder, image):
+            yield answering
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -137,9 +138,12 @@ class GroupClones:
         """The group's clone; its stack `dev` is not up when the first of the group begins."""
         if self.clone is None or group != self.group:
             self.standing.close()
-            self.group, self.clone = group, self.standing.enter_context(clones.temporary(group or "test"))
+            self.group, self.clone = group, self._made(group or "test")
             self.clone.data = self.data.get(group, ())
         return self.clone
+
+    def _made(self, name: str) -> Project:
+        return self.standing.enter_context(clones.temporary(name, has_layers=False))
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ class Loop:
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
-    with clones.temporary("loop") as project:
+    with clones.temporary("loop", has_layers=False) as project:
         project.up()
         yield Loop(project)
 

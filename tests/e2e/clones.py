@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from tests.e2e import processes
+from tests.e2e import layers, processes
 from tests.e2e.project import ROOT, Project
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
@@ -51,10 +51,18 @@ def owned(name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary(name: str) -> Iterator[Project]:
-    """A clone whose cluster is `<name>-<random>`, taken down and removed at the end."""
+def temporary(name: str, *, has_layers: bool = True) -> Iterator[Project]:
+    """A clone whose cluster is `<name>-<random>`, taken down and removed at the end.
+
+    Parameters:
+        has_layers: whether its registry begins with what an earlier clone of this session was sent; False for tests
+            that look at the sending.
+    """
     with owned(name) as folder, standing(clone(folder / "trainstack", cluster=folder.name)) as project:
+        if has_layers:
+            layers.give(project.root)
         yield project
+        layers.keep(project.root)
 
 
 @contextmanager

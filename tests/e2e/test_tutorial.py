@@ -21,7 +21,7 @@ ENVIRONMENT = 'eval "$(make -s env)"'
 @pytest.fixture
 def beginner(engine: Engine) -> Iterator[Project]:
     """A clone that was never up, without data of its own."""
-    with clones.temporary("tutorial") as clone:
+    with clones.temporary("tutorial", has_layers=False) as clone:
         yield clone
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import tarfile
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from infra import docker, paths
@@ -33,9 +34,13 @@ class ForeignRegistryError(RuntimeError):
     """A container of our registry's name exists and is not ours."""
 
 
-def volume() -> str:
-    """Shared by the clusters of this clone, so that a new one finds the layers that an older one was sent."""
-    return f"trainstack-registry-{hashlib.sha256(str(paths.ROOT).encode()).hexdigest()[:12]}"
+def volume(clone: Path | None = None) -> str:
+    """Shared by the clusters of `clone`, so that a new one finds the layers that an older one was sent.
+
+    Parameters:
+        clone: its folder; this clone's by default.
+    """
+    return f"trainstack-registry-{hashlib.sha256(str(clone or paths.ROOT).encode()).hexdigest()[:12]}"
 
 
 def create(name: str, image: str) -> dict[str, Any]:

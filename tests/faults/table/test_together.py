@@ -37,7 +37,7 @@ def test_two_of_one_stack_take_turns(
 @pytest.mark.slow(reason="two clusters")
 @pytest.mark.row("two-stacks")
 def test_two_stacks_of_a_clone_take_turns(engine: Engine, trial: Trial) -> None:
-    with clones.temporary("stacks") as first:
+    with clones.temporary("stacks", has_layers=False) as first:
         name = f"{first.cluster}-b"
         second = Project(first.root, name, "other")
         second.stack_file.write_text(first.stack_file.read_text())
@@ -51,7 +51,10 @@ def test_two_stacks_of_a_clone_take_turns(engine: Engine, trial: Trial) -> None:
 @pytest.mark.slow(reason="two clusters")
 @pytest.mark.row("two-clones")
 def test_two_clones_come_up_side_by_side(engine: Engine, trial: Trial) -> None:
-    with clones.temporary("first") as first, clones.temporary("second") as second:
+    with (
+        clones.temporary("first", has_layers=False) as first,
+        clones.temporary("second", has_layers=False) as second,
+    ):
         both_come_up(trial, first, second)
 
 
@@ -63,14 +66,17 @@ def test_two_clones_with_cold_caches_build_each_tool_once(
     with clones.owned("cold") as folder:
         for name, place in CACHES.items():
             monkeypatch.setenv(name, str(folder / place))
-        with clones.temporary("first") as first, clones.temporary("second") as second:
+        with (
+            clones.temporary("first", has_layers=False) as first,
+            clones.temporary("second", has_layers=False) as second,
+        ):
             both_come_up(trial, first, second, seconds=COLD_S)
 
 
 @pytest.mark.slow(reason="two clusters")
 @pytest.mark.row("two-users")
 def test_two_users_of_one_machine_are_not_in_each_others_way(engine: Engine, trial: Trial) -> None:
-    with clones.temporary("root") as first, other_user.standing("user") as second:
+    with clones.temporary("root", has_layers=False) as first, other_user.standing("user") as second:
         both_come_up(trial, first, second)
         assert (second.root / ".trainstack").owner() == other_user.USER
         down = first.make("down")
