@@ -138,12 +138,10 @@ class GroupClones:
         """The group's clone; its stack `dev` is not up when the first of the group begins."""
         if self.clone is None or group != self.group:
             self.standing.close()
-            self.group, self.clone = group, self._made(group or "test")
+            made = clones.temporary(group or "test", has_layers=False)
+            self.group, self.clone = group, self.standing.enter_context(made)
             self.clone.data = self.data.get(group, ())
         return self.clone
-
-    def _made(self, name: str) -> Project:
-        return self.standing.enter_context(clones.temporary(name, has_layers=False))
 
 
 @pytest.fixture(scope="session")

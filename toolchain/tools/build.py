@@ -28,7 +28,8 @@ STEP = "build "
 
 # Two builds at once compile what they share twice, and take as long as one after the other: docs/timings.md.
 _compiler = threading.Lock()
-# For debuggers; the linker leaves it out anyway, so the compiler need not write it.
+# DWARF is for debuggers; the linker leaves it out anyway (-s -w), so the compiler need not write it. The name of the
+# cache's folder does not depend on it: a tool that was built with it is as good.
 NO_DWARF = "-gcflags=all=-dwarf=false"
 
 
