@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from pulumi_standins.kubernetes.api_client import ApiClient
-from pulumi_standins.kubernetes.errors import ApiError
-from pulumi_standins.kubernetes.objects import assign, nested, remove
+from pulumi_standins.kubernetes.objects import assign, kind_of, name_of, namespace_of, nested, remove
 from pulumi_standins.kubernetes.propertypath import parse
+from pulumi_standins.kubernetes.races import write_to_latest
 from pulumi_standins.kubernetes.values import Object
 
 # Earlier owners whose fields an update takes over: kubectl apply, plain creates of the real plugin and of ours.
@@ -21,8 +20,6 @@ _PREDECESSORS = (
     ("pulumi-resource-kubernetes", "Update"),
 )
 _OWN_UPDATES = ("pulumi-resource-kubernetes", "pulumi-kubernetes", "pulumi-kubernetes.exe")
-
-_RACES = 3
 
 
 def managed_fields(obj: Object) -> list[Object]:
@@ -42,20 +39,14 @@ def take_over(client: ApiClient, live: Object, manager: str) -> Object:
     """Give the fields of earlier managers to ours, so that a field goes when the program drops it; returns the object.
 
     Raises:
-        ApiError: the server refused, or others wrote in between again and again.
+        ApiError: the server refused.
     """
-    for attempt in range(_RACES + 1):
-        entries = _taken_over(managed_fields(live), manager)
-        if entries is None:
-            return live
-        try:
-            return _write(client, live, entries)
-        except ApiError as error:
-            # 422: somebody wrote in between, or our own write succeeded and its answer was lost.
-            if error.code != 422 or attempt == _RACES:
-                raise
-        live = client.get(*_address(live))
-    raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def take(latest: Object) -> Object:
+        entries = _taken_over(managed_fields(latest), manager)
+        return latest if entries is None else _write(client, latest, entries)
+
+    return write_to_latest(client, live, take)
 
 
 def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
@@ -88,14 +79,8 @@ def relinquish(client: ApiClient, live: Object, manager: str) -> None:
         "metadata": {key: value for key, value in live["metadata"].items() if key in ("name", "namespace")},
     }
     # Applying nothing to what is gone would create it.
-    client.get(*_address(live))
+    client.get(kind_of(live), namespace_of(live), name_of(live))
     client.apply(bare, manager=manager, force=False)
-
-
-def _address(obj: Object) -> tuple[Any, str, str]:
-    from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
-
-    return kind_of(obj), namespace_of(obj), name_of(obj)
 
 
 def _is_predecessor(entry: Object) -> bool:

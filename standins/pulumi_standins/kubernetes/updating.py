@@ -8,12 +8,10 @@ from typing import Any
 from pulumi_standins.kubernetes import awaiting, creation, field_managers, posting, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.races import write_to_latest
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.state import State
 from pulumi_standins.kubernetes.values import Object
-
-# The controllers of the API server write the status of a CRD, and so does our own PUT whose answer was lost.
-_CONFLICTS = 3
 
 
 class FieldConflictError(Exception):
@@ -88,29 +86,31 @@ def _send(
         live = field_managers.take_over(session.client, live, manager)
     field_managers.keep_ignored(inputs, live, manager, ignored)
     force = creation.is_forced(session, inputs, live, preview=preview)
-    try:
-        applied = session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
-        if preview and field_managers.was_created_by_us(live):
-            # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
-            _drop(applied, old.inputs, inputs)
-        return applied
-    except ApiError as error:
-        if error.is_conflict:
-            raise FieldConflictError(manager, error) from error
-        raise
+
+    def apply(_: Object) -> Object:
+        try:
+            return session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
+        except ApiError as error:
+            # Without causes it is no field's conflict: the server has lost some races of its own.
+            if error.is_conflict and error.causes:
+                raise FieldConflictError(manager, error) from error
+            raise
+
+    applied = write_to_latest(session.client, live, apply)
+    if preview and field_managers.was_created_by_us(live):
+        # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
+        _drop(applied, old.inputs, inputs)
+    return applied
 
 
 def _replace(session: Session, live: Object, inputs: Object, *, manager: str, preview: bool) -> Object:
     """PUT a CRD: applied versions and schemas would be merged with old ones by position."""
-    for attempt in range(_CONFLICTS + 1):
-        assign(inputs, nested(live, "metadata", "resourceVersion"), "metadata", "resourceVersion")
-        try:
-            return session.client.replace(inputs, manager=manager, dry_run=preview)
-        except ApiError as error:
-            if not error.is_conflict or attempt == _CONFLICTS:
-                raise
-        live = session.client.get(kind_of(live), "", name_of(live))
-    raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def put(latest: Object) -> Object:
+        assign(inputs, nested(latest, "metadata", "resourceVersion"), "metadata", "resourceVersion")
+        return session.client.replace(inputs, manager=manager, dry_run=preview)
+
+    return write_to_latest(session.client, live, put)
 
 
 def _drop(obj: Object, old: Object, new: Object) -> None:

@@ -1,0 +1,45 @@
+"""Writing to an object at its latest version, while controllers write to it, too."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.patience import pause_before
+from pulumi_standins.kubernetes.values import Object
+
+# A young Deployment or Job gets a new status several times a second, more slowly on a machine that has much to do.
+_SECONDS = 60.0
+
+
+def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], Object]) -> Object:
+    """Write until nobody else has written between our reading and our writing, and return what `write` does.
+
+    Parameters:
+        live: the object as it was read.
+        write: one write that the server refuses where the object has another version than the one it is given.
+
+    Raises:
+        ApiError: the server refused for another reason, or others have written in between for a minute.
+        CancelledError: the user asked to stop.
+    """
+    until = time.monotonic() + _SECONDS
+    for attempt in itertools.count():
+        try:
+            return write(live)
+        except ApiError:
+            client.transport.patience.pause(pause_before(attempt))
+            latest = client.get(kind_of(live), namespace_of(live), name_of(live))
+            # The refusal of a version that is still the latest has nothing to do with others.
+            if _version(latest) == _version(live) or time.monotonic() > until:
+                raise
+        live = latest
+    raise AssertionError("unreachable: the loop ends by an answer or an error")
+
+
+def _version(obj: Object) -> object:
+    return nested(obj, "metadata", "resourceVersion")
