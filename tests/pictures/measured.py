@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 PROGRAM = Path(__file__).with_name("plots.py")
 PLOTS = {
     "scale": ("scale",),
-    "operator": ("operator-v1",),
+    "operator": ("operator-v1", "operator-v2"),
     "checkpoints": ("checkpoints",),
     "replicas": ("replicas",),
 }

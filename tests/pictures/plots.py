@@ -141,7 +141,7 @@ def scale(figure: Any, found: Measured) -> None:
 
 
 def operator(figure: Any, *apis: Measured) -> None:
-    axes = figure.subplots(1, len(apis), sharey=True, squeeze=False)[0]
+    axes = figure.subplots(1, len(apis), sharex=True, sharey=True, squeeze=False)[0]
     for place, found in zip(axes, apis, strict=True):
         for height, row in enumerate(reversed(found.rows)):
             speed = row["jobs_per_s"]
