@@ -100,7 +100,9 @@ def test_a_race_that_the_server_lost_itself_is_no_conflict_of_fields(
     assert not answers
 
 
-def test_a_refusal_that_is_no_race_comes_at_once(driver: Driver, client: ApiClient, namespace: str) -> None:
+def test_a_refusal_that_is_no_race_comes_at_once_though_a_controller_writes(
+    driver: Driver, client: ApiClient, namespace: str
+) -> None:
     made = driver.create(config_map(namespace, a="1"))
     wanted = config_map(namespace, a="2")
     wanted["metadata"]["labels"] = {"a": "no label value!"}
@@ -108,6 +110,8 @@ def test_a_refusal_that_is_no_race_comes_at_once(driver: Driver, client: ApiClie
 
     def write(live: Object) -> Object:
         attempts.append(live)
+        note = {"metadata": {"annotations": {"written": str(len(attempts))}}}
+        client.merge(config_map(namespace), note, manager="controller")
         return client.apply(wanted, manager="ours", force=True)
 
     with pytest.raises(CallError, match="Invalid value"):

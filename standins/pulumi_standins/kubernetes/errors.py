@@ -49,6 +49,11 @@ class ApiError(Exception):
         return self.code == 409 and self.reason == "Conflict"
 
     @property
+    def is_lost_race(self) -> bool:
+        """The object changed meanwhile: 409, or 422 by a JSON patch's own test. Others of these codes have causes."""
+        return self.code in (409, 422) and not self.causes
+
+    @property
     def is_forbidden(self) -> bool:
         """We may not do this."""
         return self.code == 403

@@ -31,7 +31,9 @@ def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], O
     for attempt in itertools.count():
         try:
             return write(live)
-        except ApiError:
+        except ApiError as error:
+            if not error.is_lost_race:
+                raise
             client.transport.patience.pause(pause_before(attempt))
             latest = client.get(kind_of(live), namespace_of(live), name_of(live))
             # The refusal of a version that is still the latest has nothing to do with others.

@@ -91,8 +91,7 @@ def _send(
         try:
             return session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
         except ApiError as error:
-            # Without causes it is no field's conflict: the server has lost some races of its own.
-            if error.is_conflict and error.causes:
+            if error.is_conflict and not error.is_lost_race:
                 raise FieldConflictError(manager, error) from error
             raise
 
