@@ -47,14 +47,13 @@ TRAININGS = [
 # One process of pytest runs a group, one test after the other. Those of `cluster`, `kills`, `trainings` and `table`
 # share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores that its
 # trainings take; those of `matrix` have a clone of their own. Those of `clones`, `disks` and `machines` bring up
-# clusters of their own, one after the other for the sake of the machine, but for the runbooks, which share one:
-# `machines` those that make every image anew in an engine of their own. `make test` runs two of the groups that bring
-# up clusters.
+# clusters of their own, one after the other for the sake of the machine: `machines` those that make every image anew
+# in an engine of their own. Of the groups that bring up clusters, `make test` runs `cluster`, and one test of `clones`.
 GROUPS = {
     "faults": "cluster",
     "faults/table": "table",
     "e2e": "cluster",
-    "runbooks": "clones",
+    "runbooks": "cluster",
     "trainer": "image",
     "e2e/test_repository.py": "image",
     "e2e/test_leftovers.py": "image",
@@ -92,7 +91,7 @@ FIRST = [
     "e2e/test_digits.py",  # takes them away
 ]
 LAST = [
-    "runbooks/test_runbooks.py",  # of `clones`: the only ones of it that share a cluster
+    "runbooks/test_runbooks.py",  # leave the stack as the next one expects it
     "e2e/test_repair.py",  # deletes the cluster
     "e2e/test_down.py",
 ]

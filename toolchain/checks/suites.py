@@ -63,7 +63,8 @@ MACHINE = [
     "tests/e2e",
     "tests/runbooks",
 ]
-EVERY = "not bench and not gpu and not again"
+# The slow tries of the table of faults, each with a cluster or a training of its own, are `make reliability`'s.
+EVERY = "not bench and not gpu and not (row and slow)"
 
 SUITES = {
     "unit": [UNIT],
