@@ -9,16 +9,18 @@ TESTS = Path(__file__).resolve().parent
 CLONES = [
     "e2e/test_examples.py",
     "e2e/test_guarded_namespace.py",
-    "e2e/test_kubeflow_clients.py",
     "e2e/test_own_project_page.py",
     "e2e/test_review_page.py",
     "e2e/test_stacks.py",
     "e2e/test_sweep.py",
-    "e2e/test_takeover.py",
     "e2e/test_torchrun.py",
-    "e2e/test_trainer_v2.py",
     "e2e/test_tutorial.py",
     "faults/test_engine_killed.py",
+]
+OPERATORS = [
+    "e2e/test_kubeflow_clients.py",
+    "e2e/test_takeover.py",
+    "e2e/test_trainer_v2.py",
 ]
 DISKS = [
     "e2e/test_storage_kinds.py",
@@ -46,9 +48,10 @@ TRAININGS = [
 
 # One process of pytest runs a group, one test after the other. Those of `cluster`, `kills`, `trainings` and `table`
 # share a clone with its cluster, each group one of its own; those of `image` the trainer image and the cores that its
-# trainings take; those of `matrix` have a clone of their own. Those of `clones`, `disks` and `machines` bring up
-# clusters of their own, one after the other for the sake of the machine: `machines` those that make every image anew
-# in an engine of their own. Of the groups that bring up clusters, `make test` runs `cluster`, and one test of `clones`.
+# trainings take; those of `matrix` have a clone of their own. Those of `clones`, `operators`, `disks` and `machines`
+# bring up clusters of their own, one after the other for the sake of the machine: `operators` those that have another
+# operator than ours, `machines` those that make every image anew in an engine of their own. Of all these, `make test`
+# runs `cluster`, `image` and, of `clones`, what needs no cluster; `table` and `kills` are `make reliability`'s alone.
 GROUPS = {
     "faults": "cluster",
     "faults/table": "table",
@@ -61,6 +64,7 @@ GROUPS = {
     "faults/table/test_saves.py": "image",
     "matrix/test_on_kind.py": "matrix",
     **dict.fromkeys(CLONES, "clones"),
+    **dict.fromkeys(OPERATORS, "operators"),
     **dict.fromkeys(DISKS, "disks"),
     **dict.fromkeys(MACHINES, "machines"),
     **dict.fromkeys(KILLS, "kills"),
@@ -70,14 +74,15 @@ GROUPS = {
 # The first ones begin at once, each in a process of its own, so that none of the long ones is left for the end.
 LONGEST_FIRST = [
     "clones",
-    "machines",
+    "cluster",
     "trainings",
+    "matrix",
+    "operators",
+    "machines",
+    "image",
+    "disks",
     "table",
     "kills",
-    "disks",
-    "cluster",
-    "image",
-    "matrix",
 ]
 
 WITH_DATA = "cluster"

@@ -25,6 +25,7 @@ def beginner(engine: Engine) -> Iterator[Project]:
         yield clone
 
 
+@pytest.mark.slow(reason="a cluster of its own, and two trainings")
 def test_the_tutorial_does_what_it_shows(
     beginner: Project, engine: Engine, request: pytest.FixtureRequest
 ) -> None:

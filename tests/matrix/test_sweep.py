@@ -178,6 +178,7 @@ def begin(applied: Applied, said: list[str], most: int = 100) -> Answer:
     )
 
 
+@pytest.mark.slow(reason="a whole search, update by update; tests/sweep plays one with the same study")
 def test_a_search_submits_gives_up_goes_on_and_leaves_the_stack_as_it_was(
     project: AppliedProject, tmp_path: Path
 ) -> None:

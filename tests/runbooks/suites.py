@@ -4,11 +4,12 @@ tests/unit/test_runbooks.py holds this list to the pages in docs/runbooks/.
 """
 
 # In `make test`: what needs neither another cluster nor another build.
-QUICK = ["select-pods", "drift", "lost-state", "models", "operator-down"]
+QUICK = ["select-pods", "lost-state", "models", "operator-down"]
 # Why each of the others waits for `make test-full`. The last ones end with the stack down.
 SLOW = {
     "change-the-training": "two trainings and a review",
     "stuck-job": "seven jobs that get stuck, each mended and run to its end",
+    "drift": "two repairs, as tests/e2e/test_changed_by_hand.py makes in `make test`",
     "rotate-passphrase": "two stacks, and every secret written anew",
     "remove-a-job": "two trainings of half a minute",
     "watch-a-run": "a training of half a minute",

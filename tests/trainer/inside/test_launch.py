@@ -140,6 +140,7 @@ def test_a_worker_killed_under_torchrun_changes_nothing(job: Job, pods: Pods) ->
     assert job.model() == job.model("static")
 
 
+@pytest.mark.sampled(0)
 def test_pods_of_an_elastic_job_come_and_go(job: Job, pods: Pods, tmp_path: Path) -> None:
     """One, two, one: no example is lost or trained on twice within an epoch, and the run ends."""
     epochs = 100
