@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from standins.tests.apiserver import ApiServer
 from standins.tests.driver import CallError, Driver, Object, Resource, urn_of
 from standins.tests.faulty import FAULTS, LATE_STATUSES, PASSED_ON, STATUSES, Route
 from standins.tests.flaky import FlakyProxy, changed_config
+from standins.tests.meanwhile import meanwhile
 from standins.tests.samples import annotated, config_map, definition
 
 pytestmark = pytest.mark.apiserver
@@ -272,7 +272,12 @@ def test_a_creation_that_is_cancelled_while_nobody_can_confirm_it_stays_in_the_s
     case, other = cases(), cases()
     prepare("POST", 0, namespace, case)
     case.route.faults = {"POST": ["502 after"], "GET": ["refused"] * 1000}
-    threading.Timer(1.0, case.driver.provider.stop).start()
+
+    def cancel() -> None:
+        other.client.get(kind_of(case.wanted), namespace, name_of(case.wanted))
+        case.driver.provider.stop()
+
+    meanwhile(cancel)
     with pytest.raises(CallError) as cancelled:
         case.driver.create(case.wanted)
     other.wanted = case.wanted

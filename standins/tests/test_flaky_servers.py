@@ -304,10 +304,7 @@ def test_a_wait_survives_a_restart_of_the_server(
     api_server.stop_server()
     api_server.start_server()
     api_server.wait_until_ready(time.monotonic() + 600)
-    path = f"/api/v1/namespaces/{namespace}/configmaps/it"
-    client_of(api_server).transport.request(
-        "PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH
-    )
+    put_late(api_server, f"/api/v1/namespaces/{namespace}/configmaps/it")
     thread.join(timeout=600)
     assert result, "the wait ended with the restart"
     assert result[0].outputs["data"]["late"] == "yes"

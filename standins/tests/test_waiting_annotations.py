@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -11,30 +10,18 @@ import pytest
 from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
 from pulumi_standins.kubernetes.awaiting.rules import RULES
 from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Verdict
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
+from pulumi_standins.kubernetes.errors import CancelledError, UnreachableError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind
 
 from standins.tests.driver import CallError, Driver
+from standins.tests.meanwhile import meanwhile, merge_meanwhile
 from standins.tests.samples import annotated, config_map, definition, obj, workload
 
 pytestmark = pytest.mark.apiserver
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap")
-
-
-def later(seconds: float, client: ApiClient, path: str, body: object) -> None:
-    """Merge into an object a while after it was made, which for a new kind may take some attempts."""
-
-    def merge() -> None:
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            time.sleep(seconds)
-            with contextlib.suppress(ApiError):
-                client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-                return
-
-    threading.Thread(target=merge, daemon=True).start()
+DEPLOYMENT = Kind("apps", "v1", "Deployment")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +31,7 @@ def later(seconds: float, client: ApiClient, path: str, body: object) -> None:
 def test_wait_for_waits_for_what_it_names(
     driver: Driver, client: ApiClient, namespace: str, wait_for: str
 ) -> None:
-    later(1, client, f"/api/v1/namespaces/{namespace}/configmaps/it", {"data": {"state": "done"}})
+    merge_meanwhile(client, f"/api/v1/namespaces/{namespace}/configmaps/it", {"data": {"state": "done"}})
     made = driver.create(annotated(config_map(namespace, a="1"), waitFor=wait_for))
     assert made.outputs["data"]["state"] == "done"
     driver.delete(made)
@@ -55,7 +42,7 @@ def test_wait_for_understands_conditions(driver: Driver, client: ApiClient, name
     with driver.made(definition(group), name="definition"):
         waited = annotated(obj(f"{group}/v1", "Thing", namespace), waitFor="condition=Done=False")
         status = {"status": {"conditions": [{"type": "Done", "status": "False"}]}}
-        later(2, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status)
+        merge_meanwhile(client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status, after=2)
         made = driver.create(waited)
         assert made.outputs["status"] == status["status"]
         assert "Waiting for condition=Done=False" in driver.log
@@ -69,7 +56,7 @@ def test_everything_can_be_waited_for_by_its_conditions(
     with driver.made(definition(group), name="definition"):
         unready = {"conditions": [{"type": "Ready", "status": "False", "message": "not quite"}]}
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        later(1, client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
+        merge_meanwhile(client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
         made = driver.create(obj(f"{group}/v1", "Thing", namespace, status=unready))
         assert made.outputs["status"] == ready
         assert "not quite" in driver.log
@@ -122,8 +109,14 @@ def test_a_refresh_reports_what_is_not_ready_and_keeps_it(driver: Driver, namesp
     assert unhealthy.value.partial.HasField("inputs")
 
 
-def test_cancelling_ends_a_wait_at_once_and_keeps_the_object(driver: Driver, namespace: str) -> None:
-    threading.Timer(1.0, driver.provider.stop).start()
+def test_cancelling_ends_a_wait_at_once_and_keeps_the_object(
+    driver: Driver, client: ApiClient, namespace: str
+) -> None:
+    def cancel() -> None:
+        client.get(DEPLOYMENT, namespace, "it")
+        driver.provider.stop()
+
+    meanwhile(cancel)
     with pytest.raises(CallError, match="was cancelled") as cancelled:
         driver.create(workload("Deployment", namespace, "unschedulable"), timeout=600)
     assert cancelled.value.partial.id == f"{namespace}/it"
@@ -152,7 +145,7 @@ def test_a_deletion_that_is_held_names_the_finalizer_and_can_be_cancelled(
     with pytest.raises(CallError, match="timed out") as stuck:
         driver.delete(made, timeout=2)
     assert any("example.com/hold" in reason for reason in stuck.value.partial.reasons)
-    threading.Timer(1.0, cancelled.provider.stop).start()
+    threading.Timer(3.0, cancelled.provider.stop).start()
     with pytest.raises(CallError, match="was cancelled") as stopped:
         cancelled.delete(made, timeout=600)
     assert stopped.value.partial.id == made.id, "it is still there, so it stays in the state"
