@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -51,10 +52,13 @@ def running(rehearsal: Rehearsal) -> subprocess.Popen[bytes]:
         return "accuracy=" in project.run(*command, check=False).stdout and fresh()
 
     def fresh() -> bool:
-        job = project.get("pytorchjob", JOB)
-        return any(
+        """The job before this one has succeeded; between the two there is none."""
+        found = project.run(
+            *("kubectl", "get", "pytorchjob", JOB, "--namespace", "kubeflow", "--output", "json"), check=False
+        )
+        return found.returncode == 0 and any(
             held["type"] == "Running" and held["status"] == "True"
-            for held in job.get("status", {}).get("conditions", [])
+            for held in json.loads(found.stdout).get("status", {}).get("conditions", [])
         )
 
     wait_until("the training runs", has_told)
