@@ -49,7 +49,8 @@ def running(rehearsal: Rehearsal) -> subprocess.Popen[bytes]:
     def has_told() -> bool:
         assert started.poll() is None, (project.root / ".trainstack" / "make-up.log").read_text()
         command = ["kubectl", "logs", f"{JOB}-master-0", "--namespace", "kubeflow"]
-        return "accuracy=" in project.run(*command, check=False).stdout and fresh()
+        # In this order: a pod of that name belongs to the job before this one until this one runs.
+        return fresh() and "accuracy=" in project.run(*command, check=False).stdout
 
     def fresh() -> bool:
         """The job before this one has succeeded; between the two there is none."""
