@@ -19,6 +19,7 @@ from tests.faults.table.trial import PROPERTY, Trial
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
 
+pytest.register_assert_rewrite("tests.matrix")  # its helpers assert, too
 collect_ignore = ["trainer/inside"]  # tests/trainer/test_image.py runs them in the image
 NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 BEHIND = 5

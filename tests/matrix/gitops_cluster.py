@@ -66,13 +66,14 @@ class Cluster:
         return by_key(found)
 
     def settled(self) -> Objects:
-        """The objects when every job has ended, every claim is bound, and nothing is about to go."""
+        """The objects when every job has ended, every claim is bound, nothing is about to go, and two looks agree."""
         end = time.monotonic() + self.patience_s
+        before: Objects = {}
         found = self.objects()
-        while waits := unsettled(found):
-            assert time.monotonic() < end, waits
+        while (waits := unsettled(found)) or asked(found) != asked(before):
+            assert time.monotonic() < end, waits or "what is asked for changes with each look"
             time.sleep(0.2)
-            found = self.objects()
+            before, found = found, self.objects()
         return found
 
     def change(self, kind: Kind, name: str, spec: dict[str, Any]) -> None:
@@ -140,4 +141,7 @@ def asked(found: Objects) -> Objects:
         each.pop("status", None)
         for field in ("resourceVersion", "managedFields"):
             each["metadata"].pop(field, None)
+        if each["kind"] == "Pod":
+            # The Job's controller takes its own away some time after the pod has ended.
+            each["metadata"].pop("finalizers", None)
     return told
