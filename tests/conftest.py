@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from toolchain.machine.engine import Engine
 
 pytest.register_assert_rewrite("tests.matrix")  # its helpers assert, too
 collect_ignore = ["trainer/inside"]  # tests/trainer/test_image.py runs them in the image
-NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
-BEHIND = 5
 MNIST = Path(os.environ.get("TRAINSTACK_MNIST", ROOT / ".." / "shared" / "data" / "mnist"))
 
 
@@ -66,13 +64,6 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return order.group(ROOT / nodeid.partition("::")[0]) or nodeid
-
-
-def pytest_runtest_logstart(nodeid: str) -> None:
-    """Let single tests take what cores the groups leave: a group's tests wait for each other, and it ends last."""
-    is_single = not order.group(ROOT / nodeid.partition("::")[0])
-    with suppress(PermissionError):  # of whoever is not root, once a process has run a single test
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS + BEHIND * is_single)
 
 
 @pytest.hookimpl(wrapper=True)
