@@ -20,8 +20,8 @@ REPLACE = "REPLACE_CLUSTER=yes"
 JOB = "pytorch-simple"
 ENFORCED = "pod-security.kubernetes.io/enforce"
 TRAINING = {"dataset": "auto", "epochs": 1}
-LONG_EPOCHS = 120
-"""So many on digits take a minute: time enough to look at a run on a loaded machine, not to wait for it."""
+LONG_EPOCHS = 60
+"""So many on digits take half a minute: time enough to look at a run, not to wait for it."""
 
 
 @dataclass
