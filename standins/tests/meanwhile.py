@@ -12,27 +12,37 @@ from pulumi_standins.kubernetes.errors import ApiError
 HANG_S = 600.0
 
 
-def meanwhile(act: Callable[[], object], *, after: float = 1.0) -> None:
-    """Call `act` in a thread in `after` seconds, and again as long as the API server refuses what it asks for.
+def as_soon_as_possible(act: Callable[[], object], *, pause: float = 0.2) -> None:
+    """Call `act` again as long as the API server refuses what it asks for, with its ApiError at last.
 
     It may refuse because the object that `act` is about has not been made yet, or its kind is not served yet.
     """
-
-    def repeat() -> None:
-        until = time.monotonic() + HANG_S
-        while time.monotonic() < until:
-            time.sleep(after)
-            try:
-                act()
-            except ApiError:
-                continue
+    until = time.monotonic() + HANG_S
+    while True:
+        try:
+            act()
             return
+        except ApiError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(pause)
 
-    threading.Thread(target=repeat, daemon=True).start()
+
+def meanwhile(act: Callable[[], object], *, after: float = 1.0) -> None:
+    """Call `act` in a thread as soon as possible, at the earliest in `after` seconds; so long are its pauses, too.
+
+    With shorter ones it could come before the wait has begun to look.
+    """
+    timer = threading.Timer(after, as_soon_as_possible, [act], {"pause": after})
+    timer.daemon = True
+    timer.start()
+
+
+def merge(client: ApiClient, path: str, body: object) -> None:
+    """Merge `body` into the object at `path`."""
+    client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
 
 def merge_meanwhile(client: ApiClient, path: str, body: object, *, after: float = 1.0) -> None:
     """Merge `body` into the object at `path` as soon as it is there, at the earliest in `after` seconds."""
-    meanwhile(
-        lambda: client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH), after=after
-    )
+    meanwhile(lambda: merge(client, path, body), after=after)

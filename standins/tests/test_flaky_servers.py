@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
-from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind
 
@@ -19,6 +18,7 @@ from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import client_of
 from standins.tests.driver import CallError, Driver, Object, Resource
 from standins.tests.flaky import FlakyProxy, changed_config
+from standins.tests.meanwhile import as_soon_as_possible, merge
 from standins.tests.samples import annotated, config_map, definition
 
 pytestmark = pytest.mark.apiserver
@@ -233,16 +233,7 @@ def test_every_operation_waits_for_a_server_that_is_away_and_says_so_once(
 
 def put_late(api_server: ApiServer, path: str) -> None:
     """What the wait is for, as soon as its object is there."""
-    until = time.monotonic() + 600
-    while True:
-        try:
-            body = {"data": {"late": "yes"}}
-            client_of(api_server).transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-            return
-        except ApiError:
-            if time.monotonic() > until:
-                raise
-        time.sleep(0.2)
+    as_soon_as_possible(lambda: merge(client_of(api_server), path, {"data": {"late": "yes"}}))
 
 
 def test_a_server_that_stays_away_ends_every_operation_and_changes_nothing(

@@ -141,7 +141,4 @@ def asked(found: Objects) -> Objects:
         each.pop("status", None)
         for field in ("resourceVersion", "managedFields"):
             each["metadata"].pop(field, None)
-        if each["kind"] == "Pod":
-            # The Job's controller takes its own away some time after the pod has ended.
-            each["metadata"].pop("finalizers", None)
     return told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,13 +20,6 @@ from toolchain.machine.engine import Engine
 
 # How long these phases last at least, in seconds: the moment is drawn from it. The others take turns, line by line.
 LASTS_S = {"set-up": 2.0, "cluster": 10.0, "wait": 5.0}
-IN_FULL = ("cluster", "image", "wait", "destroy")
-
-
-def params(phases: tuple[str, ...]) -> list[Any]:
-    """A try for each phase."""
-    return [pytest.param(phase, marks=[] if phase in IN_FULL else [pytest.mark.again]) for phase in phases]
-
 
 pytestmark = pytest.mark.slow(reason="an engine of its own, and a cluster made anew for each phase")
 
@@ -65,7 +57,7 @@ def comes_to(phase: str, running: Background) -> None:
 
 
 @pytest.mark.row("disk-full-engine")
-@pytest.mark.parametrize("phase", params(ENGINE_DISK_PHASES))
+@pytest.mark.parametrize("phase", ENGINE_DISK_PHASES)
 def test_a_full_disk_of_the_engine_is_said_and_mended_by_room(
     inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
 ) -> None:
@@ -96,7 +88,7 @@ def cut_power_in(phase: str, running: Background, project: ProjectInside, trial:
 
 
 @pytest.mark.row("power-cut-up")
-@pytest.mark.parametrize("phase", params(POWER_PHASES))
+@pytest.mark.parametrize("phase", POWER_PHASES)
 def test_make_up_finishes_what_a_power_cut_left(
     inside: ProjectInside, undisturbed: tuple[float, float], trial: Trial, phase: str
 ) -> None:
@@ -109,7 +101,7 @@ def test_make_up_finishes_what_a_power_cut_left(
 
 
 @pytest.mark.row("power-cut-down")
-@pytest.mark.parametrize("phase", params(DOWN_PHASES))
+@pytest.mark.parametrize("phase", DOWN_PHASES)
 def test_make_down_finishes_what_a_power_cut_left(inside: ProjectInside, trial: Trial, phase: str) -> None:
     inside.up()
     model = inside.models / "mnist_cnn.pt"

@@ -14,12 +14,12 @@ from tests.e2e.project import Project
 from tests.faults.table import background, cluster, training
 from tests.faults.table.background import Background
 from tests.faults.table.rows import DOWN_PHASES, FROM_NOTHING, ROWS
-from tests.faults.table.trial import Trial, tries
+from tests.faults.table.trial import Trial
 
 # How long the phases last at least, in seconds: the moment is drawn from it.
 LASTS_S = {"set-up": 2.0, "cluster": 10.0, "operator": 3.0, "image": 1.0, "wait": 5.0}
 SHORT_S = 0.2
-TRIES = tries(ROWS["up-killed"].tries, first=len(FROM_NOTHING))
+TRIES = range(ROWS["up-killed"].tries)
 
 pytestmark = pytest.mark.slow(reason="a cluster made anew for each of twenty pairs")
 

@@ -15,13 +15,6 @@ from tests.faults.table.rows import OF_BOTH, key_of
 PROPERTY = "fault"
 
 
-def tries(count: int, first: int = 1) -> list[Any]:
-    """Parameters 0 to `count` - 1 of a test; those behind the `first` are for `make reliability` alone."""
-    return [
-        pytest.param(number, marks=[pytest.mark.again] if number >= first else []) for number in range(count)
-    ]
-
-
 def of_each_api(rows: Iterable[str]) -> list[Any]:
     """Parameters `api` and `row` of a test, with their marker: `rows` with v1, and with v2 those of both."""
     return [
