@@ -14,7 +14,6 @@ CLONES = [
     "e2e/test_stacks.py",
     "e2e/test_sweep.py",
     "e2e/test_torchrun.py",
-    "e2e/test_tutorial.py",
     "faults/test_engine_killed.py",
 ]
 OPERATORS = [
@@ -98,7 +97,7 @@ FIRST = [
 LAST = [
     "runbooks/test_runbooks.py",  # leave the stack as the next one expects it
     "e2e/test_repair.py",  # deletes the cluster
-    "e2e/test_down.py",
+    "e2e/test_tutorial.py",  # takes the stack down
 ]
 
 

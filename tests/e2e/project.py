@@ -137,6 +137,14 @@ class Project:
             subprocess.run(["git", *command], cwd=self.root, check=True)
         return self.up(*self.data)
 
+    def take_data_away(self) -> bool:
+        """Remove the data set that `make up` has copied here; returns whether there was one."""
+        there = [file for file in (self.root / "data").glob("*") if file.is_file()]
+        for file in there:
+            file.unlink()
+        self.data = ()
+        return bool(there)
+
     def _config(self) -> Any:
         return (yaml.safe_load(self.stack_file.read_text()) or {}).get("config")
 

@@ -16,11 +16,7 @@ ACCURACY_FLOOR = 0.95
 @pytest.fixture(scope="module")
 def up(project: Project) -> dict[str, str]:
     """The closing lines of `make up` after the files in data/ have gone."""
-    there = [file for file in (project.root / "data").glob("*") if file.is_file()]
-    for file in there:
-        file.unlink()
-    project.data = ()
-    return project.up() if there else project.stand_up()
+    return project.up() if project.take_data_away() else project.stand_up()
 
 
 def test_without_data_the_digits_reach_the_floor(project: Project, up: dict[str, str]) -> None:

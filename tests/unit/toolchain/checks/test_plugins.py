@@ -135,7 +135,7 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
     scheduling = object.__new__(GroupScheduling)
     alone = "tests/preview/test_stacks.py::test_there_are_five"
     together = (
-        "tests/e2e/test_down.py::test_a",
+        "tests/e2e/test_digits.py::test_a",
         "tests/faults/test_refusals.py::test_b[c]",
         "tests/e2e/test_use.py::d",
     )
