@@ -49,12 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Each group in one process. xdist's own marker for groups does nothing under pytest 9.2."""
+    """`order.unit` is kept in one process. xdist's own marker for groups does nothing under pytest 9.2."""
     return GroupScheduling(config, log)
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out whole groups, and every other test by itself, in the order of `order.place`."""
+    """Hands out what `order.unit` keeps together, in the order of `order.place`."""
 
     def schedule(self) -> None:
         self.config.option.loadscopereorder = (
@@ -63,7 +63,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return order.group(ROOT / nodeid.partition("::")[0]) or nodeid
+        return order.unit(ROOT / nodeid.partition("::")[0], nodeid)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -84,6 +84,11 @@ LONGEST_FIRST = [
     "kills",
 ]
 
+# What a module's fixtures stand up there - a stack, definitions, a container - would stand up in each process that has
+# one of the module's tests.
+WHOLE_FILES = ["browser", "matrix", "monitoring"]
+"""Folders in which one process runs all tests of a file."""
+
 WITH_DATA = "cluster"
 """The group whose first tests train on a real data set, where there is one."""
 
@@ -105,6 +110,12 @@ def group(path: Path) -> str:
     """The group of the tests in the file `path`; empty where they are in none."""
     name = Path(_name(path))
     return next((GROUPS[each.as_posix()] for each in (name, *name.parents) if each.as_posix() in GROUPS), "")
+
+
+def unit(path: Path, test: str) -> str:
+    """What is handed to one process of pytest as a whole, with `test` of the file `path` in it."""
+    name = _name(path)
+    return group(path) or (name if name.partition("/")[0] in WHOLE_FILES else test)
 
 
 def place(path: Path) -> tuple[int, int]:

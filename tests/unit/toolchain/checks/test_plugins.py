@@ -141,6 +141,8 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
     )
     assert {scheduling._split_scope(each) for each in together} == {"cluster"}
     assert scheduling._split_scope(alone) == alone
+    same_file = [f"tests/matrix/test_secrets.py::test_{name}" for name in "ab"]
+    assert len({scheduling._split_scope(each) for each in same_file}) == 1
 
 
 STOPPED = """
