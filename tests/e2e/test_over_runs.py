@@ -48,12 +48,12 @@ def runs(project: Project, up: dict[str, str]) -> Iterator[Runs]:
             wait_until("the job of the other seed is there", is_there)
             watched = project.make("watch")
             assert making.wait() == 0, log.read_text()
-        yield Runs(folder(up), folder(project.up()), watched)
+        yield Runs(run_of(up), run_of(project.up()), watched)
     finally:
         subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)
 
 
-def folder(closing: dict[str, str]) -> Path:
+def run_of(closing: dict[str, str]) -> Path:
     """The folder of the run whose report `make up` names."""
     (report,) = re.findall(r"^report: (.*)$", closing["output"], re.MULTILINE)
     return Path(report).parent

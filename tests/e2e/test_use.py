@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.project import Project
+from tests.e2e.test_over_runs import SEED, run_of
 
 TOLD = ("timeline.json", "report.html")
 
@@ -20,12 +20,6 @@ def restored(project: Project) -> Iterator[Project]:
     """The stack file is as it is committed afterwards."""
     yield project
     subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)
-
-
-def run_of(closing: dict[str, str]) -> Path:
-    """The folder of the run whose report `make up` names."""
-    (report,) = re.findall(r"^report: (.*)$", closing["output"], re.MULTILINE)
-    return Path(report).parent
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -46,7 +40,8 @@ def use(project: Project, run: str) -> dict[str, str]:
 def test_an_earlier_run_comes_back_and_goes_again(restored: Project, up: dict[str, str]) -> None:
     project, latest = restored, restored.models / "mnist_cnn.pt"
     first, before, happened = run_of(up), files(run_of(up)), timeline(run_of(up))
-    project.configure({"trainstack:job": {"args": ["--seed", "3"]}})
+    # Trained already where those tests have run.
+    project.configure({"trainstack:job": {"args": ["--seed", SEED]}})
     other = project.up()
     second = run_of(other)
     assert latest.read_bytes() == files(second)["mnist_cnn.pt"] != before["mnist_cnn.pt"]
