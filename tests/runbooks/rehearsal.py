@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.e2e.project import Project, clean_environment
 from tests.e2e.waiting import HANG_S
@@ -32,6 +33,7 @@ def rehearse(runbook: Runbook, project: Project, sets_up: bool = False) -> Resul
     """
     began, count = time.monotonic(), 0
     with ExitStack() as cleanup:
+        cleanup.callback(_take_second_stack_away, project)
         shell = Shell(project.root, clean_environment())
         cleanup.callback(shell.close)
         if not sets_up:
@@ -45,6 +47,16 @@ def rehearse(runbook: Runbook, project: Project, sets_up: bool = False) -> Resul
                 _check(runbook, block, _here(command, project.cluster), shell)
                 count += 1
     return Result(count, time.monotonic() - began)
+
+
+def _take_second_stack_away(project: Project) -> None:
+    """What a rehearsal that failed on the way to another cluster has left, else in the way of all tests after it."""
+    second = replace(project, stack="next")
+    if second.stack_file.exists():
+        second.make("down")
+        second.run("pulumi", "stack", "rm", second.stack, "--yes", check=False)
+        second.stack_file.unlink(missing_ok=True)
+        shutil.rmtree(second.models, ignore_errors=True)
 
 
 def _here(command: Command, cluster: str) -> Command:
