@@ -83,12 +83,16 @@ def test_a_stack_of_an_older_commit_keeps_its_cluster_and_its_model(older: Proje
 
     older.up()
 
-    assert containers(older) == before
+    found = containers(older)
+    assert found.keys() == before.keys()
+    made_anew = {name for name in before if found[name] != before[name]}
+    assert made_anew == {f"{older.cluster}-registry"}, "that of release 0.1 asks nobody for a login"
     assert made.items() <= results(older).items(), "a changed trainer trains anew, and keeps what was there"
     weights = model(older)
     unchanged = older.up()
     assert " unchanged" in unchanged["output"]
     assert "replaced" not in unchanged["output"]
+    assert containers(older) == found
 
     down = older.make("down")
     assert down.returncode == 0, down.stdout
