@@ -129,11 +129,13 @@ def test_a_training_goes_on_from_the_checkpoint_before_a_damaged_one(
     for old in clone.models.glob("runs/*"):
         shutil.rmtree(old)
     with training.started(clone) as run:
+        run.reaches(1, 0.2)
+        # On a busy machine an epoch may be over before its process is found.
+        trainer = cluster.trainer(clone, "master")
         run.reaches(3, 0.2)  # behind two checkpoints
+        os.kill(trainer, signal.SIGSTOP)  # so that it writes no other one
         (checkpoint,) = clone.models.glob("runs/*/checkpoint.pt")
         aside = checkpoint.with_name(f"{checkpoint.name}.damaged")
-        trainer = cluster.trainer(clone, "master")
-        os.kill(trainer, signal.SIGSTOP)  # so that it writes no other one
         checkpoint.write_bytes(damage(checkpoint.read_bytes()))
         os.kill(trainer, signal.SIGKILL)
         wait_until("the damaged one is set aside", aside.exists)
