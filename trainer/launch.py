@@ -117,10 +117,11 @@ def take_static_rank(environ: MutableMapping[str, str]) -> None:
 def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> int:
     """Run the trainer's processes of this pod below torchrun, which reads PET_* itself; returns the exit status.
 
-    torchrun's own exit status is 1 whatever its processes ended with.
+    torchrun's own exit status is 1 whatever its processes ended with, and whatever ended torchrun itself: a DistError
+    where the pod that holds its store is deleted while the others look into it.
     """
     fill_in(environ)
-    from torch.distributed import run
+    from torch.distributed import DistError, run
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous.api import RendezvousError
@@ -130,7 +131,7 @@ def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = o
     except ChildFailedError as error:
         print(error, file=sys.stderr)
         return pod_status(failure.exitcode for failure in error.failures.values())
-    except RendezvousError as error:
+    except (RendezvousError, DistError) as error:
         print(f"error: the pods of this job did not meet ({error})", file=sys.stderr)
         return ExitStatus.PEER_LOST
     except SignalException as error:

@@ -12,10 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.distributed import run
+from torch.distributed.elastic.rendezvous import api as rendezvous
 
 from tests.inside.conftest import PATIENCE_S, Job
 from tests.inside.own import NUMBERS
@@ -216,6 +220,63 @@ def test_sigterm_under_torchrun_is_sigterm(job: Job, pods: Pods) -> None:
     until(lambda: steps(job) >= 10, "no step")
     pod.terminate()
     assert pods.wait() == [ExitStatus.TERMINATED]
+
+
+HOST = """
+import sys, time
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", int(sys.argv[1]), None, True, use_libuv=False, wait_for_workers=False)
+time.sleep(600)
+"""
+
+
+def loses_the_store(arguments: object) -> None:
+    """What the agent of one pod does when the pod that holds the store is deleted while they meet."""
+    port = free_port()
+    with subprocess.Popen([sys.executable, "-c", HOST, str(port)]) as host:
+        try:
+            patience = timedelta(seconds=PATIENCE_S)
+            store = dist.TCPStore(
+                "127.0.0.1", port, None, False, patience, wait_for_workers=False, use_libuv=False
+            )
+        finally:
+            host.kill()
+    store.get("MASTER_ADDR")
+
+
+def ends_with(error: type[Exception]) -> Callable[[object], None]:
+    def end(arguments: object) -> None:
+        raise error("failed to recv, got 0 bytes")
+
+    return end
+
+
+def those_below(kind: type[Exception]) -> list[type[Exception]]:
+    return [kind, *(below for each in kind.__subclasses__() for below in those_below(each))]
+
+
+OF_THE_STORE = those_below(dist.DistError)
+OF_THE_MEETING = those_below(rendezvous.RendezvousError)
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [loses_the_store, *map(ends_with, OF_THE_STORE + OF_THE_MEETING)],
+    ids=["real", *(each.__name__ for each in OF_THE_STORE + OF_THE_MEETING)],
+)
+def test_pods_that_lose_each_other_while_they_meet_are_started_again(
+    agent: Callable[[object], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "main", agent)
+    status = launch.run_torchrun([], elastic("1:2", free_port()))
+    assert status == ExitStatus.PEER_LOST
+    assert "did not meet" in capsys.readouterr().err
+
+
+def test_another_error_of_torchrun_is_not_taken_for_a_lost_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "main", ends_with(ValueError))
+    with pytest.raises(ValueError, match="0 bytes"):
+        launch.run_torchrun([], elastic("1:2", free_port()))
 
 
 @pytest.mark.parametrize(
