@@ -9,12 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+import hypothesis
 import pytest
 from pulumi.runtime import settings
 
 from infra import paths
 from toolchain.machine import engine
 from toolchain.paths import LINKS, LOCAL, ROOT
+
+# No example fails because a machine is slow.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True, scope="session")
