@@ -89,6 +89,9 @@ LONGEST_FIRST = [
 WHOLE_FILES = ["browser", "matrix", "monitoring"]
 """Folders in which one process runs all tests of a file."""
 
+CHAIN = "cluster"
+"""The group that takes longest in `make test`: what runs beside it makes way for it."""
+
 WITH_DATA = "cluster"
 """The group whose first tests train on a real data set, where there is one."""
 
