@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
@@ -87,7 +89,10 @@ LONGEST_FIRST = [
 # What a module's fixtures stand up there - a stack, definitions, a container - would stand up in each process that has
 # one of the module's tests.
 WHOLE_FILES = ["browser", "matrix", "monitoring"]
-"""Folders in which one process runs all tests of a file."""
+"""Folders in which one process runs the tests of a file, or so many of them one after the other:"""
+
+LONGEST_UNIT = 45
+"""More are parted evenly. So many are in two files of `make test-full`; each part stands everything up anew."""
 
 CHAIN = "cluster"
 """The group that takes longest in `make test`: what runs beside it makes way for it."""
@@ -115,10 +120,17 @@ def group(path: Path) -> str:
     return next((GROUPS[each.as_posix()] for each in (name, *name.parents) if each.as_posix() in GROUPS), "")
 
 
-def unit(path: Path, test: str) -> str:
-    """What is handed to one process of pytest as a whole, with `test` of the file `path` in it."""
-    name = _name(path)
-    return group(path) or (name if name.partition("/")[0] in WHOLE_FILES else test)
+def units(tests: Sequence[str]) -> dict[str, str]:
+    """By the ids of the tests, in their order, what each is part of: one process of pytest runs a unit as a whole."""
+    found = {}
+    for file, of_file in groupby(tests, key=lambda test: test.partition("::")[0]):
+        path, its = TESTS.parent / file, list(of_file)
+        name = _name(path)
+        parts = -(-len(its) // LONGEST_UNIT)
+        for number, test in enumerate(its):
+            part = f"{name} {number * parts // len(its)}" if name.partition("/")[0] in WHOLE_FILES else test
+            found[test] = group(path) or part
+    return found
 
 
 def place(path: Path) -> tuple[int, int]:
