@@ -21,7 +21,8 @@ from toolchain.machine.engine import Engine
 
 pytest.register_assert_rewrite("tests.matrix")  # its helpers assert, too
 collect_ignore = ["trainer/inside"]  # tests/trainer/test_image.py runs them in the image
-NICENESS = 5
+NICENESS = 10
+"""All containers together, a cluster's nodes among them, weigh as much as one process of niceness 0."""
 MNIST = Path(os.environ.get("TRAINSTACK_MNIST", ROOT / ".." / "shared" / "data" / "mnist"))
 
 
@@ -50,21 +51,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """`order.unit` is kept in one process. xdist's own marker for groups does nothing under pytest 9.2."""
+    """A unit of `order.units` is kept in one process. xdist's own marker for groups does nothing under pytest 9.2."""
     return GroupScheduling(config, log)
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Hands out what `order.unit` keeps together, in the order of `order.place`."""
+    """Hands out what `order.units` keeps together, in the order of `order.place`."""
 
     def schedule(self) -> None:
+        self._units = order.units(next(iter(self.registered_collections.values())))
         self.config.option.loadscopereorder = (
             False  # by the number of their tests, which says little of their time
         )
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return order.unit(ROOT / nodeid.partition("::")[0], nodeid)
+        return self._units[nodeid]
 
 
 @pytest.hookimpl(tryfirst=True)
