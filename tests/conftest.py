@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out what `order.units` keeps together, in the order of `order.place`."""
 
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """By the ids of the tests; all processes have collected the same ones."""
+        return order.units(next(iter(self.registered_collections.values())))
+
     def schedule(self) -> None:
-        self._units = order.units(next(iter(self.registered_collections.values())))
         self.config.option.loadscopereorder = (
             False  # by the number of their tests, which says little of their time
         )
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        return self._units[nodeid]
+        return self.units[nodeid]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -139,9 +139,10 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
         "tests/faults/test_refusals.py::test_b[c]",
         "tests/e2e/test_use.py::d",
     )
+    same_file = [f"tests/matrix/test_secrets.py::test_{name}" for name in "ab"]
+    scheduling.registered_collections = {None: [*together, alone, *same_file]}
     assert {scheduling._split_scope(each) for each in together} == {"cluster"}
     assert scheduling._split_scope(alone) == alone
-    same_file = [f"tests/matrix/test_secrets.py::test_{name}" for name in "ab"]
     assert len({scheduling._split_scope(each) for each in same_file}) == 1
 
 
