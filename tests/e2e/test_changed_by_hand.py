@@ -66,31 +66,30 @@ def edit(project: Project, manifest: dict[str, Any], file: Path) -> None:
     project.run("kubectl", "apply", *words)
 
 
-def live(project: Project, manifest: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        project.run("kubectl", "get", *address(manifest), "--output=json").stdout
-    )
-    return found
+def title(manifest: dict[str, Any]) -> str:
+    return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
-def differing(project: Project, objects: list[dict[str, Any]]) -> list[str]:
-    """`<kind>/<name>` of those that are not as they were applied."""
-    return [
-        f"{each['kind']}/{each['metadata']['name']}"
-        for each in objects
-        if quick_drift.differences(each, live(project, each))
-    ]
+def differing(project: Project, objects: list[dict[str, Any]], file: Path) -> list[str]:
+    """The titles of those that are not as they were applied. With `file` as room for manifests."""
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    asked = ("kubectl", "get", "--filename", str(file), "--output", "json")
+    live = json.loads(project.run(*asked).stdout)["items"]
+    assert [*map(title, live)] == [*map(title, objects)]
+    pairs = zip(objects, live, strict=True)
+    return [title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
 
 
 def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path: Path) -> None:
     project.stand_up()
     objects = list(applied(project))
     assert {each["kind"] for each in objects} == EDITS.keys(), "every kind of the stack has an edit"
-    assert differing(project, objects) == []
+    file = tmp_path / "objects.json"
+    assert differing(project, objects, file) == []
     model = hashlib.sha256((project.models / "mnist_cnn.pt").read_bytes()).hexdigest()
     volumes = {each["metadata"]["uid"] for each in project.get("persistentvolumes")["items"]}
     for each in objects:
-        edit(project, each, tmp_path / "edited.json")
+        edit(project, each, file)
     found = project.make("drift")
     assert found.returncode != 0
     lines = [line for line in found.stdout.splitlines() if line.startswith(("update: ", "replace: "))]
@@ -107,7 +106,7 @@ def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path
     for each in objects:
         name = each["metadata"]["name"]
         assert [span for span in spans if f" {each['kind']} " in span and span.endswith(name)], (each, spans)
-    assert differing(project, list(applied(project))) == []
+    assert differing(project, list(applied(project)), file) == []
     again = project.make("drift")
     assert again.returncode == 0, again.stdout
     assert hashlib.sha256((project.models / "mnist_cnn.pt").read_bytes()).hexdigest() == model
