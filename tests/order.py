@@ -108,8 +108,8 @@ FIRST = [
     "e2e/test_digits.py",  # takes them away
 ]
 LAST = [
+    "e2e/test_over_runs.py",  # leaves the job of another seed
     "runbooks/test_runbooks.py",  # leave the stack as the next one expects it
-    "e2e/test_repair.py",  # deletes the cluster
     "e2e/test_tutorial.py",  # takes the stack down
 ]
 

@@ -1,4 +1,7 @@
-"""Two real runs of the stack, looked at together: followed, compared in a browser, on TensorBoard and in Prometheus."""
+"""Two real runs of the stack, looked at together: followed, compared in a browser, on TensorBoard and in Prometheus.
+
+At last `make use` takes the earlier one's model, and goes back to the later one.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,22 @@ from toolchain.machine.engine import Engine
 from toolchain.runs import curves
 
 SEED = "5"
+TOLD = ("timeline.json", "report.html")
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Two runs' folders, the second one's by another seed, and what `make watch` has said of its job."""
+    """Two runs' folders, the second one's by another seed, and what is said of its job.
+
+    Parameters:
+        watched: by `make watch`.
+        closing: by `make up`; its closing lines.
+    """
 
     first: Path
     second: Path
     watched: subprocess.CompletedProcess[str]
+    closing: dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +58,8 @@ def runs(project: Project, up: dict[str, str]) -> Iterator[Runs]:
             wait_until("the job of the other seed is there", is_there)
             watched = project.make("watch")
             assert making.wait() == 0, log.read_text()
-        yield Runs(run_of(up), run_of(project.up()), watched)
+        closing = project.up()
+        yield Runs(run_of(up), run_of(closing), watched, closing)
     finally:
         subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)
 
@@ -113,3 +124,37 @@ def test_the_dashboard_and_the_alerts_read_the_real_stack(
         assert float(accuracy["value"][1]) == pytest.approx(last_epoch(runs.second)["accuracy"])
         # How full the disk is, is the machine's own affair.
         assert scraped.alerts("firing") | scraped.alerts("pending") <= {"TrainstackVolumeNearlyFull"}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What the trainer has left. The timeline, in the report as well, tells of later jobs that took the run, too."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in TOLD}
+
+
+def timeline(folder: Path) -> list[list[str]]:
+    return list(json.loads((folder / "timeline.json").read_text()))
+
+
+def use(project: Project, run: str) -> dict[str, str]:
+    done = project.make("use", f"RUN={run}")
+    assert done.returncode == 0, done.stdout
+    return project.up()
+
+
+def test_the_earlier_one_comes_back_and_goes_again(project: Project, up: dict[str, str], runs: Runs) -> None:
+    latest = project.models / "mnist_cnn.pt"
+    before, happened = files(runs.first), timeline(runs.first)
+    assert latest.read_bytes() == files(runs.second)["mnist_cnn.pt"] != before["mnist_cnn.pt"]
+
+    back = use(project, runs.first.name)
+    assert run_of(back) == runs.first
+    assert latest.read_bytes() == before["mnist_cnn.pt"]
+    assert (back["accuracy"], back["loss"]) == (up["accuracy"], up["loss"])
+    assert ": epoch " not in back["output"]
+    assert files(runs.first) == before, "nothing is trained into the run"
+    assert timeline(runs.first)[: len(happened)] == happened
+
+    again = use(project, "none")
+    assert run_of(again) == runs.second
+    assert latest.read_bytes() == files(runs.second)["mnist_cnn.pt"]
+    assert again["accuracy"] == runs.closing["accuracy"]

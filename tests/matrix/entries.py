@@ -199,7 +199,7 @@ ELSEWHERE: dict[str, str] = {
         "takes an operator of the stack's own: tests/e2e/test_job_behaviours.py",
     ),
     "operator.gang": "takes another scheduler, and a cluster that is full: tests/matrix/test_gang_scheduler.py",
-    "job.runId": "takes a finished run, with its model: tests/e2e/test_use.py",
+    "job.runId": "takes a finished run, with its model: tests/e2e/test_over_runs.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",
     "cluster.kind": "takes a second cluster of another kind: tests/unit/infra/clusters/test_selection.py",

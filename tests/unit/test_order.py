@@ -24,7 +24,7 @@ def test_each_group_has_a_place() -> None:
 @pytest.mark.parametrize(
     ("file", "group"),
     [
-        ("tests/e2e/test_use.py", "cluster"),
+        ("tests/e2e/test_over_runs.py", "cluster"),
         ("tests/e2e/test_sweep.py", "clones"),
         ("tests/faults/test_interrupted.py", "cluster"),
         ("tests/faults/test_bad_input.py", ""),
@@ -46,7 +46,7 @@ def test_groups_come_first_and_single_tests_last() -> None:
 
 
 def test_the_tests_of_a_group_are_one_unit_and_those_of_no_folder_a_unit_each() -> None:
-    cluster = ["tests/e2e/test_use.py::test_a", "tests/faults/test_refusals.py::test_b[x]"]
+    cluster = ["tests/e2e/test_over_runs.py::test_a", "tests/faults/test_refusals.py::test_b[x]"]
     single = ["standins/tests/test_kinds.py::test_c[1]", "standins/tests/test_kinds.py::test_c[2]"]
     assert order.units([*cluster, *single]) == {
         **dict.fromkeys(cluster, "cluster"),

@@ -137,7 +137,7 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
     together = (
         "tests/e2e/test_digits.py::test_a",
         "tests/faults/test_refusals.py::test_b[c]",
-        "tests/e2e/test_use.py::d",
+        "tests/e2e/test_over_runs.py::d",
     )
     same_file = [f"tests/matrix/test_secrets.py::test_{name}" for name in "ab"]
     scheduling.registered_collections = {None: [*together, alone, *same_file]}
