@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests import skips
+from tests import conftest, skips
 from tests.conftest import GroupScheduling
 from tests.e2e.project import Project
 from tests.matrix import entries, test_on_kind
@@ -144,6 +145,28 @@ def test_tests_of_a_group_are_handed_out_together() -> None:
     assert {scheduling._split_scope(each) for each in together} == {"cluster"}
     assert scheduling._split_scope(alone) == alone
     assert len({scheduling._split_scope(each) for each in same_file}) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "variables", "niceness", "expected"),
+    [
+        ("tests/matrix/test_secrets.py", {"PYTEST_XDIST_WORKER": "gw1"}, 0, [conftest.NICENESS]),
+        ("tests/trainer/test_image.py", {"PYTEST_XDIST_WORKER": "gw1"}, 0, [conftest.NICENESS]),
+        ("tests/matrix/test_secrets.py", {"PYTEST_XDIST_WORKER": "gw1"}, conftest.NICENESS, []),
+        ("tests/e2e/test_digits.py", {"PYTEST_XDIST_WORKER": "gw1"}, 0, []),
+        ("tests/matrix/test_secrets.py", {}, 0, []),
+    ],
+    ids=["of no group", "of another group", "again", "of the longest chain", "in the only process"],
+)
+def test_what_runs_beside_the_longest_chain_makes_way_for_it(
+    monkeypatch: pytest.MonkeyPatch, file: str, variables: dict[str, str], niceness: int, expected: list[int]
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(os, "environ", variables)
+    monkeypatch.setattr(os, "getpriority", lambda *_: niceness)
+    monkeypatch.setattr(os, "setpriority", lambda *given: made.append(given[-1]))
+    conftest.pytest_runtest_setup(SimpleNamespace(path=ROOT / file))  # type: ignore[arg-type]
+    assert made == expected
 
 
 STOPPED = """
