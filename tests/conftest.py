@@ -76,7 +76,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the processes beside the longest chain of tests make way for it: nothing ends before that chain does."""
+    """Let the processes beside the longest chain of tests make way for it: the run ends with that chain."""
     beside = "PYTEST_XDIST_WORKER" in os.environ and order.group(item.path) != order.CHAIN
     if beside and os.getpriority(os.PRIO_PROCESS, 0) < NICENESS:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)

@@ -89,10 +89,10 @@ LONGEST_FIRST = [
 # What a module's fixtures stand up there - a stack, definitions, a container - would stand up in each process that has
 # one of the module's tests.
 WHOLE_FILES = ["browser", "matrix", "monitoring"]
-"""Folders in which one process runs the tests of a file, or so many of them one after the other:"""
+"""Folders in which one process runs the tests of a file, LONGEST_UNIT of them at most."""
 
 LONGEST_UNIT = 45
-"""More are parted evenly. So many are in two files of `make test-full`; each part stands everything up anew."""
+"""A file with more tests is parted evenly, and each part stands everything up anew. `make test-full` has two such."""
 
 CHAIN = "cluster"
 """The group that takes longest in `make test`: what runs beside it makes way for it."""
@@ -125,11 +125,10 @@ def units(tests: Sequence[str]) -> dict[str, str]:
     found = {}
     for file, of_file in groupby(tests, key=lambda test: test.partition("::")[0]):
         path, its = TESTS.parent / file, list(of_file)
-        name = _name(path)
-        parts = -(-len(its) // LONGEST_UNIT)
+        name, of_group, parts = _name(path), group(path), -(-len(its) // LONGEST_UNIT)
+        is_whole = name.partition("/")[0] in WHOLE_FILES
         for number, test in enumerate(its):
-            part = f"{name} {number * parts // len(its)}" if name.partition("/")[0] in WHOLE_FILES else test
-            found[test] = group(path) or part
+            found[test] = of_group or (f"{name} {number * parts // len(its)}" if is_whole else test)
     return found
 
 

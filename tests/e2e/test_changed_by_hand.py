@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.project import Project
-from toolchain.operating import quick_drift
+from toolchain.operating import adoption, quick_drift
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL: dict[str, Any] = {"metadata": {"labels": {MANAGED_BY: "somebody"}}}
@@ -66,18 +66,14 @@ def edit(project: Project, manifest: dict[str, Any], file: Path) -> None:
     project.run("kubectl", "apply", *words)
 
 
-def title(manifest: dict[str, Any]) -> str:
-    return f"{manifest['kind']}/{manifest['metadata']['name']}"
-
-
 def differing(project: Project, objects: list[dict[str, Any]], file: Path) -> list[str]:
     """The titles of those that are not as they were applied. With `file` as room for manifests."""
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     asked = ("kubectl", "get", "--filename", str(file), "--output", "json")
     live = json.loads(project.run(*asked).stdout)["items"]
-    assert [*map(title, live)] == [*map(title, objects)]
+    assert [*map(adoption.title, live)] == [*map(adoption.title, objects)]
     pairs = zip(objects, live, strict=True)
-    return [title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
+    return [adoption.title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
 
 
 def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests import conftest, skips
-from tests.conftest import GroupScheduling
 from tests.e2e.project import Project
 from tests.matrix import entries, test_on_kind
 from toolchain.paths import ROOT
@@ -133,7 +132,7 @@ def test_a_dump_before_there_is_a_cluster_asks_the_engine_alone(
 
 
 def test_tests_of_a_group_are_handed_out_together() -> None:
-    scheduling = object.__new__(GroupScheduling)
+    scheduling = object.__new__(conftest.GroupScheduling)
     alone = "tests/preview/test_stacks.py::test_there_are_five"
     together = (
         "tests/e2e/test_digits.py::test_a",
