@@ -66,7 +66,7 @@ class Project:
         self.pulumi("stack", "init", stack)
         self._salt = yaml.safe_load(self.stack_file.read_text())
 
-    def pulumi(self, *arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["pulumi", *arguments, "--non-interactive", "--color=never"],
             cwd=self.folder,
