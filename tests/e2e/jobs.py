@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from infra.objects.job_kinds import JOBSET, RUNTIME, TRAINER_GROUP, JobKind
 from infra.objects.labels import OF_JOBSET
 from tests.e2e import tally
 from tests.e2e.project import JOB_LABEL, Project
-from tests.e2e.waiting import HANG_S, wait_until
+from tests.e2e.waiting import HANG_S, Until, while_running
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,7 @@ class Jobs:
         """`make up` whose job trains with the tally; the block has it come to its end."""
         log = folder / "up.log"
         with self.project.making("up", log=log) as making:
-
-            def goes_on(what: str, holds: Callable[[], bool]) -> None:
-                def still() -> bool:
-                    assert making.poll() is None, f"ended before: {what}\n{log.read_text()}"
-                    return holds()
-
-                wait_until(what, still)
-
-            run = Training(self.project, name, goes_on)
+            run = Training(self.project, name, while_running(making, log))
             run.advances()
             yield run
             assert making.poll() is None, log.read_text()
@@ -158,7 +150,7 @@ class Training:
 
     project: Project
     name: str
-    until: Callable[[str, Callable[[], bool]], None]
+    until: Until
 
     def advances(self) -> None:
         """Return once the run has taken some more steps."""

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e import clones, tally
 from tests.e2e.project import Project
-from tests.e2e.waiting import HANG_S, wait_until
+from tests.e2e.waiting import HANG_S, Until, wait_until, while_running
 from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="two nodes of its own, and minutes until torchrun's replicas meet again")
@@ -55,13 +55,11 @@ def newest(project: Project) -> Path:
     return runs(project)[-1]
 
 
-def trains_with(project: Project, world: int) -> None:
+def trains_with(project: Project, until: Until, world: int) -> None:
     """Return once that many workers have taken some steps together."""
-    wait_until(f"{world} workers meet", lambda: written(project)[0] == world)
+    until(f"{world} workers meet", lambda: written(project)[0] == world)
     first = written(project)[1]
-    wait_until(
-        f"{world} workers train", lambda: written(project)[0] == world and written(project)[1] >= first + 4
-    )
+    until(f"{world} workers train", lambda: written(project)[0] == world and written(project)[1] >= first + 4)
 
 
 def scale(project: Project, workers: int) -> None:
@@ -91,10 +89,10 @@ def only_on(project: Project, wanted: str) -> Iterator[None]:
         project.run("kubectl", "uncordon", *others)
 
 
-def move(project: Project, pod: str, place: str) -> None:
+def move(project: Project, until: Until, pod: str, place: str) -> None:
     with only_on(project, place):
-        delete(project, pod)
-        wait_until(f"{pod} is on {place}", lambda: node(project, pod) == place)
+        delete(project, until, pod)
+        until(f"{pod} is on {place}", lambda: node(project, pod) == place)
 
 
 def hand_over_to(project: Project, wanted: str) -> None:
@@ -118,11 +116,11 @@ def bring_back(project: Project, gone: str) -> None:
     wait_until(f"{gone} is back", lambda: project.run(*ready, check=False).returncode == 0)
 
 
-def delete(project: Project, pod: str) -> None:
+def delete(project: Project, until: Until, pod: str) -> None:
     """Delete the pod; return once the operator has made another one of its name."""
     before = uid(project, pod)
     project.run("kubectl", "delete", "pod", pod, "--namespace", "kubeflow", "--wait=false")
-    wait_until(f"{pod} is made again", lambda: uid(project, pod) not in ("", before))
+    until(f"{pod} is made again", lambda: uid(project, pod) not in ("", before))
 
 
 def test_two_processes_in_each_pod_are_four_ranks(clone: Project) -> None:
@@ -136,15 +134,15 @@ def test_two_processes_in_each_pod_are_four_ranks(clone: Project) -> None:
 def test_workers_come_and_go(clone: Project, tmp_path: Path) -> None:
     """One worker, two, each of them deleted, one again: no example is lost or trained on twice, and the run ends."""
     tally.place(clone)
-    with is_trained_whole(clone, "workers", tmp_path / "up.log"):
-        trains_with(clone, 1)
+    with is_trained_whole(clone, "workers", tmp_path / "up.log") as until:
+        trains_with(clone, until, 1)
         scale(clone, 2)
-        trains_with(clone, 2)
+        trains_with(clone, until, 2)
         for pod in (f"{JOB}-worker-1", f"{JOB}-worker-0"):
-            delete(clone, pod)
-            trains_with(clone, 2)
+            delete(clone, until, pod)
+            trains_with(clone, until, 2)
         scale(clone, 1)
-        trains_with(clone, 1)
+        trains_with(clone, until, 1)
 
 
 @pytest.mark.parametrize("worker", [1, 0], ids=["of a worker", "where the workers meet"])
@@ -152,25 +150,27 @@ def test_a_node_goes(clone: Project, tmp_path: Path, worker: int) -> None:
     """Its worker is trained with on the node that stays, and the run ends as if nothing had been."""
     stays, goes = f"{clone.cluster}-control-plane", f"{clone.cluster}-worker"
     lost, kept = f"{JOB}-worker-{worker}", f"{JOB}-worker-{1 - worker}"
-    with is_trained_whole(clone, f"node-{worker}", tmp_path / "up.log"):
-        trains_with(clone, 1)
+    with is_trained_whole(clone, f"node-{worker}", tmp_path / "up.log") as until:
+        trains_with(clone, until, 1)
         hand_over_to(clone, stays)
         scale(clone, 2)
-        trains_with(clone, 2)
-        move(clone, kept, stays)
-        move(clone, lost, goes)
-        trains_with(clone, 2)
+        trains_with(clone, until, 2)
+        move(clone, until, kept, stays)
+        move(clone, until, lost, goes)
+        trains_with(clone, until, 2)
         lose(clone, goes)
         try:
-            wait_until(f"{lost} is on {stays}", lambda: node(clone, lost) == stays)
-            trains_with(clone, 2)
+            until(f"{lost} is on {stays}", lambda: node(clone, lost) == stays)
+            trains_with(clone, until, 2)
         finally:
             bring_back(clone, goes)
 
 
 @contextmanager
-def is_trained_whole(project: Project, run: str, log: Path) -> Iterator[None]:
+def is_trained_whole(project: Project, run: str, log: Path) -> Iterator[Until]:
     """While the block runs, a run of its own trains; at its end, no example was lost or trained on twice.
+
+    Yields what waits for anything that comes about while it trains.
 
     Parameters:
         log: a file for what `make up` says.
@@ -180,8 +180,9 @@ def is_trained_whole(project: Project, run: str, log: Path) -> Iterator[None]:
     environment = {**tally.ENV, "TALLY": run}
     project.configure({"trainstack:job": {**CONFIG, "nprocPerNode": 1, "env": environment}})
     with project.making("up", log=log) as making:
-        wait_until("the run begins", lambda: bool(set(runs(project)) - earlier))
-        yield
+        until = while_running(making, log)
+        until("the run begins", lambda: bool(set(runs(project)) - earlier))
+        yield until
         assert making.poll() is None, log.read_text()
         tally.hurry(project)
         assert making.wait(HANG_S) == 0, log.read_text()

@@ -58,10 +58,13 @@ class Training:
         wait_until(f"epoch {epoch} is trained", there)
 
     def goes_on(self, behind: int) -> None:
-        """Return once a step after `behind` is written, or the run has ended well."""
-        wait_until(
-            f"a step after {behind}", lambda: self.progress[1] > behind or self.make.process.poll() == 0
-        )
+        """Return once a step after `behind` is written, or `make up` ends well. An AssertionError where it fails."""
+
+        def goes_on() -> bool:
+            assert self.make.process.poll() in (None, 0), self.make.output
+            return self.progress[1] > behind or self.make.process.poll() == 0
+
+        wait_until(f"a step after {behind}", goes_on)
 
     def result(self) -> tuple[float, float]:
         """What the run has come to, once `make up` has ended well."""
