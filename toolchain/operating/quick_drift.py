@@ -28,6 +28,7 @@ from toolchain.tools import venv
 Manifest = Mapping[str, Any]
 COMPARE = "`make drift` compares every object"
 MOST_KEYS, MOST_LETTERS = 5, 60
+IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 # Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
 LEFT_TO_OTHERS = frozenset({"suspend"})
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
@@ -106,9 +107,13 @@ def _looked_up(applied: Manifest, look_up: Callable[[Manifest], Manifest | None]
 
 
 def differences(applied: Manifest, found: Manifest) -> list[str]:
-    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults."""
+    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults.
+
+    Both are the same object: their kinds and names are not compared.
+    """
     metadata = {key: applied["metadata"].get(key) or {} for key in ("labels", "annotations")}
-    wanted = {"metadata": metadata, **{key: applied[key] for key in ("spec", "data") if key in applied}}
+    content = {key: value for key, value in applied.items() if key not in IDENTITY}
+    wanted = {"metadata": metadata, **content}
     return [
         f"{path} is {_shown(now)}, {_shown(then)} was applied"
         for path, then, now in _differ("", wanted, found)

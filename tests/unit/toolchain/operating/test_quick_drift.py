@@ -121,6 +121,16 @@ def test_each_field_that_somebody_has_changed_is_told(
     assert said(job) == [f"PyTorchJob/kubeflow/mnist {line}: `make up` restores it"]
 
 
+@pytest.mark.parametrize("section", ["spec", "data", "rules", "subjects", "webhooks", "roleRef"])
+def test_whatever_an_object_consists_of_is_compared(section: str) -> None:
+    applied = {"apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}, section: {"a": 1}}
+    found = {**applied, "metadata": {"name": "any", "uid": "1"}}
+    assert quick_drift.differences(applied, found) == []
+    assert quick_drift.differences(applied, {**found, section: {}}) == [
+        f"{section}.a is not there, 1 was applied"
+    ]
+
+
 def test_an_object_that_is_gone_is_missing(applied: list[dict[str, Any]]) -> None:
     assert said() == ["PyTorchJob/kubeflow/mnist is missing: `make up` makes it"]
 
