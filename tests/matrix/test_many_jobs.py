@@ -93,9 +93,7 @@ def test_so_many_run_at_once_and_a_failed_one_can_be_left_out(project: AppliedPr
             _end_all(second)
     after = second.jobs()
     assert sorted(after) == [1, 3, 4, 5]
-    assert {seed: uid(after[seed]) for seed in (1, 3, 5)} == {
-        seed: uid(before[seed]) for seed in (1, 3, 5)
-    }
+    assert {seed: uid(after[seed]) for seed in (1, 3, 5)} == {seed: uid(before[seed]) for seed in (1, 3, 5)}
     told: dict[str, Any] = project.outputs()["jobs"]
     assert {name: each["jobStatus"] for name, each in told.items()} == {
         f"mnist-seed-{seed}": "Succeeded" for seed in (1, 3, 4, 5)
