@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,3 +34,10 @@ def cache() -> Path:
     """The per-user cache: built tools, base file systems, answers worth keeping for a day."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "trainstack"
+
+
+def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
+    """The file that reaches a cluster where none is named, as infra/objects/api.py takes it."""
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = named or [Path.home() / ".kube" / "config"]
+    return next((each for each in files if each.exists()), files[0])

@@ -37,9 +37,10 @@ class ApiAddress:
 
 
 def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
-    """The first file of KUBECONFIG, else the one in the home folder."""
-    first = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
-    return Path(first) if first else Path.home() / ".kube" / "config"
+    """The first file of KUBECONFIG that is there, else the first; without that variable the one in the home folder."""
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = named or [Path.home() / ".kube" / "config"]
+    return next((each for each in files if each.exists()), files[0])
 
 
 def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> client.ApiClient:

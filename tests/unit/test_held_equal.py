@@ -26,10 +26,12 @@ from infra.gang_scheduler import component as gang_scheduler
 from infra.gang_scheduler import upstream as scheduler_plugins
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
+from infra.objects.api import usual_kubeconfig
 from infra.run import provider, timeline
 from infra.trainer_controller import component as trainer_controller
 from infra.trainer_controller import upstream
 from infra.training_operator import overlay
+from toolchain import paths as toolchain_paths
 from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
     adoption,
@@ -161,6 +163,15 @@ def test_the_folders_and_files_of_a_clone(monkeypatch: pytest.MonkeyPatch) -> No
     assert state.Access(str(paths.kubeconfig("x"))) == state.access(
         {"resources": [{"type": state.KIND_CLUSTER, "inputs": {"config": '{"name": "x"}'}}]}
     )
+
+
+@pytest.mark.parametrize("named", ["", ":", "/a", "/a:{there}", "{there}:/a", ":{there}"])
+def test_the_usual_kubeconfig(tmp_path: Path, named: str) -> None:
+    environment = {"KUBECONFIG": named.format(there=tmp_path)}
+    expected = (
+        tmp_path if "there" in named else Path("/a") if named == "/a" else Path.home() / ".kube" / "config"
+    )
+    assert usual_kubeconfig(environment) == toolchain_paths.usual_kubeconfig(environment) == expected
 
 
 def test_the_mark() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain.operating import api_server, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
-from toolchain.paths import STACKS
+from toolchain.paths import STACKS, usual_kubeconfig
 from toolchain.tools import choice
 
 KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
@@ -51,18 +51,18 @@ def _microk8s() -> Found:
 
 
 def _existing(stack: str) -> Found:
-    named = environment.for_stack({}, stack).get("KUBECONFIG") or os.environ.get("KUBECONFIG")
-    files = [Path(each) for each in named.split(os.pathsep) if each] if named else []
-    files = files or [Path.home() / ".kube" / "config"]
-    if not (there := [each for each in files if each.exists()]):
-        said = f"the cluster is to be there, and no kubeconfig is: {', '.join(map(str, files))}"
+    # Before the packages are there, nobody reads what the stack file names.
+    access = environment.access(stack) or Access(str(usual_kubeconfig()))
+    file = access.kubeconfig
+    if not Path(file).exists():
+        said = f"the cluster is to be there, and no kubeconfig is: {file}"
         return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
     kubectl = choice.choose()["kubectl"]
     if not kubectl.is_available:
-        return Health.HEALTHY, f"reached by {there[0]}; not asked, as kubectl is not here yet"
+        return Health.HEALTHY, f"reached by {file}; not asked, as kubectl is not here yet"
     folder = str(kubectl.program().parent)
     variables = {"PATH": os.pathsep.join([folder, environment.path()])}
-    if why := api_server.problem(variables, Access(str(there[0]), None)):
+    if why := api_server.problem(variables, access):
         fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
-        return Health.NOT, f"the cluster of {there[0]} does not answer: {why}", fix
-    return Health.HEALTHY, f"answers, by {there[0]}"
+        return Health.NOT, f"the cluster of {file} does not answer: {why}", fix
+    return Health.HEALTHY, f"answers, by {file}"

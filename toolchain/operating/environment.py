@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from toolchain.operating import user_backend
-from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
+from toolchain.operating.state import Access
+from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV, usual_kubeconfig
 from toolchain.tools import venv
 from toolchain.tools.installed import user_path
 
@@ -84,6 +85,15 @@ def cluster(stack: str) -> str | None:
     """
     name = _cluster_access(stack).get("cluster")
     return str(name) if name else None
+
+
+def access(stack: str) -> Access | None:
+    """How the cluster of `stack` is reached; None when nothing is set up yet. Raises SetupError as `cluster` does."""
+    found = _cluster_access(stack)
+    if not found:
+        return None
+    context = found.get("context")
+    return Access(str(found["kubeconfig"] or usual_kubeconfig()), str(context) if context else None)
 
 
 def cluster_kind(stack: str) -> str | None:

@@ -36,11 +36,16 @@ def lookup(
 def lookup_in(
     variables: Mapping[str, str], access: state.Access | None
 ) -> Callable[[Manifest], Manifest | None]:
-    """A function that finds the live object of a manifest's kind and name, or None. It raises SetupError."""
+    """A function that finds the live object of a manifest's kind and name, or None where the cluster has none.
+
+    It raises SetupError where the cluster cannot be asked.
+    """
 
     def live(manifest: Manifest) -> Manifest | None:
         if access is None:
-            return None
+            raise SetupError(
+                f"nothing says in which cluster {manifest['kind']} {manifest['metadata']['name']} is"
+            )
         metadata = manifest["metadata"]
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         kind = f"{manifest['kind']}.{version}.{group}" if group else manifest["kind"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.paths import KUBECONFIGS
+from toolchain.paths import KUBECONFIGS, ROOT, usual_kubeconfig
 
 KUBERNETES = "kubernetes:"
 PROVIDER = "pulumi:providers:kubernetes"
@@ -75,15 +75,20 @@ def job_uids(deployment: Deployment) -> set[str]:
 
 
 def access(deployment: Deployment) -> Access | None:
-    """How the cluster of these objects is reached. The provider's own kubeconfig is encrypted."""
+    """How the cluster of these objects is reached; None where nothing is in a cluster.
+
+    The provider's own kubeconfig is encrypted. The path beside it counts from this clone, and is left out for a cluster
+    that is reached by the usual file (infra/clusters/existing/component.py).
+    """
     if name := kind_cluster(deployment):
         return Access(str(KUBECONFIGS / f"{name}.yaml"))
-    for each in resources(deployment):
-        inputs = each.get("inputs") or {}
-        path = inputs.get("kubeconfigPath")
-        if isinstance(path, str):
-            return Access(path, inputs.get("context"))
-    return None
+    provider = of_type(deployment, PROVIDER)
+    if provider is None:
+        return None
+    inputs = [each.get("inputs") or {} for each in resources(deployment)]
+    paths = [each["kubeconfigPath"] for each in inputs if isinstance(each.get("kubeconfigPath"), str)]
+    context = (provider.get("inputs") or {}).get("context")
+    return Access(str(ROOT / paths[0] if paths else usual_kubeconfig()), context)
 
 
 def owner(deployment: Deployment) -> str | None:

@@ -21,7 +21,6 @@ from toolchain.operating import (
     volume_space,
     warning_events,
 )
-from toolchain.paths import KUBECONFIGS
 from toolchain.steps import SetupError
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
@@ -34,6 +33,9 @@ LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJ
 """What KINDS, JOBS and TRAINJOBS are called in a manifest."""
 STACK_LABEL = "trainstack/stack"
 OPERATOR = "training-operator"
+NOT_SET_UP = (
+    "not asked: the Python packages are not those that this clone names; `make fetch` and `make up` get them"
+)
 
 
 class Health(IntEnum):
@@ -160,16 +162,14 @@ def inspect_stack(stack: str) -> list[Finding]:
     """Engine, cluster, operator, volume, jobs, space, drift, events, owner: each where those before it can be asked."""
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
-        cluster = environment.cluster(stack)
+        cluster, access = environment.cluster(stack), environment.access(stack)
     except SetupError as error:
         return [Finding(Part.STACK, Health.UNKNOWN, str(error))]
     findings = [_engine(), _nodes(cluster)] if cluster else []
     if findings and findings[-1].health is not Health.HEALTHY:
         return findings
-    kubeconfig = variables.get("KUBECONFIG") or (str(KUBECONFIGS / f"{cluster}.yaml") if cluster else None)
-    if not kubeconfig:
-        return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, "no kubeconfig: run `make up`")]
-    access = state.Access(kubeconfig)
+    if access is None:
+        return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, NOT_SET_UP)]
     problem = api_server.problem(variables, access)
     if problem and api_server.FORBIDDEN not in problem:
         return [*findings, Finding(Part.API_SERVER, Health.UNKNOWN, problem)]

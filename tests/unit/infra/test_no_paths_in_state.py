@@ -8,13 +8,17 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from infra import paths
-from infra.config import from_file
+from infra.clusters.existing import component, kubeconfig
+from infra.config import cluster_access, from_file
 from infra.dynamic import changed, plain_props
 from infra.objects.api import ApiAddress
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
+from toolchain.operating import state
+from toolchain.paths import usual_kubeconfig
 
 recorder = test_rendering.recorder
 
@@ -46,6 +50,39 @@ def test_no_output_names_the_clone(path: Path, recorder: Recorder, monkeypatch: 
     (job,) = stack.jobs
     assert exported["modelPath"] == (f"models/{stack.name}/{job.model}" if job.model else None)
     assert str(paths.ROOT) not in json.dumps(exported)
+
+
+def reached(recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> state.Access | None:
+    """How the toolchain reaches the cluster of a stack file, by nothing but the state that the program makes."""
+    test_rendering.registered(recorder, path, monkeypatch)
+    held = [{"type": each.typ, "inputs": {**each.inputs}} for each in recorder.registered]
+    return state.access({"resources": held})
+
+
+@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
+def test_the_state_tells_how_each_cluster_is_reached(
+    path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        state, "KUBECONFIGS", paths.STATE / "kubeconfig"
+    )  # unit tests look beside the real folder
+    file = cluster_access.access(path)["kubeconfig"] or usual_kubeconfig()
+    assert reached(recorder, path, monkeypatch) == state.Access(str(file), from_file(path).cluster.context)
+
+
+@pytest.mark.parametrize("context", [None, "prod"])
+@pytest.mark.parametrize("file", [None, "/etc/there.yaml", str(paths.ROOT / "there.yaml")])
+def test_the_state_tells_how_a_cluster_that_is_there_is_reached(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str | None, context: str | None
+) -> None:
+    monkeypatch.setattr(component, "kubeconfig_path", kubeconfig.kubeconfig_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "usual.yaml"))
+    written = yaml.safe_load(paths.stack_file("existing").read_text())
+    written["config"]["trainstack:cluster"] |= {"kubeconfig": file, "context": context}
+    path = tmp_path / "Pulumi.existing.yaml"
+    path.write_text(yaml.safe_dump(written))
+    access = reached(recorder, path, monkeypatch)
+    assert access == state.Access(file or str(tmp_path / "usual.yaml"), context)
 
 
 def test_a_refresh_shortens_the_paths_of_an_older_state() -> None:

@@ -32,6 +32,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "cluster": stack.cluster_name if own else None,
         "kubeconfig": str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
         "kind": stack.cluster.kind.value,
+        "context": stack.cluster.context,
         "namespace": stack.cluster.namespace,
         "installsOperator": rendering.rendered_plan(stack).operator,
         "operatorApi": stack.operator.api.value,

@@ -34,7 +34,7 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of stack files; no packages are there, no kubeconfig, and no tool."""
     monkeypatch.setattr(cluster_check, "STACKS", tmp_path)
     monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
-    monkeypatch.setattr(environment, "for_stack", lambda *_: {})
+    monkeypatch.setattr(environment, "access", lambda _: None)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -88,7 +88,7 @@ def test_a_cluster_that_is_there(
     if place == "variable":
         monkeypatch.setenv("KUBECONFIG", f"{stacks}/nothing:{file}")
     if place == "stack file":
-        monkeypatch.setattr(environment, "for_stack", lambda *_: {"KUBECONFIG": str(file)})
+        monkeypatch.setattr(environment, "access", lambda _: Access(str(file), "theirs"))
     health, *said = cluster_check.check("own")
     assert (health, str(file) in said[0], "not asked" in said[0]) == (Health.HEALTHY, True, True)
     kubectl = choice.Choice("kubectl", stacks / "kubectl")
@@ -96,7 +96,7 @@ def test_a_cluster_that_is_there(
     for why, expected in ((None, Health.HEALTHY), ("connection refused", Health.NOT)):
 
         def problem(variables: object, access: Access, why: str | None = why) -> str | None:
-            assert access.kubeconfig == str(file)
+            assert access == Access(str(file), "theirs" if place == "stack file" else None)
             return why
 
         monkeypatch.setattr(api_server, "problem", problem)

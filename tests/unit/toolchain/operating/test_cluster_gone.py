@@ -35,7 +35,7 @@ def resource(kind: str, name: str, **inputs: Any) -> dict[str, Any]:
 
 def deployment(*clusters: dict[str, Any]) -> dict[str, Any]:
     namespace = resource("kubernetes:core/v1:Namespace", "kubeflow", metadata={"name": "kubeflow"})
-    return {"resources": [*clusters, namespace]}
+    return {"resources": [*clusters, resource(state.PROVIDER, "dev"), namespace]}
 
 
 KIND = resource(state.KIND_CLUSTER, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.operating import environment
+from toolchain.operating.state import Access
 from toolchain.paths import COMMAND
 from toolchain.tools import venv
 
@@ -51,9 +52,23 @@ def test_the_cluster_of_a_stack(
     assert ("KUBECONFIG" in environment.for_stack({}, "dev")) is (name is not None)
 
 
+@pytest.mark.parametrize("named", ["", ", kubeconfig: /etc/there.yaml", ", context: prod", "all"])
+def test_how_a_cluster_that_is_there_is_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(venv, "is_complete", lambda: True)
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{tmp_path}")
+    named = ", kubeconfig: /etc/there.yaml, context: prod" if named == "all" else named
+    (tmp_path / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:cluster: {{kind: existing{named}}}\n")
+    file = "/etc/there.yaml" if "there" in named else str(tmp_path)
+    assert environment.access("dev") == Access(file, "prod" if "prod" in named else None)
+
+
 def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(venv, "is_complete", lambda: False)
     assert environment.cluster("dev") is None
+    assert environment.access("dev") is None
     assert "KUBECONFIG" not in environment.for_stack({}, "dev")
 
 

@@ -23,6 +23,7 @@ from toolchain.operating import (
     volume_space,
     warning_events,
 )
+from toolchain.operating.state import Access
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.operating.volume_space import Space
 from toolchain.paths import ROOT
@@ -126,6 +127,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "engine": Engine("docker", ours=True),
         "nodes": ["one"],
         "state": "running",
+        "access": Access("kubeconfig", "a-context"),
         "problem": None,
         "objects": healthy(),
         "claim": ("models", False),
@@ -136,6 +138,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
     monkeypatch.setattr(environment, "cluster", lambda stack: "trainstack-dev")
+    monkeypatch.setattr(environment, "access", lambda stack: answers["access"])
     monkeypatch.setattr(engine, "find", lambda: answers["engine"])
     monkeypatch.setattr(Engine, "output", lambda self, *words: answers["state"])
     monkeypatch.setattr(leftovers, "nodes", lambda engine, cluster: answers["nodes"])
