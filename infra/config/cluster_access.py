@@ -26,12 +26,12 @@ def access(file: Path) -> dict[str, str | bool | None]:
     """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError.
 
     `kind`: of the cluster. `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the
-    absolute path of the file that reaches it, None for the file that kubectl finds by itself. `context`: that in the
-    file, None for its current one. `namespace`: that of the jobs. `installsOperator`: whether the stack brings the
-    operator, as far as that is known without asking a cluster. `operatorApi`: v1 or v2. `gang`: who schedules gangs, `none` for nobody.
-    `protected`: whether only what was reviewed is applied. `claim`: name of the
-    models' claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending.
-    `usesGpuBase`: whether the image is built on the GPU base.
+    absolute path of the file that reaches it, None for the file that kubectl finds by itself. `context`: that in
+    the file, None for its current one. `namespace`: that of the jobs. `installsOperator`: whether the stack brings
+    the operator, as far as that is known without asking a cluster. `operatorApi`: v1 or v2. `gang`: who schedules
+    gangs, `none` for nobody. `protected`: whether only what was reviewed is applied. `claim`: name of the models'
+    claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`:
+    whether the image is built on the GPU base.
     """
     sections = valid_sections(file)
     cluster = sections.cluster
