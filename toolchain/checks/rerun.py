@@ -7,6 +7,7 @@ import subprocess
 from toolchain import stack_files
 from toolchain.checks import review
 from toolchain.operating import environment, setup
+from toolchain.operating.environment import write_whole
 from toolchain.paths import ROOT, STACKS
 from toolchain.tools import venv
 
@@ -14,7 +15,9 @@ from toolchain.tools import venv
 def rerun(stack: str, job: str) -> int:
     """Count the key `rerun` of `stack` up, render it, and say what comes next; the exit status.
 
-    The stack file stays as it was where that fails. Raises SetupError for a stack that does not exist.
+    The stack file stays as it was where that fails or is interrupted.
+
+    Raises SetupError for a stack that does not exist.
 
     Parameters:
         job: the one that is trained once more; empty for all.
@@ -24,9 +27,13 @@ def rerun(stack: str, job: str) -> int:
         venv.ensure()
         file = STACKS / f"Pulumi.{stack}.yaml"
         before = file.read_text()
-        status = _count_up(stack, job) or review.render(stack)
+        try:
+            status = _count_up(stack, job) or review.render(stack)
+        except BaseException:
+            write_whole(file, before)
+            raise
         if status:
-            file.write_text(before)
+            write_whole(file, before)
             return status
     print(f"to train it once more: make up STACK={stack}")
     return 0

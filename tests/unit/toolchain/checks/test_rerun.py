@@ -46,6 +46,19 @@ def test_what_cannot_be_rendered_is_taken_back(file: Path, monkeypatch: pytest.M
     assert file.read_text() == "before"
 
 
+@pytest.mark.parametrize("error", [SetupError("no Go"), OSError("no room"), KeyboardInterrupt()], ids=repr)
+def test_what_an_error_or_an_interrupt_ends_is_taken_back(
+    file: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def render(stack: str) -> int:
+        raise error
+
+    monkeypatch.setattr(review, "render", render)
+    with pytest.raises(type(error)):
+        rerun.rerun("dev", "small")
+    assert file.read_text() == "before"
+
+
 def test_a_stack_that_there_is_not_is_refused(file: Path) -> None:
     with pytest.raises(SetupError, match="there is no stack 'none'"):
         rerun.rerun("none", "")
