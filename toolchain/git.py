@@ -5,6 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+STATUS = ("status", "--porcelain", "--untracked-files=normal", "-z")
+"""What differs from the commit, new files included: a user may have told Git to show none of those."""
+
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`git` with these words, in `folder`. Raises OSError where there is no Git."""

@@ -54,7 +54,7 @@ def _ensure_reviewed(stack: str) -> None:
 
 def changes() -> list[str]:
     """Files of this clone that differ from its commit, or are not in it. Raises SetupError outside of Git."""
-    asked = git.run(ROOT, "status", "--porcelain", "-z")
+    asked = git.run(ROOT, *git.STATUS)
     if "safe.directory" in asked.stderr:  # the clone is another user's: Git says itself what helps
         raise SetupError(asked.stderr.strip())
     if asked.returncode:

@@ -31,7 +31,7 @@ def of_clone(root: Path = ROOT) -> Source:
     top = git.answer(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return {"commit": None, "clean": None}
-    changed = git.answer(root, "status", "--porcelain")
+    changed = git.answer(root, *git.STATUS)
     return {
         "commit": git.answer(root, "rev-parse", "HEAD"),
         "clean": None if changed is None else not changed,

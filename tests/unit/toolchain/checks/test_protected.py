@@ -16,6 +16,7 @@ from toolchain.operating import (
     data_folder,
     environment,
     new_cluster,
+    origin,
     program_calls,
     setup,
     state,
@@ -55,6 +56,14 @@ def refusal() -> str:
     with pytest.raises(SetupError) as refused:
         protected.ensure_committed("gpu")()
     return str(refused.value)
+
+
+@pytest.mark.parametrize("shown", ["all", "normal", "no"])
+def test_a_new_file_is_a_change_whatever_git_shows_this_user(clone: Path, shown: str) -> None:
+    git(clone, "config", "status.showUntrackedFiles", shown)
+    (clone / "stacks" / "note").write_text("of somebody")
+    assert protected.changes() == ["stacks/note"]
+    assert origin.of_clone(clone)["clean"] is False
 
 
 def test_a_clean_tree_with_fresh_renderings_is_applied(clone: Path) -> None:
