@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import IO
 
 from toolchain.images import cluster_images, gpu_base, pulled_kubectl
-from toolchain.machine import engine, preflight
+from toolchain.machine import engine, locks, preflight
 from toolchain.operating import environment, user_backend
 from toolchain.parallel import Jobs
 from toolchain.paths import LOCAL, LOGS, ROOT, VENV, cache
@@ -29,18 +29,21 @@ def project_lock() -> Iterator[None]:
     Raises SetupError where another user's run has left what this one may not write.
     """
     preflight.check_access([LOCAL, VENV, cache()])
-    LOCAL.mkdir(exist_ok=True)
-    with (LOCAL / "lock").open("a+") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            handle.seek(0)
-            with step(f"waiting for process {handle.read().strip()}, which works in this folder"):
-                fcntl.flock(handle, fcntl.LOCK_EX)
+    with locks.held(_lock_file, _waiting) as handle:
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
         yield
+
+
+def _lock_file() -> IO[str]:
+    LOCAL.mkdir(exist_ok=True)
+    return (LOCAL / "lock").open("a+")
+
+
+def _waiting(handle: IO[str]) -> AbstractContextManager[object]:
+    handle.seek(0)
+    return step(f"waiting for process {handle.read().strip()}, which works in this folder")
 
 
 def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:

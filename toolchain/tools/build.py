@@ -6,7 +6,6 @@ a lock per module keeps two runs from building the same thing twice.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, step
 from toolchain.tools import go_caches
@@ -156,7 +156,5 @@ def _environment() -> dict[str, str]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    # The kernel drops the lock with the process, so a killed build blocks nobody.
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with locks.held(lambda: path.open("w")):
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -14,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolchain.machine import packages
+from toolchain.machine import locks, packages
 from toolchain.paths import LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools.installed import which
@@ -62,8 +61,7 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     stamp = folder / STAMP_NAME
-    with folder.with_name(f"{folder.name}.lock").open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with locks.held(lambda: folder.with_name(f"{folder.name}.lock").open("a")):
         if not (stamp.exists() and stamp.read_text() == _hash(folder, lock)):
             with step(f"packages of {lock.name}"):
                 stamp.unlink(missing_ok=True)
