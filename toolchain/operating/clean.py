@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain import stack_files
 from toolchain.machine import engine
-from toolchain.operating import backend, leftovers, recovery, setup, up, user_backend
+from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import go_caches
@@ -26,6 +26,7 @@ def clean() -> None:
     for stack in standing:
         up.down(stack)
     with setup.project_lock():
+        _ensure_nothing_stands()
         if answering := engine.find():
             _ensure_no_cluster(answering)
             leftovers.remove_registries(answering)
@@ -47,6 +48,21 @@ def clean() -> None:
     for kept in (MODELS, DATA):
         if kept.exists():
             say(f"kept: {kept}")
+
+
+def _ensure_nothing_stands() -> None:
+    """Raise SetupError for stacks whose state tells of resources: without it nobody knows that they are ours.
+
+    Their file may be in another commit than the one that is checked out, or another command may have made them while
+    this one waited for it.
+    """
+    held = sorted(each.stem for each in state_copies.STACKS.glob("*.json"))
+    if standing := [stack for stack in held if recovery.has_resources(recovery.deployment(stack))]:
+        first = standing[0]
+        raise SetupError(
+            f"still up: {', '.join(standing)}; without the state in {LOCAL} nobody knows what it has made",
+            f"check stacks/Pulumi.{first}.yaml out, run `make down STACK={first}`, then `make clean`",
+        )
 
 
 def _ensure_no_cluster(answering: engine.Engine) -> None:

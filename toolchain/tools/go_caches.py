@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,8 +27,11 @@ def clean() -> None:
     if not record.exists():
         return
     ours = record.read_text().split()
+    is_here = shutil.which("go") is not None
     for name, option in zip(NAMES, ("-cache", "-modcache"), strict=True):
-        if name in ours:
+        if not is_here:
+            say(f"kept: Go's {name}, as no `go` is found to ask where it is (`go clean {option}` empties it)")
+        elif name in ours:
             subprocess.run(["go", "clean", option], check=False)
         else:
             say(f"kept: Go's {name}, which was here before us (`go clean {option}` empties it)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.unit.toolchain.conftest import Machine
@@ -60,6 +62,36 @@ case "$*" in
 *" node-2") echo '[{"Source": "/another/.trainstack/clusters/theirs.json"}]' ;;
 esac
 """
+
+
+HELD = {"checkpoint": {"latest": {"resources": [{"type": "pulumi:pulumi:Stack", "urn": "urn:gone"}]}}}
+
+
+def test_make_clean_keeps_a_state_whose_stack_file_is_not_checked_out(machine: Machine) -> None:
+    state = machine.root / ".trainstack" / "state" / ".pulumi" / "stacks" / "trainstack" / "gone.json"
+    state.parent.mkdir(parents=True)
+    state.write_text(json.dumps(HELD))
+    machine.program("docker", DOCKER)
+    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
+    assert done.returncode == 1
+    for part in ("still up: gone", "make down STACK=gone", "stacks/Pulumi.gone.yaml"):
+        assert part in done.stderr
+    assert state.exists()
+    assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
+    state.write_text("{}")
+    assert machine.toolchain("clean", ROOT=str(machine.root), USED_BY="").returncode == 0
+    assert not state.exists()
+
+
+def test_make_clean_goes_on_where_go_is_gone(machine: Machine) -> None:
+    machine.program("docker", DOCKER)
+    record = machine.home / ".cache" / "trainstack" / "go-caches"
+    record.parent.mkdir(parents=True)
+    record.write_text("GOCACHE\nGOMODCACHE\n")
+    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="", PATH=f"{machine.bin}:/usr/bin:/bin")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "go clean -modcache" in done.stdout + done.stderr
+    assert not record.exists()
 
 
 def test_make_clean_takes_no_registry_from_a_cluster_that_another_backend_tells_of(machine: Machine) -> None:
