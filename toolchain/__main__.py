@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from typing import NoReturn
 
-from toolchain import failure, interruption, next_command
+from toolchain import failure, interruption, make_variables, next_command
 from toolchain.commands import ALL, BY_NAME
 from toolchain.machine import processes
 from toolchain.steps import SetupError, kill_children, say
@@ -55,6 +56,9 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
     if unknown:
         top.verb = asked.verb
         top.error(f"unknown: {' '.join(unknown)}")
+    if arguments is None and (told := make_variables.refusal(os.environ)):
+        top.verb = asked.verb
+        top.error(told)
     return asked
 
 

@@ -242,7 +242,7 @@ ALL: tuple[Command, ...] = (
         "runs --sort accuracy",
         lambda asked: listing.show(asked.stack, asked.sort, asked.json),
         (
-            Option("--stack", "only those of this stack", default=None, offer=Offer.STACKS),
+            Option("--stack", "only those of this stack", "STACK", default=None, offer=Offer.STACKS),
             Option(
                 "--sort",
                 "what the last one has most of",

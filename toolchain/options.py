@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+MAKE_GIVEN, MAKE_GOALS = "TRAINSTACK_MAKE_GIVEN", "TRAINSTACK_MAKE_GOALS"
+"""Variables in which the Makefile tells the names that were given on make's command line, and the targets."""
+
 
 class Offer(Enum):
     """What a shell completes the value with."""

@@ -21,6 +21,7 @@ from infra.run import job_status
 from infra.run.trainjob_api import JOBSET_UID
 from infra.trainer_controller.patches import JOBSET, TRAINER
 from tests.e2e import processes
+from toolchain.make_variables import TAKEN
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -80,7 +81,7 @@ class Project:
     def make(self, *arguments: str, timeout: float = 1800) -> subprocess.CompletedProcess[str]:
         """`make <arguments>`; both outputs in `stdout`, also shown as they come (pytest -s)."""
         return subprocess.run(
-            self.words("make", *arguments, f"STACK={self.stack}"),
+            self.words("make", *arguments, *self._stack_of(arguments)),
             cwd=self.root,
             env=clean_environment(),
             stdout=subprocess.PIPE,
@@ -89,6 +90,11 @@ class Project:
             text=True,
             timeout=timeout,
         )
+
+    def _stack_of(self, arguments: tuple[str, ...]) -> list[str]:
+        """This stack as make's variable, where a target takes one."""
+        goals = [each for each in arguments if each in TAKEN]
+        return [f"STACK={self.stack}"] if any("STACK" in TAKEN[goal] for goal in goals) else []
 
     @contextmanager
     def making(self, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
@@ -100,7 +106,7 @@ class Project:
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self.words("make", *arguments, f"STACK={self.stack}"),
+                self.words("make", *arguments, *self._stack_of(arguments)),
                 cwd=self.root,
                 env=clean_environment(),
                 stdin=subprocess.DEVNULL,

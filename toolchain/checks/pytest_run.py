@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from toolchain.machine.processes import end_with_parent
+from toolchain.options import MAKE_GIVEN, MAKE_GOALS
 from toolchain.paths import ROOT, VENV
 from toolchain.steps import say
 
@@ -41,6 +42,7 @@ def without_make(variables: Mapping[str, str]) -> dict[str, str]:
     The interpreter stays, which may be the only one that is new enough.
     """
     own = set(re.findall(r"^([A-Z_]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"PYTHON"}
+    own |= {MAKE_GIVEN, MAKE_GOALS}
     return {
         name: value
         for name, value in variables.items()
