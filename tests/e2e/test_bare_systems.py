@@ -76,6 +76,8 @@ def test_debian_12_trains_on_a_cluster_that_is_there(
         print(first["output"], f"make up: {time.monotonic() - began:.0f} s")
         assert float(first["accuracy"]) >= FLOOR, first
         assert (machine.models / "mnist_cnn.pt").exists(), "brought here"
+        status = machine.make("status")
+        assert status.returncode == 0, status.stdout
         assert " unchanged" in machine.up()["output"]
         tools = {each.name for each in machine.root.parent.glob(".cache/trainstack/tools/*")}
         assert not {each for each in tools if each.startswith(("kind-", "etcd-", "coredns-"))}, tools
