@@ -12,9 +12,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 from toolchain.machine import locks, packages
-from toolchain.paths import LOGS, ROOT, VENV, cache
+from toolchain.paths import LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools.installed import which
 
@@ -42,16 +43,41 @@ def is_complete() -> bool:
 
 
 def ensure() -> Path:
-    """Make `.venv` and install the locked packages and the project into it; returns its `bin` folder."""
+    """Make `.venv` and install the locked packages and the project into it; returns its `bin` folder.
+
+    Two commands that ask at once wait for each other. Raises SetupError.
+    """
     if not is_complete():
-        with step("python packages") as progress:
-            STAMP.unlink(missing_ok=True)
-            progress.note("finding uv")
-            uv = find_uv()
-            progress.note("installing what requirements.lock names")
-            _install(uv)
-            STAMP.write_text(wanted())
+        with locks.held(_lock_file):
+            _make_complete()
     return VENV / "bin"
+
+
+def _lock_file() -> IO[str]:
+    LOCAL.mkdir(exist_ok=True)
+    return (LOCAL / "venv.lock").open("a")
+
+
+def _make_complete() -> None:
+    if is_complete():  # another command has made it meanwhile
+        return
+    with step("python packages") as progress:
+        progress.note("finding uv")
+        uv = find_uv()
+        progress.note("installing what requirements.lock names")
+        _sync(uv, VENV, LOCK, "--compile-bytecode", anew=not _begin(STAMP))
+        _uv(uv, VENV, "pip", "install", "--no-deps", "--editable", ROOT)
+        STAMP.write_text(wanted())
+
+
+def _begin(stamp: Path) -> bool:
+    """Take the stamp of an environment away before it is worked on; whether it was there, and the environment so whole.
+
+    What was interrupted is made anew: uv takes a package for installed whose files are not all there.
+    """
+    was_whole = stamp.exists()
+    stamp.unlink(missing_ok=True)
+    return was_whole
 
 
 def ensure_beside(folder: Path, lock: Path) -> Path:
@@ -64,8 +90,7 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
     with locks.held(lambda: folder.with_name(f"{folder.name}.lock").open("a")):
         if not (stamp.exists() and stamp.read_text() == _hash(folder, lock)):
             with step(f"packages of {lock.name}"):
-                stamp.unlink(missing_ok=True)
-                _sync(find_uv(), folder, lock)
+                _sync(find_uv(), folder, lock, anew=not _begin(stamp))
                 stamp.write_text(_hash(folder, lock))
     return folder / "bin"
 
@@ -118,13 +143,8 @@ def output(
     return done.stdout
 
 
-def _install(uv: Path) -> None:
-    _sync(uv, VENV, LOCK, "--compile-bytecode")
-    _uv(uv, VENV, "pip", "install", "--no-deps", "--editable", ROOT)
-
-
-def _sync(uv: Path, folder: Path, lock: Path, *options: str) -> None:
-    if not _same_python(folder):
+def _sync(uv: Path, folder: Path, lock: Path, *options: str, anew: bool) -> None:
+    if anew or not _same_python(folder):
         _uv(uv, folder, "venv", "--seed", "--python", sys.executable, folder)
     _uv(uv, folder, "pip", "sync", *options, lock)
 
