@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from toolchain.machine import packages
@@ -102,11 +103,13 @@ def stop() -> bool:
     if not is_root:
         return False
     with machine_wide("engine"):
-        if engine.output("ps", "--quiet") or _others_use_it():
+        if engine.output("ps", "--quiet"):
             return False
-        with step("stopping the container engine"):
-            daemon.stop()
-    return True
+        with _kept_from_others() as nobody_uses_it:
+            if nobody_uses_it:
+                with step("stopping the container engine"):
+                    daemon.stop()
+            return nobody_uses_it
 
 
 def _hold() -> None:
@@ -120,15 +123,18 @@ def _hold() -> None:
         _in_use.append(handle)
 
 
-def _others_use_it() -> bool:
+@contextmanager
+def _kept_from_others() -> Iterator[bool]:
+    """Whether no other process works with our engine; then none is given it before the block ends."""
     while _in_use:
         _in_use.pop().close()
     with (daemon.HOME / IN_USE).open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
-    return False
+            yield False
+        else:
+            yield True
 
 
 def remove() -> None:

@@ -40,6 +40,20 @@ def test_root_stops_an_engine_that_nobody_uses(home: Path) -> None:
     assert (home / "stopped").exists()
 
 
+def test_nobody_is_given_an_engine_that_is_being_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop() -> None:
+        with (home / service.IN_USE).open() as theirs, pytest.raises(BlockingIOError):
+            fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        (home / "stopped").touch()
+
+    monkeypatch.setattr(daemon, "stop", stop)
+    service.ensure()
+    assert service.stop()
+    assert (home / "stopped").exists()
+    with (home / service.IN_USE).open() as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
 def test_another_user_leaves_roots_engine_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its process nor the files beside it are theirs."""
     service.ensure()
