@@ -145,8 +145,12 @@ def _lay_out(
 IMPORT = """
 containerd >/dev/null 2>&1 & pid=$!
 for _ in $(seq 100); do ctr version >/dev/null 2>&1 && break; sleep 0.1; done
-ctr --namespace k8s.io images import --no-unpack - && kill $pid && wait $pid
+ctr --namespace k8s.io images import --no-unpack -
+status=$?
+kill $pid
+wait $pid
 rm -rf /run/containerd
+exit $status
 """
 
 

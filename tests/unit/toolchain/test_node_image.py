@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,20 @@ def test_programs_kinds_files_and_the_host_count_too(parts: tuple[dict[str, Path
     parts[0]["kubelet"].write_text("another program")
     others.add(name(parts))
     assert len(others - {before}) == 4
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_an_import_that_fails_behind_its_last_byte_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Its images would be missing in every cluster made of what is committed."""
+    for program, script in (
+        ("containerd", "exec sleep 600"),
+        ("ctr", f'[ "$1" = version ] && exit 0\ncat >/dev/null\nexit {status}'),
+    ):
+        (tmp_path / program).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    script = node.IMPORT.replace("/run/containerd", str(tmp_path / "run"))
+    done = subprocess.run(["/bin/sh", "-c", script], input=b"x" * 100_000, capture_output=True)
+    assert done.returncode == status
