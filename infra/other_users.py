@@ -24,22 +24,26 @@ from infra.objects import gangs
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, DEPLOYMENT, JOB, POD, Kind
+from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
 from infra.objects.manifest import Manifest, title
 from infra.run import reader_pod
 
 TIMEOUT_S = 10
 NAMESPACED = (
-    *(CLAIM, DEPLOYMENT, JOB, POD),
-    *(Kind.of(each, "v1") for each in ("ConfigMap", "Secret", "Service")),
+    *(CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind.of("Service", "v1")),
     *(Kind.of(each, "apps/v1") for each in ("DaemonSet", "ReplicaSet", "StatefulSet")),
     *(Kind.of("CronJob", "batch/v1"), Kind.of("Ingress", "networking.k8s.io/v1")),
 )
-# Kubernetes itself puts these into every namespace.
-EVERYWHERE = {("ConfigMap", "kube-root-ca.crt")}
-NOT_FOUND = 404
+# ConfigMaps that Kubernetes, Istio and OpenShift put into every namespace.
+EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.crt"}
+# Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
+TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
+DEFAULT = "default"
+FORBIDDEN, NOT_FOUND = 403, 404
 # What is installed for all of a cluster's users, the scheduler of gangs included.
 EVERY = (*SHARED, *gangs.KINDS)
+# A kind that the server has, with its objects.
+Listed = tuple[Kind, list[Manifest]]
 
 
 def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) 
     Parameters:
         own: titles of the stack's objects.
     """
-    return _others(lambda: _jobs(ClusterApi.at(address, timeout_s=TIMEOUT_S), kinds), own)
+    return _others(lambda: _served(ClusterApi.at(address, timeout_s=TIMEOUT_S), kinds), own)
 
 
 def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
@@ -75,39 +79,72 @@ def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> l
     return _others(lambda: _objects(ClusterApi.at(address, timeout_s=TIMEOUT_S), namespace), own)
 
 
-def _others(ask: Callable[[], Iterator[Manifest]], own: Collection[str]) -> list[str]:
+def _others(ask: Callable[[], Iterator[Listed]], own: Collection[str]) -> list[str]:
     try:
-        return sorted(title(each) for each in ask() if title(each) not in own and not _goes_with_others(each))
+        listed = list(ask())
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
         reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
         return [f"unknown: the cluster cannot be asked ({reason})"]
+    kinds = {(kind.group, kind.kind) for kind, _ in listed}
+    return sorted(
+        title(each)
+        for _, objects in listed
+        for each in objects
+        if title(each) not in own and not _goes_with_owners(each, kinds, own) and not _is_nobodys(each)
+    )
 
 
-def _goes_with_others(each: Manifest) -> bool:
-    """Whether an object is another's part, Kubernetes' own, or a passing helper of ours."""
+def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: Collection[str]) -> bool:
+    """Whether each of its owners is the stack's, or is of `kinds`, group and kind, and thus judged itself."""
+    metadata = each["metadata"]
+    owners = metadata.get("ownerReferences") or []
+    return bool(owners) and all(
+        (owner["apiVersion"].rpartition("/")[0], owner["kind"]) in kinds
+        or title({"kind": owner["kind"], "metadata": {**metadata, "name": owner["name"]}}) in own
+        for owner in owners
+    )
+
+
+def _is_nobodys(each: Manifest) -> bool:
+    """Whether an object is the cluster's own, or a passing helper of ours."""
     kind, metadata = each["kind"], each["metadata"]
-    is_helper = kind == "Pod" and metadata["name"].startswith(reader_pod.NAME_PREFIX)
-    return bool(metadata.get("ownerReferences")) or is_helper or (kind, metadata["name"]) in EVERYWHERE
+    is_helper = kind == POD.kind and metadata["name"].startswith(reader_pod.NAME_PREFIX)
+    is_token = kind == SECRET.kind and not TOKENS.isdisjoint(metadata.get("annotations") or {})
+    return is_helper or is_token or (kind == CONFIG_MAP.kind and metadata["name"] in EVERYWHERE)
 
 
-def _jobs(api: ClusterApi, kinds: Collection[Kind]) -> Iterator[Manifest]:
+def _served(api: ClusterApi, kinds: Collection[Kind]) -> Iterator[Listed]:
+    """Of each kind that the server has: without the kind there are no jobs."""
     for kind in kinds:
-        yield from _of_kind(api, kind)
+        try:
+            yield kind, api.listed(kind)
+        except ApiException as error:
+            if error.status != NOT_FOUND:
+                raise
 
 
-def _of_kind(api: ClusterApi, kind: Kind) -> list[Manifest]:
-    try:
-        return api.listed(kind)
-    except ApiException as error:
-        if error.status != NOT_FOUND:  # without the kind there are no jobs
-            raise
-        return []
-
-
-def _objects(api: ClusterApi, namespace: str) -> Iterator[Manifest]:
+def _objects(api: ClusterApi, namespace: str) -> Iterator[Listed]:
     for kind in NAMESPACED:
-        yield from api.listed(kind, namespace)
-    yield from (each for each in _jobs(api, EVERY) if each["metadata"]["namespace"] == namespace)
+        found = api.listed(kind, namespace)
+        has_copies = kind == CONFIG_MAP and namespace != DEFAULT
+        yield kind, _without_copies(api, found) if has_copies else found
+    for kind, jobs in _served(api, EVERY):
+        yield kind, [each for each in jobs if each["metadata"]["namespace"] == namespace]
+
+
+def _without_copies(api: ClusterApi, maps: list[Manifest]) -> list[Manifest]:
+    """ConfigMaps without those that namespace `default` has, too: a controller keeps one in every namespace."""
+    try:
+        known = {each["metadata"]["name"]: _content(each) for each in api.listed(CONFIG_MAP, DEFAULT)}
+    except ApiException as error:
+        if error.status != FORBIDDEN:
+            raise
+        known = {}
+    return [each for each in maps if known.get(each["metadata"]["name"]) != _content(each)]
+
+
+def _content(config_map: Manifest) -> list[Any]:
+    return [config_map.get("data"), config_map.get("binaryData")]
 
 
 @errors_as_text(ConfigError)

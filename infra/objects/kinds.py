@@ -43,6 +43,7 @@ def _plural(kind: str) -> str:
 
 
 CLAIM = Kind.of("PersistentVolumeClaim", "v1")
+CONFIG_MAP = Kind.of("ConfigMap", "v1")
 CRD = Kind.of("CustomResourceDefinition", "apiextensions.k8s.io/v1")
 DEPLOYMENT = Kind.of("Deployment", "apps/v1")
 EVENT = Kind.of("Event", "v1")
@@ -50,5 +51,6 @@ JOB = Kind.of("Job", "batch/v1")
 NAMESPACE = Kind.of("Namespace", "v1")
 NODE = Kind.of("Node", "v1")
 POD = Kind.of("Pod", "v1")
+SECRET = Kind.of("Secret", "v1")
 STORAGE_CLASS = Kind.of("StorageClass", "storage.k8s.io/v1")
 VOLUME = Kind.of("PersistentVolume", "v1")

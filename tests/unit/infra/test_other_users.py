@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from infra import inspection, other_users, paths
 from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
+from infra.objects import gangs
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
-from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, TRAINJOB
-from infra.objects.kinds import Kind
-from tests.unit.infra.objects.played_api import Request, listed, play
+from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
+from infra.objects.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
+from tests.unit.infra.objects.played_api import Request, listed, play, played
 
 KUBECONFIG = "/etc/there.yaml"
 CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
@@ -54,8 +55,13 @@ def test_only_the_cluster_of_the_stack_file_counts(
     name: str, written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[ApiAddress] = []
-    monkeypatch.setattr(other_users, "_jobs", lambda *_: iter(()))
-    monkeypatch.setattr(ClusterApi, "at", lambda address, **_: asked.append(address))
+    empty = played(lambda _: listed())
+
+    def at(address: ApiAddress, **_: object) -> ClusterApi:
+        asked.append(address)
+        return empty
+
+    monkeypatch.setattr(ClusterApi, "at", at)
     written(cluster=CLUSTER, **WRONG[name])
     assert other_users.main("dev") == 0
     assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}}
@@ -99,16 +105,15 @@ def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pyte
 def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defined(
     api: OperatorApi, own: list[str], kinds: list[Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Kind] = []
+    asked: list[str] = []
 
-    def jobs(_: object, kinds: list[Kind]) -> Iterator[Any]:
-        asked.extend(kinds)
-        return iter(())
+    def answer(request: Request) -> object:
+        asked.append(request.path)
+        return listed()
 
-    monkeypatch.setattr(other_users, "_jobs", jobs)
-    monkeypatch.setattr(ClusterApi, "at", lambda _, **__: None)
+    play(monkeypatch, answer)
     other_users.users(ApiAddress(KUBECONFIG), own, api)
-    assert asked == kinds
+    assert asked == [path(each) for each in kinds]
 
 
 OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
@@ -128,7 +133,9 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
     play(monkeypatch, answer)
     found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
-    assert len(set(asked)) == len(other_users.NAMESPACED) + len(other_users.EVERY)
+    assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(other_users.NAMESPACED) + len(
+        other_users.EVERY
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,3 +146,150 @@ def test_a_kind_that_nobody_has_defined_has_no_jobs(
 ) -> None:
     play(monkeypatch, lambda _: status)
     assert other_users.jobs_of(ApiAddress(KUBECONFIG), [PYTORCHJOB], []) == told
+
+
+def owned(name: str, *owners: dict[str, str], **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "a", "ownerReferences": list(owners), **metadata}}
+
+
+def owner(kind: str, api_version: str, name: str = "theirs") -> dict[str, str]:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"uid-of-{name}"}
+
+
+def owner_of(kind: Kind, name: str = "theirs") -> dict[str, str]:
+    return owner(kind.kind, kind.api_version, name)
+
+
+class Cluster:
+    """Holds `objects`, by kind; every other kind is served, but for those that are `unknown` to the server."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        objects: dict[Kind, list[dict[str, Any]]],
+        unknown: Collection[Kind] = (),
+        in_default: Collection[dict[str, Any]] | int = (),
+    ) -> None:
+        self.objects, self.unknown, self.in_default = objects, unknown, in_default
+        play(monkeypatch, self.answer)
+
+    def answer(self, request: Request) -> object:
+        if request.path == path(CONFIG_MAP, "default"):
+            return self.in_default if isinstance(self.in_default, int) else listed(*self.in_default)
+        if any(request.path in (path(each), path(each, "a")) for each in self.unknown):
+            return 404
+        found = [each for kind, each in self.objects.items() if request.path in (path(kind), path(kind, "a"))]
+        return listed(*found[0]) if found else listed()
+
+
+FOREIGN = {
+    "Katib": owner("Trial", "kubeflow.org/v1beta1"),
+    "Argo": owner("Workflow", "argoproj.io/v1alpha1"),
+    "Ray": owner("RayCluster", "ray.io/v1"),
+    "TFJob": owner("TFJob", "kubeflow.org/v1"),
+    "KServe": owner("InferenceService", "serving.kserve.io/v1beta1"),
+    "a kind of the same name": owner("Job", "batch.volcano.sh/v1alpha1"),
+    "a group of the same kind": owner("PyTorchJob", "training.example/v1"),
+}
+"""Owners of kinds that nobody asks about."""
+
+
+@pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("kind", other_users.EVERY, ids=lambda kind: kind.kind)
+def test_what_an_owner_of_a_kind_not_asked_about_has_made_counts(
+    kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, {kind: [owned("made", owner)]})
+    found = [f"{kind.kind}/a/made"]
+    assert other_users.jobs_of(ApiAddress(KUBECONFIG), [kind], ["Namespace/a"]) == found
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", ["Namespace/a"]) == found
+
+
+@pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("kind", other_users.NAMESPACED, ids=lambda kind: kind.kind)
+def test_a_namespace_with_what_another_kind_has_made_is_not_empty(
+    kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, {kind: [owned("made", owner)]})
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == [f"{kind.kind}/a/made"]
+
+
+@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *other_users.EVERY], ids=lambda kind: kind.kind)
+def test_what_another_of_the_listed_objects_has_made_is_told_once(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the owner, others' or the stack's."""
+    maker = DEPLOYMENT if kind != DEPLOYMENT else JOB
+    theirs = {"metadata": {"name": "theirs", "namespace": "a"}}
+    Cluster(monkeypatch, {maker: [theirs], kind: [owned("made", owner_of(maker))]})
+    found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [])
+    assert found == [f"{maker.kind}/a/theirs"]
+
+
+@pytest.mark.parametrize("job", SHARED, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda kind: kind.kind)
+def test_gangs_of_others_jobs_keep_the_scheduler_and_those_of_the_stacks_do_not(
+    kind: Kind, job: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [owned("theirs", owner_of(job)), owned("ours", owner_of(job, "ours"))]
+    Cluster(monkeypatch, {kind: made})
+    own = [f"{job.kind}/a/ours"]
+    assert other_users.jobs_of(ApiAddress(KUBECONFIG), gangs.KINDS, own) == [f"{kind.kind}/a/theirs"]
+
+
+def test_what_the_stack_and_somebody_else_own_stays_with_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = owned("both", owner_of(PYTORCHJOB, "ours"), FOREIGN["Katib"])
+    Cluster(monkeypatch, {POD: [both]})
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", ["PyTorchJob/a/ours"]) == ["Pod/a/both"]
+
+
+def test_the_parts_of_a_kind_that_the_server_has_in_another_version_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Cluster(monkeypatch, {JOB: [owned("node", owner("JobSet", f"{JOBSET.group}/v2"))]}, unknown=[JOBSET])
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == ["Job/a/node"]
+
+
+PASSED_ON = {
+    "Kubernetes": [{"metadata": {"name": "kube-root-ca.crt", "namespace": "a"}}],
+    "Istio": [{"metadata": {"name": "istio-ca-root-cert", "namespace": "a"}}],
+    "OpenShift": [{"metadata": {"name": "openshift-service-ca.crt", "namespace": "a"}}],
+    "a copy of the one in default": [
+        {**owned("bundle", owner("Bundle", "trust.cert-manager.io/v1alpha1")), "data": {"ca.crt": "x"}}
+    ],
+}
+"""ConfigMaps that a controller puts into every namespace."""
+IN_DEFAULT = [{"metadata": {"name": "bundle", "namespace": "default"}, "data": {"ca.crt": "x"}}]
+
+
+@pytest.mark.parametrize("maps", PASSED_ON.values(), ids=PASSED_ON)
+def test_what_is_in_every_namespace_is_nobodys(
+    maps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, {CONFIG_MAP: maps}, in_default=IN_DEFAULT)
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == []
+
+
+@pytest.mark.parametrize(
+    ("in_default", "data"),
+    [(IN_DEFAULT, {"ca.crt": "y"}), ([], {"ca.crt": "x"}), (403, {"ca.crt": "x"})],
+    ids=["other content", "not there", "not to be read"],
+)
+def test_a_config_map_is_a_copy_only_where_that_is_seen(
+    in_default: list[dict[str, Any]] | int, data: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = {"metadata": {"name": "bundle", "namespace": "a"}, "data": data}
+    Cluster(monkeypatch, {CONFIG_MAP: [notes]}, in_default=in_default)
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == ["ConfigMap/a/bundle"]
+
+
+def test_the_config_maps_of_default_are_no_copies_of_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    Cluster(monkeypatch, {}, in_default=IN_DEFAULT)
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "default", []) == ["ConfigMap/default/bundle"]
+
+
+@pytest.mark.parametrize("annotation", sorted(other_users.TOKENS))
+def test_tokens_that_each_namespace_has_are_nobodys(annotation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"annotations": {annotation: "default"}}
+    Cluster(monkeypatch, {SECRET: [owned("default-dockercfg-x", owner("ServiceAccount", "v1"), **given)]})
+    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == []
