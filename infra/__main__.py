@@ -38,7 +38,7 @@ def main() -> None:
         datasets = program.datasets(stack)
         retained_claims.ensure_usable(stack, addresses.of_stack(stack), owned.held.objects)
         removed_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
-        removed_definitions.ensure_unused(stack, addresses.of_stack(stack), owned.held)
+        removed_definitions.ensure_unused(stack, addresses.of_stack(stack), owned.held, planned)
         only_cluster = program.only_cluster(stack, objects, owned)
         claim_users.ensure_replaceable(stack, addresses.of_stack(stack))
         owner.mark_objects(stack.name)

@@ -1,46 +1,91 @@
-"""Refuses a change of `operator.api` or `operator.gang` that takes away kinds of jobs of which others have some."""
+"""Refuses a change of section `operator` that takes away kinds of jobs which others, or the stack itself, use."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from infra import other_users
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.config.operator import Gang
-from infra.objects import gangs
+from infra.config.operator import Gang, Install
+from infra.objects import gangs, same_object
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import Kind
+from infra.objects.kinds import CRD, Kind
 from infra.objects.stack_state import StackState
+from infra.training_operator.plan import Plan
 
 SHOWN = 10
 
 
-def ensure_unused(stack: Stack, address: ApiAddress, held: StackState) -> None:
-    """Raises ConfigError where the update would delete a definition of which others have objects, and these with it.
+def ensure_unused(stack: Stack, address: ApiAddress, held: StackState, planned: Plan) -> None:
+    """Raises ConfigError where the update would delete a definition of which there are objects, and these with it.
 
     A missing cluster is not asked. One that cannot be listed is not taken for empty.
 
     Parameters:
         held: what the stack's state holds.
+        planned: what the stack registers.
     """
     if not address.is_there:
         return
     operator = stack.operator
-    wants_gangs = operator.gang is not Gang.NONE
-    for key, value, kinds, kept in (
-        ("api", operator.api.value, SHARED, OF_API[operator.api].crds),
-        ("gang", operator.gang.value, gangs.KINDS, gangs.CRDS if wants_gangs else ()),
+    of_jobs = OF_API[operator.api].crds
+    of_gangs = gangs.CRDS if operator.gang is not Gang.NONE else ()
+    for key, value, kinds, wanted, registered in (
+        ("api", operator.api.value, SHARED, of_jobs, planned.crd),
+        ("gang", operator.gang.value, gangs.KINDS, of_gangs, planned.installs_scheduler),
     ):
-        left = [each for each in kinds if each.crd not in kept and f"{DEFINITION}/{each.crd}" in held.objects]
-        if others := other_users.jobs_of(address, left, held.objects) if left else []:
-            raise _refused(stack, f"trainstack:operator.{key}", value, left, others)
+        left = _left(address, held, kinds, wanted if registered else ())
+        if not left:
+            continue
+        others = other_users.jobs_of(address, left, held.objects)
+        unwanted = operator.install is Install.NEVER and any(each.crd in wanted for each in left)
+        if unwanted and kinds is SHARED:
+            raise _own_jobs_refused(stack, left, others)
+        if others and unwanted:
+            raise _refused(stack, "install", operator.install.value, left, others)
+        if others:
+            raise _refused(stack, key, value, left, others)
+
+
+def _left(
+    address: ApiAddress, held: StackState, kinds: Collection[Kind], kept: Collection[str]
+) -> list[Kind]:
+    """Those of `kinds` whose definitions the update deletes."""
+    made = [each for each in kinds if each.crd not in kept and f"{DEFINITION}/{each.crd}" in held.objects]
+    uids = {each.crd: held.uids.get(f"{DEFINITION}/{each.crd}", "") for each in made}
+    return [each for each in made if same_object.is_there(address, CRD, each.crd, uids[each.crd])]
+
+
+def _own_jobs_refused(stack: Stack, left: list[Kind], others: list[str]) -> ConfigError:
+    """With `never` the operator is somebody else's; the one that there is belongs to the stack."""
+    found = f", and those of others: {_listed(others)}" if others else ""
+    allowed = (
+        f"auto or always while the definition of {_kinds(left, 'and')} is the stack's: the update would delete it, "
+        f"and with it the stack's own jobs{found}"
+    )
+    fix = (
+        "write `install: auto`. To leave the operator to somebody else, "
+        f"first run `make down STACK={stack.name}`, which leaves what others use, and have it installed"
+    )
+    return ConfigError(
+        paragraph(stack.file, "trainstack:operator.install", Install.NEVER.value, allowed, fix)
+    )
 
 
 def _refused(stack: Stack, key: str, value: str, left: list[Kind], others: list[str]) -> ConfigError:
-    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
     allowed = (
-        f"what it was as long as others have {' or '.join(each.kind + 's' for each in left)}, whose definitions "
-        f"the stack made and would delete: {', '.join(others[:SHOWN])}{more}"
+        f"what it was as long as others have {_kinds(left, 'or')}, whose definitions "
+        f"the stack made and would delete: {_listed(others)}"
     )
     fix = "let them end and delete them, or take the change back"
-    return ConfigError(paragraph(stack.file, key, value, allowed, fix))
+    return ConfigError(paragraph(stack.file, f"trainstack:operator.{key}", value, allowed, fix))
+
+
+def _kinds(left: list[Kind], word: str) -> str:
+    return f" {word} ".join(f"{each.kind}s" for each in left)
+
+
+def _listed(others: list[str]) -> str:
+    return ", ".join(others[:SHOWN]) + (f" and {len(others) - SHOWN} more" if len(others) > SHOWN else "")

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
 from infra import other_users
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
+from infra.objects import same_object
 from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import NAMESPACE
 from infra.objects.stack_state import StackState
 
-TIMEOUT_S = 5
 SHOWN = 10
-ABSENT = (403, 404)
 
 
 def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: Collection[str]) -> None:
@@ -34,25 +28,10 @@ def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: C
     if not left or not address.is_there:
         return
     for name, uid in left.items():
-        if not _is_there(address, name, uid):
+        if not same_object.is_there(address, NAMESPACE, name, uid):
             continue
         if others := other_users.in_namespace(address, name, held.objects):
             raise ConfigError(_refusal(stack, name, others))
-
-
-def _is_there(address: ApiAddress, name: str, uid: str) -> bool:
-    """Whether it may be this very namespace: in another cluster one of the same name stays.
-
-    Whoever may not read it cannot delete it, either. A cluster that cannot be asked may have it.
-    """
-    try:
-        api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)
-        found = api.get(NAMESPACE, name)
-    except ApiException as error:
-        return error.status not in ABSENT
-    except (ConfigException, OSError, urllib3.exceptions.HTTPError):
-        return True
-    return bool(found["metadata"]["uid"] == uid)
 
 
 def _refusal(stack: Stack, namespace: str, others: list[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 
+from infra.objects.kinds import NAMESPACE
 from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
@@ -27,7 +28,7 @@ class StackState:
     Parameters:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
-        namespaces: name -> uid of those that it made.
+        uids: `Kind/namespace/name` -> uid of each.
         folders: those of its volumes on the nodes.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
         cluster: whether there is a provider for objects.
@@ -37,12 +38,18 @@ class StackState:
 
     owner: str | None = None
     objects: frozenset[str] = frozenset()
-    namespaces: Mapping[str, str] = field(default_factory=dict)
+    uids: Mapping[str, str] = field(default_factory=dict)
     folders: frozenset[str] = frozenset()
     queued: Mapping[str, str] = field(default_factory=dict)
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
+
+    @property
+    def namespaces(self) -> dict[str, str]:
+        """Name -> uid of the namespaces that the stack made."""
+        before = f"{NAMESPACE.kind}/"
+        return {each.removeprefix(before): uid for each, uid in self.uids.items() if each.startswith(before)}
 
 
 def read() -> StackState:
@@ -61,22 +68,17 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
     objects = [each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT)]
+    uids = {title(dict(each)): each["metadata"].get("uid", "") for each in objects if each.get("metadata")}
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
-        objects=frozenset(title(dict(each)) for each in objects if each.get("metadata")),
-        namespaces=dict(_namespaces(objects)),
+        objects=frozenset(uids),
+        uids=uids,
         folders=frozenset(_folders(objects)),
         queued=dict(_queued(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
         kind_cluster=single(KIND_CLUSTER),
         microk8s=single(MICROK8S),
     )
-
-
-def _namespaces(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for each in objects:
-        if each.get("kind") == "Namespace":
-            yield each["metadata"]["name"], each["metadata"].get("uid", "")
 
 
 def _queued(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

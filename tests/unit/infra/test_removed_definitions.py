@@ -1,54 +1,115 @@
-"""When a change of `operator.api` would take others' jobs away."""
+"""When a change of section `operator` would take jobs away, others' or the stack's own."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
 
-from infra import other_users, removed_definitions
-from infra.config import ConfigError
-from infra.config.operator import OperatorApi
+from infra import removed_definitions
+from infra.clusters import selection
+from infra.clusters.discovery import read_contents
+from infra.config import ConfigError, Stack
+from infra.config.operator import Install, OperatorApi
 from infra.objects import gangs
+from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import JOBSET, OF_API, SHARED
+from infra.objects.cluster_api import path
+from infra.objects.job_kinds import DEFINITION, JOBSET, OF_API, PYTORCHJOB, SHARED
+from infra.objects.kinds import CRD, NAMESPACE, Kind
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
+from infra.training_operator.plan import Plan, plan
+from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.samples import stack
 
 APIS = list(OperatorApi)
+KINDS = (*SHARED, *gangs.KINDS)
+EXISTING = {"kind": "existing"}
 
 
-def held(api: OperatorApi) -> StackState:
+def held(crds: Collection[str], *jobs: str) -> StackState:
+    """The state of a stack that has made these definitions, and these jobs."""
+    uids = {f"{DEFINITION}/{each}": f"uid-{each}" for each in crds}
+    return StackState(objects=frozenset([*uids, *jobs]), uids=uids)
+
+
+def of_api(api: OperatorApi) -> StackState:
     """The state of a stack that has installed the operator of `api`."""
-    return StackState(objects=frozenset(f"CustomResourceDefinition/{each}" for each in OF_API[api].crds))
+    return held(OF_API[api].crds)
+
+
+OWN = ["PyTorchJob/kubeflow/ours", "TrainJob/kubeflow/ours"]
+WITH_GANGS = held([*PYTORCHJOB.crds, *gangs.CRDS])
+WHOLE = Plan(crd=True, operator=True, namespaces=())
+GIVEN = Plan(crd=False, operator=False, namespaces=())
+
+
+class Cluster:
+    """Holds a job of another team's, and what it has made, for each of `kinds`; the stack has defined them all.
+
+    Parameters:
+        uids: name of a definition -> its uid, of those that are not the stack's, or the status of an error.
+    """
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        kinds: Collection[Kind] = KINDS,
+        uids: Mapping[str, str | int] | None = None,
+    ) -> None:
+        self.kinds, self.uids = kinds, uids or {}
+        self.asked: list[str] = []
+        play(monkeypatch, self.answer)
+
+    def answer(self, request: Request) -> object:
+        if request.path == path(CRD):
+            name = request.query["fieldSelector"].removeprefix("metadata.name=")
+            return listed({"metadata": {"name": name, "uid": f"uid-{name}"}})
+        if request.path.startswith(f"{path(CRD)}/"):
+            uid = self.uids.get(request.name, f"uid-{request.name}")
+            return uid if isinstance(uid, int) else {"metadata": {"name": request.name, "uid": uid}}
+        if request.path.startswith("/apis/") and request.path.count("/") == 3:
+            return {"resources": [{"name": each.plural} for each in self.kinds]}
+        for kind in KINDS:
+            if request.path == path(kind):
+                self.asked.append(kind.kind)
+                return listed(*self.jobs(kind) if kind in self.kinds else [])
+        return 404 if request.path.startswith(f"{path(NAMESPACE)}/") else listed()
+
+    @staticmethod
+    def jobs(kind: Kind) -> list[Manifest]:
+        """Others', which a controller of theirs has made, and what the stack's own jobs have brought along."""
+        trial = {"apiVersion": "kubeflow.org/v1beta1", "kind": "Trial", "name": "trial"}
+        job = {"apiVersion": PYTORCHJOB.api_version, "kind": PYTORCHJOB.kind, "name": "ours"}
+        metadata = {"name": "theirs", "namespace": "team", "ownerReferences": [trial]}
+        ours = {"name": "ours", "namespace": "kubeflow", "ownerReferences": [job]}
+        return [{"metadata": metadata}, {"metadata": ours}]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kinds that were asked about; others have one object of each."""
-    found: list[str] = []
-
-    def jobs_of(_address: Any, kinds: list[Any], own: frozenset[str]) -> list[str]:
-        assert own
-        found.extend(each.kind for each in kinds)
-        return [f"{each.kind}/team/theirs" for each in kinds]
-
-    monkeypatch.setattr(other_users, "jobs_of", jobs_of)
-    return found
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(monkeypatch)
 
 
-def ensure(api: OperatorApi, state: StackState, kubeconfig: str = "") -> None:
-    removed_definitions.ensure_unused(stack(operator={"api": api.value}), ApiAddress(kubeconfig), state)
+def ensure(asking: Stack, state: StackState, planned: Plan = WHOLE, kubeconfig: str | None = None) -> None:
+    own = StackState(objects=state.objects | set(OWN), uids=state.uids)
+    removed_definitions.ensure_unused(asking, ApiAddress(kubeconfig), own, planned)
+
+
+def asking(**operator: Any) -> Stack:
+    return stack(operator=operator, cluster=EXISTING, image={"reference": "x:1", "unpinned": True})
 
 
 @pytest.mark.parametrize(("before", "after"), [APIS, APIS[::-1]])
 def test_others_jobs_are_named_with_the_way_out(
-    asked: list[str], before: OperatorApi, after: OperatorApi
+    cluster: Cluster, before: OperatorApi, after: OperatorApi
 ) -> None:
     text = rf"(?s)trainstack:operator.api = .*{OF_API[before].kind}/team/theirs.*fix: let them end"
     with pytest.raises(ConfigError, match=text):
-        ensure(after, held(before))
-    assert asked == [each.kind for each in SHARED if each.crd in OF_API[before].crds]
+        ensure(asking(api=after.value), of_api(before))
+    assert cluster.asked == [each.kind for each in SHARED if each.crd in OF_API[before].crds]
 
 
 def test_jobsets_go_with_trainjobs() -> None:
@@ -57,32 +118,91 @@ def test_jobsets_go_with_trainjobs() -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_definitions_that_stay_or_are_somebody_elses_are_not_asked_about(
-    asked: list[str], api: OperatorApi
+    cluster: Cluster, api: OperatorApi
 ) -> None:
-    ensure(api, held(api))
-    ensure(api, StackState())
-    assert asked == []
+    ensure(asking(api=api.value), of_api(api))
+    ensure(asking(api=api.value), StackState())
+    ensure(asking(api=api.value, install="never"), StackState(), GIVEN)
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("uid", ["another", 404, 403])
+def test_a_definition_of_the_same_name_elsewhere_stays(
+    uid: str | int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the cluster that the stack goes to."""
+    cluster = Cluster(monkeypatch, uids=dict.fromkeys(PYTORCHJOB.crds, uid))
+    ensure(asking(api="v2"), of_api(OperatorApi.V1))
+    ensure(asking(install="never"), of_api(OperatorApi.V1), GIVEN)
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_definition_that_cannot_be_asked_for_may_be_there(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, uids=dict.fromkeys(PYTORCHJOB.crds, status))
+    with pytest.raises(ConfigError, match="PyTorchJob/team/theirs"):
+        ensure(asking(api="v2"), of_api(OperatorApi.V1))
+
+
+def test_a_state_without_uids_is_believed(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match="PyTorchJob/team/theirs"):
+        ensure(asking(api="v2"), StackState(objects=of_api(OperatorApi.V1).objects))
 
 
 def test_nobody_is_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(other_users, "jobs_of", lambda *_: [])
-    ensure(OperatorApi.V2, held(OperatorApi.V1))
+    Cluster(monkeypatch, [])
+    ensure(asking(api="v2"), of_api(OperatorApi.V1))
 
 
-def test_a_cluster_that_is_not_there_says_nothing(asked: list[str]) -> None:
-    ensure(OperatorApi.V2, held(OperatorApi.V1), kubeconfig="/nowhere/kubeconfig")
-    assert asked == []
+def test_a_cluster_that_is_not_there_says_nothing(cluster: Cluster) -> None:
+    ensure(asking(api="v2"), of_api(OperatorApi.V1), kubeconfig="/nowhere/kubeconfig")
+    assert cluster.asked == []
 
 
-@pytest.mark.parametrize(("gang", "refused"), [("none", True), ("scheduler-plugins", False)])
-def test_others_gangs_keep_the_scheduler(asked: list[str], gang: str, refused: bool) -> None:
-    objects = held(OperatorApi.V1).objects | {f"CustomResourceDefinition/{each}" for each in gangs.CRDS}
-    asking = stack(operator={"gang": gang})
-    if refused:
-        with pytest.raises(
-            ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"
-        ):
-            removed_definitions.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
-    else:
-        removed_definitions.ensure_unused(asking, ApiAddress(""), StackState(objects=objects))
-    assert asked == ([each.kind for each in gangs.KINDS] if refused else [])
+def test_others_gangs_keep_the_scheduler(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"):
+        ensure(asking(gang="none"), WITH_GANGS)
+    assert cluster.asked == [each.kind for each in gangs.KINDS]
+
+
+def test_a_scheduler_that_stays_is_not_asked_about(cluster: Cluster) -> None:
+    stays = Plan(crd=True, operator=True, namespaces=(), installs_scheduler=True)
+    ensure(asking(gang="scheduler-plugins"), WITH_GANGS, stays)
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("api", APIS)
+def test_never_is_refused_where_the_definition_of_its_own_jobs_would_go(
+    api: OperatorApi, others: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, KINDS if others else [])
+    kind = OF_API[api].kind
+    text = rf"(?s)trainstack:operator.install = 'never'.*{kind}.*fix: .*install: auto.*make down STACK=dev"
+    with pytest.raises(ConfigError, match=text) as refused:
+        ensure(asking(api=api.value, install="never"), of_api(api), GIVEN)
+    assert (f"{kind}/team/theirs" in str(refused.value)) is others
+
+
+def test_never_leaves_a_scheduler_with_others_gangs(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.install = 'never'.*PodGroup/team/theirs"):
+        ensure(asking(install="never", gang="scheduler-plugins"), held(gangs.CRDS), GIVEN)
+
+
+@pytest.mark.parametrize("install", Install)
+@pytest.mark.parametrize("api", APIS)
+def test_no_way_to_install_deletes_a_definition_unasked(
+    api: OperatorApi, install: Install, cluster: Cluster
+) -> None:
+    """As the program does it, from what the cluster says on."""
+    state, configured = of_api(api), asking(api=api.value, install=install.value)
+    is_ours = Ownership(state, "0" * 16, own_cluster=False).is_ours
+    contents = read_contents(ApiAddress(None), is_ours, selection.question(configured, is_ours))
+    planned = plan(configured, contents)
+    if planned.crd:
+        ensure(configured, state, planned)
+        return
+    with pytest.raises(ConfigError, match=r"trainstack:operator.install = 'never'"):
+        ensure(configured, state, planned)

@@ -11,7 +11,7 @@ from infra.objects.stack_state import StackState
 from tests.unit.infra.objects.played_api import Request, play
 from tests.unit.infra.samples import stack
 
-HELD = StackState(objects=frozenset({"Namespace/old"}), namespaces={"old": "uid-1"})
+HELD = StackState(objects=frozenset({"Namespace/old"}), uids={"Namespace/old": "uid-1"})
 NOTES = ["ConfigMap/old/notes"]
 
 

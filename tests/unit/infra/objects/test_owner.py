@@ -88,10 +88,11 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
     assert held == StackState(
         MINE,
         frozenset({"Namespace/kubeflow"}),
-        namespaces={"kubeflow": "first"},
+        uids={"Namespace/kubeflow": "first"},
         cluster=True,
         kind_cluster={"config": "{}"},
     )
+    assert held.namespaces == {"kubeflow": "first"}
     assert stack_state.from_outputs({}) == StackState()
 
 
