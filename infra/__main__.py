@@ -40,7 +40,7 @@ def main() -> None:
         removed_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
         removed_definitions.ensure_unused(stack, addresses.of_stack(stack), owned.held, planned)
         only_cluster = program.only_cluster(stack, objects, owned)
-        claim_users.ensure_replaceable(stack, addresses.of_stack(stack))
+        claim_users.ensure_replaceable(stack, addresses.of_stack(stack), owned.held)
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
     except program.REFUSALS as error:

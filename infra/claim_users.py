@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import urllib3
@@ -13,50 +12,111 @@ from kubernetes.config import ConfigException
 from infra import volumes
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
+from infra.config.names import quantity
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
+from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
-from infra.objects.labels import MANAGED_BY
+from infra.objects.labels import MANAGED_BY, job_of
+from infra.objects.manifest import title
 from infra.objects.mounts import pods_with_claim
+from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
 TIMEOUT_S = 3
-# Fields of a bound volume or claim that Kubernetes lets a client change; any other change replaces both.
+NOT_FOUND = 404
+# Fields of a bound volume that Kubernetes lets a client change; any other change replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
 
 
-def ensure_replaceable(stack: Stack, address: ApiAddress) -> None:
-    """Raises ConfigError where volume objects must be replaced while somebody else's pods mount the claim.
+def ensure_replaceable(stack: Stack, address: ApiAddress, held: StackState) -> None:
+    """Raises ConfigError where the update deletes a claim, to replace it or for good, that somebody else's pods mount.
 
     A cluster that is missing or does not answer is not asked: the update itself waits for it.
+
+    Parameters:
+        held: what the stack's state holds.
     """
-    if address.kubeconfig and not Path(address.kubeconfig).exists():
+    if not address.is_there:
         return
     try:
         api = ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S)
-        for volume in volumes.own_volumes(stack):
-            users = foreign_pods(_pods(api, volume)) if _is_replaced(api, volume) else []
-            if users:
-                raise ConfigError(_refusal(stack, volume, users))
+        for each in leaving(volumes.own_volumes(stack), held):
+            _, namespace, claim = each.split("/")
+            if not _is_there(api, namespace, claim, held.uids[each]):
+                continue
+            pods = pods_with_claim(claim, api.listed(POD, namespace))
+            if users := foreign_pods(pods, held.objects):
+                raise ConfigError(_refusal(stack, namespace, claim, users))
     except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
         return
 
 
-def _refusal(stack: Stack, volume: Volume, users: list[str]) -> str:
-    namespace, names = volume.namespace, ", ".join(users)
-    allowed = f"a change that keeps claim {volume.claim}, as long as pods of others mount it: {names}"
+def _refusal(stack: Stack, namespace: str, claim: str, users: list[str]) -> str:
+    moves = namespace != stack.cluster.namespace
+    key, value = ("cluster.namespace", stack.cluster.namespace) if moves else ("storage", "(changed)")
+    allowed = f"a change that keeps claim {claim}, as long as pods of others mount it: {', '.join(users)}"
     fix = f"end them (kubectl --namespace {namespace} delete pod {' '.join(users)}), or take the change back"
-    return paragraph(stack.file, "trainstack:storage", "(changed)", allowed, fix)
+    return paragraph(stack.file, f"trainstack:{key}", value, allowed, fix)
 
 
-def foreign_pods(pods: Iterable[Manifest]) -> list[str]:
-    """Names of the pods that no job or resource of ours takes with it when it is deleted."""
-    ours = MANAGED_BY.items()
-    return [
-        each["metadata"]["name"]
-        for each in pods
-        if not ours <= (each["metadata"].get("labels") or {}).items()
+def foreign_pods(pods: Collection[Manifest], own: Collection[str]) -> list[str]:
+    """Names of the pods that nothing of ours takes with it when it is deleted, and that do not end by themselves.
+
+    Parameters:
+        own: titles of the stack's objects.
+    """
+    return [each["metadata"]["name"] for each in pods if not _is_ours(each["metadata"], own)]
+
+
+def _is_ours(pod: Manifest, own: Collection[str]) -> bool:
+    labels, owners = pod.get("labels") or {}, pod.get("ownerReferences") or []
+    job = job_of(labels)
+    makers = [(each["kind"], each["name"]) for each in owners] + [
+        (each.kind, job) for each in OF_API.values()
     ]
+    titles = {title({"kind": kind, "metadata": {**pod, "name": name}}) for kind, name in makers}
+    reads_for_us = MANAGED_BY.items() <= labels.items() and not owners and not job
+    return "deletionTimestamp" in pod or reads_for_us or not titles.isdisjoint(own)
+
+
+def leaving(wanted: Collection[Volume], held: StackState) -> Iterator[str]:
+    """Titles of the claims of the state that the update deletes, to replace them or for good.
+
+    A claim without a selector is of a storage class: Pulumi never deletes that.
+
+    Parameters:
+        wanted: the volumes that the stack is to have.
+    """
+    by_claim = {title(persistent_volume_claim(each)): each for each in wanted}
+    for each, claimed in held.storage.items():
+        if each.startswith(f"{CLAIM.kind}/") and claimed.get("selector"):
+            volume = by_claim.get(each)
+            if volume is None or _is_replaced(volume, claimed, held):
+                yield each
+
+
+def _is_replaced(volume: Volume, claimed: Mapping[str, Any], held: StackState) -> bool:
+    """Whether the claim goes with its volume, or is another one by now."""
+    bound = {
+        each: spec
+        for each, spec in held.storage.items()
+        if each.startswith(f"{VOLUME.kind}/") and _is_for(spec, volume)
+    }
+    there = bound.get(f"{VOLUME.kind}/{volume.name}")
+    is_another = bool(bound) if there is None else _is_another(volume, there)
+    return is_another or differs(_by_amount(persistent_volume_claim(volume)["spec"]), _by_amount(claimed))
+
+
+def _is_for(spec: Mapping[str, Any], volume: Volume) -> bool:
+    bound = spec.get("claimRef") or {}
+    return (bound.get("namespace"), bound.get("name")) == (volume.namespace, volume.claim)
+
+
+def _is_another(volume: Volume, there: Mapping[str, Any]) -> bool:
+    fixed = persistent_volume(volume)["spec"].items()
+    unpinned = "nodeAffinity" in there and volume.node is None
+    return unpinned or differs({key: value for key, value in fixed if key not in CHANGEABLE}, there)
 
 
 def differs(wanted: Any, live: Any) -> bool:
@@ -66,19 +126,16 @@ def differs(wanted: Any, live: Any) -> bool:
     return bool(wanted != live)
 
 
-def _is_replaced(api: ClusterApi, volume: Volume) -> bool:
+def _by_amount(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a claim with the size that it asks for in bytes: the server writes 1024Mi as 1Gi."""
+    return {**claim, "resources": quantity(claim["resources"]["requests"]["storage"])}
+
+
+def _is_there(api: ClusterApi, namespace: str, claim: str, uid: str) -> bool:
+    """Whether the cluster has the very claim of the state: in another one, that of the same name stays."""
     try:
-        there = api.get(VOLUME, volume.name)["spec"]
-        claimed = api.get(CLAIM, volume.claim, volume.namespace)["spec"]
+        return uid in ("", api.get(CLAIM, claim, namespace)["metadata"]["uid"])
     except ApiException as error:
-        if error.status == 404:
-            return False
-        raise
-    fixed = persistent_volume(volume)["spec"].items()
-    wanted = {key: value for key, value in fixed if key not in CHANGEABLE}
-    unpinned = "nodeAffinity" in there and volume.node is None
-    return unpinned or differs(wanted, there) or differs(persistent_volume_claim(volume)["spec"], claimed)
-
-
-def _pods(api: ClusterApi, volume: Volume) -> list[Manifest]:
-    return pods_with_claim(volume.claim, api.listed(POD, volume.namespace))
+        if error.status != NOT_FOUND:
+            raise
+        return False

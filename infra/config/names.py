@@ -19,12 +19,12 @@ JOB_NAME_LENGTH = 50
 # A batch/v1 Job's name is a label of its pods.
 BATCH_NAME_LENGTH = 63
 
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 FACTORS = {
     "": Decimal(1),
     "m": Decimal("0.001"),
-    **{unit: Decimal(1000) ** n for n, unit in enumerate("kMGTP", start=1)},
-    **{f"{unit}i": Decimal(1024) ** n for n, unit in enumerate("KMGTP", start=1)},
+    **{unit: Decimal(1000) ** n for n, unit in enumerate("kMGTPE", start=1)},
+    **{f"{unit}i": Decimal(1024) ** n for n, unit in enumerate("KMGTPE", start=1)},
 }
 
 # distribution's grammar: [host[:port]/]path[:tag][@sha256:...]

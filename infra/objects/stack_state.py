@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 
-from infra.objects.kinds import NAMESPACE
+from infra.objects.kinds import CLAIM, NAMESPACE, VOLUME
 from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
@@ -19,6 +19,7 @@ KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 PROVIDER = "pulumi:providers:kubernetes"
 OBJECT = "kubernetes:"
+STORAGE = (VOLUME.kind, CLAIM.kind)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class StackState:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
         uids: `Kind/namespace/name` -> uid of each.
-        folders: those of its volumes on the nodes.
+        storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
@@ -39,7 +40,7 @@ class StackState:
     owner: str | None = None
     objects: frozenset[str] = frozenset()
     uids: Mapping[str, str] = field(default_factory=dict)
-    folders: frozenset[str] = frozenset()
+    storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     queued: Mapping[str, str] = field(default_factory=dict)
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
@@ -50,6 +51,12 @@ class StackState:
         """Name -> uid of the namespaces that the stack made."""
         before = f"{NAMESPACE.kind}/"
         return {each.removeprefix(before): uid for each, uid in self.uids.items() if each.startswith(before)}
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """Those of its volumes on the nodes."""
+        paths = [(spec.get("hostPath") or {}).get("path") for spec in self.storage.values()]
+        return frozenset(path for path in paths if path)
 
 
 def read() -> StackState:
@@ -67,13 +74,13 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     def single(type_: str) -> Mapping[str, Any] | None:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
-    objects = [each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT)]
-    uids = {title(dict(each)): each["metadata"].get("uid", "") for each in objects if each.get("metadata")}
+    found = (each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT))
+    objects = {title(dict(each)): each for each in found if each.get("metadata")}
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
-        objects=frozenset(uids),
-        uids=uids,
-        folders=frozenset(_folders(objects)),
+        objects=frozenset(objects),
+        uids={name: each["metadata"].get("uid", "") for name, each in objects.items()},
+        storage={name: each.get("spec") or {} for name, each in objects.items() if each["kind"] in STORAGE},
         queued=dict(_queued(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),
         kind_cluster=single(KIND_CLUSTER),
@@ -81,15 +88,7 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     )
 
 
-def _queued(objects: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for each in objects:
-        made_from = ((each.get("metadata") or {}).get("annotations") or {}).get(QUEUED)
-        if made_from:
-            yield title(dict(each)), made_from
-
-
-def _folders(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    for each in objects:
-        if each.get("kind") == "PersistentVolume":
-            path = ((each.get("spec") or {}).get("hostPath") or {}).get("path")
-            yield from [path] if path else []
+def _queued(objects: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for name, each in objects.items():
+        if made_from := (each["metadata"].get("annotations") or {}).get(QUEUED):
+            yield name, made_from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,19 +117,50 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     assert found[VOLUME]["metadata"]["labels"][STACK] == "matrix"
 
 
-def test_a_change_that_others_pods_would_hold_up_is_refused(project: AppliedProject) -> None:
+@pytest.fixture
+def notebook(project: AppliedProject) -> Iterator[None]:
+    """Somebody else's pod, which mounts the claim of the models."""
     volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
     spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": "node"}
     theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
     project.core.create_namespaced_pod(NAMESPACE, theirs)
     try:
-        before = identities(project.objects())
-        with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
-            project.up(**{"storage.request": "5Gi"})
-        assert identities(project.objects()) == before
-        project.up(**{"storage.labels": {"team": "a"}})
+        yield
     finally:
         project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"storage.request": "5Gi"},
+        {"storage.claim": "other-claim"},
+        {"storage.volume": "other-volume", "storage.claim": NAME},
+        {"storage.kind": "nfs", "storage.nfsServer": "nfs.example", "storage.nfsPath": "/models"},
+    ],
+)
+def test_a_change_that_others_pods_would_hold_up_is_refused(
+    project: AppliedProject, notebook: None, change: dict[str, Any]
+) -> None:
+    before = identities(project.objects())
+    with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
+        project.up(**change)
+    assert identities(project.objects()) == before
+
+
+def test_a_change_in_place_is_made_beside_others_pods(project: AppliedProject, notebook: None) -> None:
+    project.up(**{"storage.labels": {"team": "a"}})
+    project.up()
+    project.settled()
+
+
+def test_a_request_that_the_server_writes_otherwise_is_no_change(project: AppliedProject) -> None:
+    written = {"storage.request": "1024Mi"}
+    project.up(**written)
+    found = project.objects()
+    assert found[CLAIM]["spec"]["resources"]["requests"] == {"storage": "1Gi"}
+    project.up(**written)
+    assert identities(project.objects()) == identities(found)
     project.up()
     project.settled()
 

@@ -99,13 +99,13 @@ def test_nothing_is_said_of_any_other(known: Stack, folders: set[str], warnings:
 
 
 def test_the_state_tells_the_folders_of_its_volumes() -> None:
-    def object_(kind: str, **spec: Any) -> dict[str, Any]:
-        outputs = {"kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    def object_(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+        outputs = {"kind": kind, "metadata": {"name": name}, "spec": spec}
         return {"type": f"kubernetes:core/v1:{kind}", "outputs": outputs}
 
     held = {
-        "a": object_("PersistentVolume", hostPath={"path": OLD}),
-        "b": object_("PersistentVolume", nfs={"path": "/elsewhere"}),
-        "c": object_("PersistentVolumeClaim", volumeName="x"),
+        "a": object_("PersistentVolume", "x", hostPath={"path": OLD}),
+        "b": object_("PersistentVolume", "y", nfs={"path": "/elsewhere"}),
+        "c": object_("PersistentVolumeClaim", "x", volumeName="x"),
     }
     assert stack_state.from_outputs(held).folders == {OLD}
