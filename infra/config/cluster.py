@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import model_validator
 
 from infra.config.limits import LimitRange, Quota
-from infra.config.names import AbsolutePath, DnsLabel, DnsName
+from infra.config.names import AbsolutePath, DnsLabel
 from infra.config.section import Natural, Section, Whole, refusal, setting
 
 
@@ -131,10 +131,11 @@ class ClusterConfig(Section):
         allowed="an absolute path",
         examples=["/home/you/.kube/config"],
     )
-    context: DnsName | None = setting(
+    context: str | None = setting(
         about="Context of the kubeconfig; without it the current one.",
         default=None,
-        allowed="a context's name",
+        min_length=1,
+        allowed="a context's name, as the kubeconfig has it",
         examples=["kind-test"],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from decimal import Decimal
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
@@ -13,17 +14,17 @@ from infra.config.section import refusal
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+HOST = re.compile(SUBDOMAIN.pattern, re.IGNORECASE | re.ASCII)
 JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # Pods are called <job>-worker-<n>, and the operator gives each a Service of that name: 63 characters at most.
 JOB_NAME_LENGTH = 50
 # A batch/v1 Job's name is a label of its pods.
 BATCH_NAME_LENGTH = 63
 
-QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/, without a sign
+QUANTITY = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(?:(n|u|m|k|[MGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?")
 FACTORS = {
-    "": Decimal(1),
-    "m": Decimal("0.001"),
-    **{unit: Decimal(1000) ** n for n, unit in enumerate("kMGTPE", start=1)},
+    **{unit: Decimal(1000) ** (n - 3) for n, unit in enumerate(["n", "u", "m", "", *"kMGTPE"])},
     **{f"{unit}i": Decimal(1024) ** n for n, unit in enumerate("KMGTPE", start=1)},
 }
 
@@ -38,7 +39,7 @@ def quantity(text: str) -> Decimal:
     match = QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    return Decimal(match[1]) * FACTORS[match[2] or ""]
+    return Decimal(match[1]).scaleb(int(match[3] or 0)) * FACTORS[match[2] or ""]
 
 
 def _text(value: Any) -> Any:
@@ -49,7 +50,7 @@ def _text(value: Any) -> Any:
 def _quantity(value: str) -> str:
     if QUANTITY.fullmatch(value) is None or not quantity(value):
         raise refusal(
-            "a Kubernetes quantity above zero: a number, or one with m, k, M, G, T, Ki, Mi, Gi or Ti",
+            "a Kubernetes quantity above zero: a number, or one with m, k, M, G, T, Ki, Mi, Gi, Ti or the like",
             "write for example 500m for half a CPU, or 2Gi for memory",
         )
     return value
@@ -71,6 +72,15 @@ def _subdomain(value: str) -> str:
             f"write for example {_nearest(value, 63)}",
         )
     return value
+
+
+def _host(value: str) -> str:
+    try:
+        return value if HOST.fullmatch(value) else str(ip_address(value))
+    except ValueError:
+        raise refusal(
+            "a host name, or an IPv4 or IPv6 address", "write for example nfs.example.org or 192.0.2.7"
+        ) from None
 
 
 def _job_name(value: str) -> str:
@@ -114,5 +124,6 @@ Quantity = Annotated[str, BeforeValidator(_text), AfterValidator(_quantity)]
 DnsLabel = Annotated[str, AfterValidator(_label)]
 DnsName = Annotated[str, AfterValidator(_subdomain)]
 JobName = Annotated[str, AfterValidator(_job_name)]
+Host = Annotated[str, AfterValidator(_host)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Reference = Annotated[str, AfterValidator(_reference)]

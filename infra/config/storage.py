@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import field_validator, model_validator
 
 from infra.config.kept_runs import KeepRuns
-from infra.config.names import AbsolutePath, DnsName, Quantity, quantity
+from infra.config.names import AbsolutePath, DnsName, Host, Quantity, quantity
 from infra.config.section import Natural, Section, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
 
@@ -84,10 +84,10 @@ class StorageConfig(Section):
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
     )
-    nfs_server: DnsName | None = setting(
+    nfs_server: Host | None = setting(
         about="Host name or address of the NFS server.",
         default=None,
-        allowed="a host name or an IPv4 address",
+        allowed="a host name or an IP address",
         examples=["nfs.example.org"],
     )
     nfs_path: AbsolutePath | None = setting(

@@ -1,0 +1,97 @@
+"""Names and values that Kubernetes and its tools give or take: a stack file takes all of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra.clusters.existing.kubeconfig import check_context
+from infra.config import ConfigError
+from infra.config.names import quantity
+from infra.objects.api import ApiAddress
+from infra.run.reader_pod import kubectl
+from tests.unit.infra.samples import JOB, stack
+
+# What kubeadm, EKS, AKS, GKE, oc, kind and minikube call theirs, and two that somebody has renamed.
+CONTEXTS = [
+    "kubernetes-admin@kubernetes",
+    "arn:aws:eks:eu-west-1:123456789012:cluster/training",
+    "me@training.eu-west-1.eksctl.io",
+    "training-admin",
+    "gke_project_europe-west1_training",
+    "default/api-training-example-org:6443/kube:admin",
+    "kind-training",
+    "minikube",
+    "Team A",
+    "Entraînement",
+]
+SERVERS = ["nfs.example.org", "NAS-1", "192.0.2.7", "2001:db8::7"]
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+QUANTITIES = {
+    "1500m": "1.5",
+    "129e6": "129000000",
+    "129E6": "129000000",
+    "5e-1": "0.5",
+    "2E": "2e18",
+    "1Ei": str(2**60),
+    "500000u": "0.5",
+    "500000000n": "0.5",
+    ".5": "0.5",
+    "5.": "5",
+    "123Mi": str(123 * 2**20),
+}
+
+
+def existing(**keys: Any) -> dict[str, Any]:
+    return {"kind": "existing", **keys}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_the_usual_contexts_are_taken_as_they_are(context: str, tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({"contexts": [{"name": context, "context": {}}]}))
+    found = stack(
+        cluster=existing(context=context, kubeconfig=str(file)),
+        image={"repository": "registry.example/trainer"},
+    )
+    assert found.cluster.context == context
+    check_context(found, file)
+    assert kubectl(ApiAddress(str(file), context))[-2:] == ["--context", context], (
+        "it is one word of a command"
+    )
+
+
+def test_a_context_has_a_name() -> None:
+    with pytest.raises(ConfigError, match=r"cluster\.context"):
+        stack(cluster=existing(context=""), image={"repository": "registry.example/trainer"})
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_an_nfs_server_is_a_name_or_an_address(server: str) -> None:
+    found = stack(storage={"kind": "nfs", "nfsServer": server, "nfsPath": "/exports"})
+    assert found.storage.nfs_server == server
+
+
+@pytest.mark.parametrize("server", ["", "nfs server", "nfs:/exports", "2001:db8:::7", "-nfs", "nfs."])
+def test_anything_else_is_no_nfs_server(server: str) -> None:
+    with pytest.raises(ConfigError, match=r"storage\.nfsServer"):
+        stack(storage={"kind": "nfs", "nfsServer": server, "nfsPath": "/exports"})
+
+
+@pytest.mark.parametrize("text", QUANTITIES)
+def test_every_form_of_a_quantity_is_one(text: str) -> None:
+    assert quantity(text) == Decimal(QUANTITIES[text])
+    job = {**JOB, "resources": {"cpu": text, "requests": {"cpu": text}}}
+    assert stack(job=job).jobs[0].resources.cpu == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "1 Gi", "1GB", "1e", "1e1.5", "1ki", "Gi", "0", "0e3", "-1", "1KiB"]
+)
+def test_anything_else_is_no_quantity(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"job\.resources\.memory"):
+        stack(job={**JOB, "resources": {"memory": text}})
