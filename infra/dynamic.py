@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider
+from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider, UpdateResult
 
 from infra import dynamic_host, paths
 
 Props = dict[str, Any]
 GONE = ""
 IGNORED = {"__provider"}
+# How the cluster is reached. A file that was moved and a context that was renamed lead to the same cluster.
+ADDRESS = ("kubeconfigPath", "context")
 
 
 class Provider(ResourceProvider):
@@ -24,6 +26,8 @@ class Provider(ResourceProvider):
     # Input properties whose change replaces the object. Changes of others update it in place, or are ignored.
     replaced_by: tuple[str, ...] = ()
     updated_by: tuple[str, ...] = ()
+    # Input properties that an update takes over, and does nothing else for: ADDRESS of what reaches a cluster.
+    taken_over: tuple[str, ...] = ()
 
     def configure(self, req: ConfigureRequest) -> None:
         # gRPC would print the traceback of each of our errors beside the message that Pulumi shows.
@@ -32,10 +36,14 @@ class Provider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = changed(self.replaced_by, _olds, _news)
-        updates = changed(self.updated_by, _olds, _news)
+        updates = changed((*self.updated_by, *self.taken_over), _olds, _news)
         return DiffResult(
             changes=bool(replaces or updates), replaces=replaces, stables=[], delete_before_replace=True
         )
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        """Nothing but `taken_over`: providers with `updated_by` do the rest."""
+        return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in self.taken_over})
 
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:

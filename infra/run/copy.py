@@ -14,7 +14,7 @@ import pulumi
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra import paths
-from infra.dynamic import Props, Provider, missing, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.patience import Patience
 from infra.run.atomic_file import replacing
 from infra.run.reader_pod import MountedClaim, ReadError, read_first, read_folder, running
@@ -87,6 +87,7 @@ class CopyProvider(Provider):
     """
 
     replaced_by = ("uid", "run", "target")
+    taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
         volume, target = MountedClaim.from_props(props), paths.resolved(props["target"])

@@ -11,10 +11,11 @@ import os
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource
 
-from infra.dynamic import Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.patience import UnreachableError, brief
@@ -30,6 +31,7 @@ class EndingProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`."""
 
     replaced_by = ("namespace", "job", "uid")
+    taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(props["uid"], plain_props(props))
@@ -39,9 +41,11 @@ class EndingProvider(Provider):
         if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
             return
         namespace, name, uid = (_props[key] for key in ("namespace", "job", "uid"))
+        api = TrainJobApi(ApiAddress.from_props(_props), namespace, name, uid, show, TRAINJOB)
         try:
-            suspend(TrainJobApi(ApiAddress.from_props(_props), namespace, name, uid, show, TRAINJOB))
-        except (ApiException, UnreachableError) as error:
+            api.ensure_usable()
+            suspend(api)
+        except (ApiException, ConfigException, UnreachableError) as error:
             said = brief(error) if isinstance(error, ApiException) else str(error)
             show(f"{name}: it is deleted without being suspended first: {said}")
 

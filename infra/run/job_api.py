@@ -63,6 +63,10 @@ class JobApi:
         """It tries nothing again by itself: `patience` does."""
         return ClusterApi.at(self.address, urllib3.Retry(0), ANSWER_S)
 
+    def ensure_usable(self) -> None:
+        """Raises ConfigException where the kubeconfig is not there, or lacks the context: no call then waits for it."""
+        self.cluster  # noqa: B018 - makes the client
+
     @classmethod
     def of_name(
         cls,

@@ -7,9 +7,10 @@ import os
 from typing import Any
 
 import pulumi
+from kubernetes.config import ConfigException
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
-from infra.dynamic import Props, Provider, missing, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
 from infra.objects.patience import UnreachableError
@@ -33,6 +34,7 @@ class RunProvider(Provider):
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
+    taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
         folder = run_folder(props)
@@ -58,7 +60,8 @@ class RunProvider(Provider):
     def read(self, id_: str, props: Props) -> ReadResult:
         """A run is gone when the server says that its job is, or when the whole cluster is known to be gone.
 
-        Raises UnreachableError; the state stays as it is then.
+        Where the kubeconfig was moved, or its context renamed, nobody can be asked: the update that follows takes the
+        new address over. Raises UnreachableError; the state stays as it is then.
         """
         api = _job(props)
         if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
@@ -68,6 +71,10 @@ class RunProvider(Provider):
             except UnreachableError:
                 return missing()
         else:
+            try:
+                api.ensure_usable()
+            except ConfigException:
+                return ReadResult(id_, plain_props(props))
             job = api.job()
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()

@@ -16,7 +16,7 @@ from infra.config import Stack
 from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
-from infra.dynamic import Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.job import auxiliary_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
@@ -38,17 +38,23 @@ class SharedFolderProvider(Provider):
     """
 
     updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")
+    taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(props["path"], looked_at(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        if not self._looks_again(_olds, _news):
+            return super().update(_id, _olds, _news)
         return UpdateResult(looked_at(_news))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         found = super().diff(_id, _olds, _news)
-        found.changes = found.changes or not set(_news["nodes"]) <= set(_olds["nodes"])
+        found.changes = found.changes or self._looks_again(_olds, _news)
         return found
+
+    def _looks_again(self, olds: Props, news: Props) -> bool:
+        return bool(changed(self.updated_by, olds, news)) or not set(news["nodes"]) <= set(olds["nodes"])
 
 
 def looked_at(props: Props) -> Props:

@@ -10,7 +10,7 @@ from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource, UpdateResult
 
 from infra.config.operator import OperatorApi
-from infra.dynamic import Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import JOBSET, RUNTIME, TRAINJOB
@@ -109,12 +109,15 @@ class WebhookProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (uid of its Deployment), `api` unless v1."""
 
     updated_by = ("operator",)
+    taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
         wait(ApiAddress.from_props(props), props["namespace"], _api(props))
         return CreateResult(props["namespace"], plain_props(props))
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        if not changed(self.updated_by, _olds, _news):
+            return super().update(_id, _olds, _news)
         wait(ApiAddress.from_props(_news), _news["namespace"], _api(_news))
         return UpdateResult(plain_props(_news))
 

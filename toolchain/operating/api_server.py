@@ -24,14 +24,28 @@ STARTING_S = 30.0
 _OWN_PORT = re.compile(r":\d+->")
 
 
+def is_named(variables: Mapping[str, str], access: Access) -> bool:
+    """Whether the kubeconfig is there and names a server: not where it was moved, or its context renamed."""
+    cmd = [_kubectl(variables), "--kubeconfig", access.kubeconfig, "config", "view", "--minify", "-o", "name"]
+    done = subprocess.run([*cmd, *_context(access)], env=for_child(variables), capture_output=True)
+    return done.returncode == 0
+
+
+def _kubectl(variables: Mapping[str, str]) -> str:
+    return shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
+
+
+def _context(access: Access) -> list[str]:
+    return ["--context", access.context] if access.context else []
+
+
 def problem(variables: Mapping[str, str], access: Access) -> str | None:
     """Why the API server cannot be asked now, in kubectl's words; None where it answers.
 
     Refused, reset, cut off, timed out, TLS, an error of the server, a kubeconfig that is missing: all are problems.
     """
-    kubectl = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
-    cmd = [kubectl, "--kubeconfig", access.kubeconfig, "get", "--raw", "/readyz"]
-    cmd += ["--request-timeout", f"{ANSWER_S}s", *(["--context", access.context] if access.context else [])]
+    cmd = [_kubectl(variables), "--kubeconfig", access.kubeconfig, "get", "--raw", "/readyz"]
+    cmd += ["--request-timeout", f"{ANSWER_S}s", *_context(access)]
     try:
         done = subprocess.run(
             cmd, env=for_child(variables), capture_output=True, text=True, timeout=4 * ANSWER_S

@@ -266,6 +266,9 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
             given_up = {**variables, environment.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)
     elif access := state.access(deployment):
+        if not api_server.is_named(variables, access):
+            # The kubeconfig was moved, or its context renamed. The update takes over what the stack file says.
+            access = environment.access(stack) or access
         api_server.wait(variables, access)
 
 

@@ -105,4 +105,4 @@ def test_it_goes_with_its_job() -> None:
     provider = EndingProvider()
     assert provider.create(PROPS).id == "u"
     assert provider.diff("u", PROPS, {**PROPS, "uid": "v"}).replaces == ["uid"]
-    assert not provider.diff("u", PROPS, {**PROPS, "kubeconfigPath": "elsewhere"}).changes
+    assert not provider.diff("u", PROPS, PROPS).changes

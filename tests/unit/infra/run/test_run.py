@@ -510,6 +510,7 @@ def test_only_a_missing_job_is_gone(
         return answer
 
     monkeypatch.setattr(JobApi, "job", job_now)
+    play(monkeypatch, lambda _: None)
     known = {**PROPS, "jobStatus": "Succeeded"}
     if isinstance(kept, type):
         with pytest.raises(kept):

@@ -119,3 +119,14 @@ def test_the_right_server_is_asked(fake: Fake, tmp_path: Path) -> None:
 
 def test_patience_is_longer_than_a_restart_takes() -> None:
     assert api_server.PATIENCE_S >= 90
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_kubeconfig_that_was_moved_names_no_server(fake: Fake, tmp_path: Path, status: int) -> None:
+    words = tmp_path / "words"
+    fake("kubectl", f'echo "$@" > {words}; exit {status}')
+    assert api_server.is_named(variables(), ACCESS) is not bool(status)
+    assert words.read_text().split() == [
+        *("--kubeconfig", ACCESS.kubeconfig, "config", "view", "--minify", "-o", "name"),
+        *("--context", ACCESS.context),
+    ]

@@ -103,15 +103,18 @@ def test_somebody_elses_cluster_is_never_proved_gone(engine: Callable[[str, str]
 
 @pytest.mark.parametrize("cluster", [KIND, MICROK8S, EXISTING], ids=["kind", "microk8s", "existing"])
 @pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("named", [True, False], ids=["there", "moved"])
 def test_objects_are_given_up_for_a_proof_alone(
-    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], gone: bool
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], gone: bool, named: bool
 ) -> None:
     held = deployment(cluster)
     done: list[str] = []
     monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
     monkeypatch.setattr(container_engine, "ensure", lambda: None)
     monkeypatch.setattr(cluster_gone, "proved", lambda *asked: gone)
+    monkeypatch.setattr(api_server, "is_named", lambda variables, access: named)
     monkeypatch.setattr(api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
+    monkeypatch.setattr(environment, "access", lambda stack: state.Access("/from/the/stack/file"))
     monkeypatch.setattr(
         up,
         "_pulumi",
@@ -120,7 +123,8 @@ def test_objects_are_given_up_for_a_proof_alone(
     up._make_sure_of_cluster({}, "dev")
     access = state.access(held)
     assert access is not None
-    assert done == (["refresh true"] if gone else [access.kubeconfig])
+    asked = access.kubeconfig if named else "/from/the/stack/file"
+    assert done == (["refresh true"] if gone else [asked])
 
 
 def test_the_users_shell_does_not_say_what_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
