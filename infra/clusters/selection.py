@@ -80,13 +80,18 @@ def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
 
 
 def _ensure_may_go_on(stack: Stack, problem: str) -> None:
-    """Raises ConfigError where an existing cluster cannot be listed: it must not be taken for empty."""
+    """Raises ConfigError where an existing cluster cannot be listed: it must not be taken for empty.
+
+    Without its kubeconfig the old provider, which has a copy, would delete the job, and nobody could make it again.
+    """
+    address = addresses.of_stack(stack)
+    fix = "see that the cluster answers: kubectl get namespaces; then again"
+    if not address.is_there:
+        problem = f"there is no kubeconfig {address.kubeconfig}"
+        fix = "name the file that is there: `trainstack:cluster.kubeconfig`, or KUBECONFIG; then again"
     text = f"the cluster of stack {stack.name} cannot be asked what it holds: {problem}"
-    users = stack.cluster.kind is ClusterKind.EXISTING and addresses.of_stack(stack).is_there
-    if users and not pulumi.runtime.is_dry_run():
-        raise ConfigError(
-            f"{text}; nothing was touched\n  fix: see that the cluster answers: kubectl get namespaces; then again"
-        )
+    if stack.cluster.kind is ClusterKind.EXISTING and not pulumi.runtime.is_dry_run():
+        raise ConfigError(f"{text}; nothing was touched\n  fix: {fix}")
     pulumi.log.warn(text)
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from infra import paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.selection import ensure_old_cluster_may_go, question
-from infra.config import Stack
+from infra.clusters.selection import ensure_old_cluster_may_go, examine, question
+from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.objects.stack_state import StackState
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -164,3 +165,36 @@ def test_a_namespace_that_the_stack_made_is_not_taken_for_others() -> None:
         cluster={"kind": "existing", "namespace": "team"}, image=IMAGE, operator=NEVER, storage=CLAIM
     )
     assert question(known, lambda each: each["metadata"]["name"] == "team").namespaces == {"team"}
+
+
+NAMELESS = yaml.safe_dump({"contexts": [], "clusters": [], "users": [], "current-context": ""})
+
+
+@pytest.mark.parametrize("storage", [CLAIM, CLASS], ids=["given", "own"])
+@pytest.mark.parametrize("text", [None, "", NAMELESS], ids=["missing", "empty", "without a cluster"])
+@pytest.mark.parametrize("preview", [True, False])
+def test_only_a_preview_goes_on_without_a_kubeconfig(
+    warnings: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    preview: bool,
+    text: str | None,
+    storage: dict[str, Any],
+) -> None:
+    """An update would take the job away through the old provider, and could not make it again."""
+    file = tmp_path / "config"
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
+    known = stack(
+        cluster={"kind": "existing", "kubeconfig": str(file)}, image=IMAGE, operator=NEVER, storage=storage
+    )
+    if preview:
+        examine(known, lambda _: False)
+        assert len(warnings) == 1
+    else:
+        with pytest.raises(ConfigError) as refused:
+            examine(known, lambda _: False)
+        for part in (str(file), "nothing was touched", "fix: "):
+            assert part in str(refused.value)
+    assert bool(warnings) is preview
