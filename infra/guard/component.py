@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pulumi
 
 from infra.clusters.cluster import Cluster
@@ -10,9 +12,14 @@ from infra.guard import admission, job_network, namespace_limits
 from infra.objects.manifest import Manifest, register
 
 
-def manifests(stack: Stack) -> list[Manifest]:
-    """Its objects, as a review renders them. Raises ConfigError where the stack's own jobs would be refused by them."""
-    return [*admission.manifests(stack), *namespace_limits.manifests(stack), *job_network.manifests(stack)]
+def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manifest]:
+    """Its objects, as a review renders them. Raises ConfigError where the stack's own pods would be refused by them.
+
+    Parameters:
+        controllers: the objects of the stack's own operator and scheduler.
+    """
+    limits = namespace_limits.manifests(stack, controllers)
+    return [*admission.manifests(stack), *limits, *job_network.manifests(stack)]
 
 
 def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -> list[pulumi.Resource]:

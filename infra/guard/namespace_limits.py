@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 from infra.config import ConfigError, Stack
@@ -12,8 +13,12 @@ from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest
 
 
-def manifests(stack: Stack) -> list[Manifest]:
-    """Those that the stack file asks for. Raises ConfigError where the stack's own jobs would exceed them."""
+def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manifest]:
+    """Those that the stack file asks for. Raises ConfigError where the stack's own pods would exceed them.
+
+    Parameters:
+        controllers: the objects of the stack's own operator and scheduler; they may run in the same namespace.
+    """
     quota, limit_range = stack.cluster.quota, stack.cluster.limit_range
     metadata = {
         "name": f"trainstack-{stack.name}",
@@ -22,7 +27,7 @@ def manifests(stack: Stack) -> list[Manifest]:
     }
     found: list[Manifest] = []
     if quota:
-        ensure_quota(stack, quota.hard())
+        ensure_quota(stack, quota.hard(), controllers)
         found.append({"kind": "ResourceQuota", "spec": {"hard": quota.hard()}})
     if limit_range:
         ensure_ratio(stack, limit_range.memory_ratio)
@@ -31,24 +36,40 @@ def manifests(stack: Stack) -> list[Manifest]:
     return [{"apiVersion": "v1", "metadata": metadata, **each} for each in found]
 
 
-def ensure_quota(stack: Stack, hard: dict[str, str]) -> None:
-    """Raises ConfigError for a quota that the stack's jobs exceed: their pods would never come."""
+def ensure_quota(stack: Stack, hard: dict[str, str], controllers: Iterable[Manifest] = ()) -> None:
+    """Raises ConfigError for a quota that the stack's jobs exceed beside its controllers: their pods would never come.
+
+    Parameters:
+        hard: as in a ResourceQuota.
+        controllers: as `manifests` takes them.
+    """
+    pods = [(job.resources.limits(), job.replicas.total) for job in stack.jobs]
+    beside = [_pods_of(each) for each in controllers if _is_in(each, stack.cluster.namespace)]
     used = dict.fromkeys(hard, Decimal(0))
-    for job in stack.jobs:
-        limits = job.resources.limits()
+    for limits, number in [*pods, *beside]:
         wanted = {"limits.cpu": limits["cpu"], "limits.memory": limits["memory"], "pods": "1"}
         wanted[f"requests.{GPU}"] = limits.get(GPU, "0")
         for name in hard:
-            used[name] += quantity(wanted[name]) * job.replicas.total
+            used[name] += quantity(wanted[name]) * number
     keys = {"limits.cpu": "cpu", "limits.memory": "memory", f"requests.{GPU}": "gpu", "pods": "pods"}
     for name, limit in hard.items():
         if used[name] > quantity(limit):
             key = f"trainstack:cluster.quota.{keys[name]}"
-            allowed = (
-                f"at least what the replicas of the stack's jobs have together: {used[name].normalize():f}"
-            )
-            fix = "raise it, or lower the jobs' replicas or resources"
+            whose = "the replicas of the stack's jobs" + (" and its controllers there" if beside else "")
+            elsewhere = ", or give the controllers a namespace of their own (operator.namespace)"
+            fix = f"raise it, or lower the jobs' replicas or resources{elsewhere if beside else ''}"
+            allowed = f"at least what {whose} have together: {used[name].normalize():f}"
             raise ConfigError(paragraph(stack.file, key, limit, allowed, fix))
+
+
+def _is_in(controller: Manifest, namespace: str) -> bool:
+    return bool(controller["kind"] == "Deployment" and controller["metadata"]["namespace"] == namespace)
+
+
+def _pods_of(controller: Manifest) -> tuple[dict[str, str], int]:
+    """The limits of one of its pods, and how many it has."""
+    (program,) = controller["spec"]["template"]["spec"]["containers"]
+    return program["resources"]["limits"], controller["spec"].get("replicas", 1)
 
 
 def ensure_ratio(stack: Stack, ratio: int | None) -> None:

@@ -47,7 +47,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
         each for each in operator if each["kind"] == CRD_KIND and each["metadata"]["name"] not in gangs.CRDS
     ]
     own = [each for each in operator if each not in shared]
-    apart = {GUARD: guard.manifests(stack), OPERATOR: own}
+    apart = {GUARD: guard.manifests(stack, own), OPERATOR: own}
     return {
         **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
         **_below(f"{RENDERED}/{stack.name}", apart),

@@ -100,4 +100,4 @@ def preview(stack: Stack, planned: Plan) -> list[Manifest]:
     # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.
     upstreams = operator(stack, planned)
     ensure_allowed(stack, upstreams)
-    return [*objects, *guard.manifests(stack), *upstreams]
+    return [*objects, *guard.manifests(stack, upstreams), *upstreams]

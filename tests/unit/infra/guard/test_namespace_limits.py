@@ -11,9 +11,10 @@ from infra.config.names import quantity
 from infra.folder_preparation import manifest as preparation
 from infra.guard import component, namespace_limits
 from infra.objects.api import ApiAddress
+from infra.review import folder, rendering
 from infra.run.reader_pod import MountedClaim
 from infra.run.reader_pod import manifest as reader
-from infra.training_operator import patches
+from infra.training_operator import overlay, patches
 from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, stack
 
 QUOTA = {"cpu": 4, "memory": "8Gi", "gpu": 2, "pods": 10}
@@ -48,6 +49,66 @@ def test_a_quota_below_the_stacks_own_jobs_is_refused(key: str, too_little: obje
     namespace_limits.manifests(stack(job=GPU_JOB, cluster={"quota": QUOTA}))
     with pytest.raises(ConfigError, match=rf"(?s)cluster.quota.{key}.*at least .*fix: raise it"):
         namespace_limits.manifests(stack(job=GPU_JOB, cluster={"quota": {**QUOTA, key: too_little}}))
+
+
+FIVE = {"cpu": 5, "memory": "5Gi", "pods": 5}
+# What is left of a quota for two replicas that have 1 CPU and 2Gi each, beside a controller with the usual limits.
+TOO_LITTLE = [("cpu", "2400m"), ("memory", "4200Mi"), ("pods", 2)]
+ENOUGH = [("cpu", "2500m"), ("memory", "4608Mi"), ("pods", 3)]
+
+
+@pytest.fixture
+def overlay_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+
+
+@pytest.mark.usefixtures("overlay_of_samples")
+@pytest.mark.parametrize("looked_at", ["preview", "review"])
+@pytest.mark.parametrize(("key", "limit"), TOO_LITTLE)
+def test_an_operator_in_the_jobs_namespace_counts(key: str, limit: object, looked_at: str) -> None:
+    def objects(**operator: Any) -> Any:
+        known = stack(cluster={"quota": {**FIVE, key: limit}}, operator=operator)
+        if looked_at == "review":
+            return folder.files(known)
+        return rendering.preview(known, rendering.rendered_plan(known))
+
+    with pytest.raises(ConfigError, match=rf"(?s)cluster.quota.{key}.*controllers.*operator\.namespace"):
+        objects()
+    assert objects(namespace="training-operator"), (
+        "with a namespace of its own it takes nothing from the jobs"
+    )
+
+
+@pytest.mark.usefixtures("overlay_of_samples")
+@pytest.mark.parametrize(("key", "limit"), ENOUGH)
+def test_room_for_both_is_enough(key: str, limit: object) -> None:
+    known = stack(cluster={"quota": {**FIVE, key: limit}})
+    assert rendering.preview(known, rendering.rendered_plan(known))
+
+
+@pytest.mark.usefixtures("overlay_of_samples")
+@pytest.mark.parametrize(("key", "limit"), TOO_LITTLE)
+def test_somebody_elses_operator_is_not_the_stacks_to_count(key: str, limit: object) -> None:
+    cluster = {"kind": "existing", "quota": {**FIVE, key: limit}}
+    known = stack(cluster=cluster, image={"reference": IMAGE})
+    assert rendering.preview(known, rendering.rendered_plan(known))
+
+
+def controller(name: str, namespace: str, replicas: int = 1) -> Any:
+    pod = {"containers": [{"name": name, "resources": {"limits": dict(patches.LIMITS)}}]}
+    spec = {"replicas": replicas, "template": {"spec": pod}}
+    return {"kind": "Deployment", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+@pytest.mark.parametrize(("number", "replicas"), [(2, 1), (4, 1), (1, 2)])
+def test_each_pod_of_each_controller_counts(number: int, replicas: int) -> None:
+    """Kubeflow Trainer has two, and so has the scheduler of gangs."""
+    both = [controller(f"c{place}", "kubeflow", replicas) for place in range(number)]
+    pods = 2 + number * replicas
+    namespace_limits.ensure_quota(stack(), {"pods": str(pods)}, both)
+    namespace_limits.ensure_quota(stack(), {"pods": "2"}, [controller("c", "elsewhere")])
+    with pytest.raises(ConfigError, match=f"together: {pods}"):
+        namespace_limits.ensure_quota(stack(), {"pods": str(pods - 1)}, both)
 
 
 def test_a_ratio_below_a_jobs_is_refused() -> None:
