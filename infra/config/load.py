@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import matrix_jobs, sweep_trials, taken_run
+from infra.config import matrix_jobs, mount_paths, sweep_trials, taken_run
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
@@ -125,6 +125,11 @@ class Stack:
         return self.cluster.kind is ClusterKind.KIND and self.storage.kind is StorageKind.HOST_PATH
 
     @property
+    def has_data(self) -> bool:
+        """Whether the pods mount a folder with data sets: kind's nodes have one in any case."""
+        return self.cluster.kind is ClusterKind.KIND or self.storage.data_path is not None
+
+    @property
     def prepared_by_job(self) -> bool:
         """Whether a Job sets the folder's owner: without Kubernetes only a folder of this machine can be reached."""
         return self.storage.prepares and not self.models_are_here
@@ -159,6 +164,9 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     if given.sweep:
         stack = replace(stack, sweep=given.sweep)
         sweep_trials.ensure_possible(jobs[0], given.sweep, given.image, file)
+    for place, job in enumerate(jobs):
+        key = _key(given, place, "datasetsPath")
+        mount_paths.ensure_apart(job, given.storage, file, key, has_data=stack.has_data)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)

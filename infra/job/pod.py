@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra.config.job import JobConfig
+from infra.config.mount_paths import SHM, TMP
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import auxiliary_pods, secret
@@ -85,7 +86,7 @@ def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], 
     ]
     mounts: list[dict[str, Any]] = [
         {"name": "models", "mountPath": context.mount_path},
-        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "tmp", "mountPath": TMP},
     ]
     if context.data_claim:
         claim = {"claimName": context.data_claim, "readOnly": True}
@@ -93,7 +94,7 @@ def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], 
         mounts.append({"name": "data", "mountPath": job.datasets_path, "readOnly": True})
     if job.shm_size:
         found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm_size}})
-        mounts.append({"name": "shm", "mountPath": "/dev/shm"})
+        mounts.append({"name": "shm", "mountPath": SHM})
     return found, mounts
 
 

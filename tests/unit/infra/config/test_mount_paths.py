@@ -1,0 +1,79 @@
+"""No two volumes of a pod are mounted in one place, whichever keys say where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.config import ConfigError, Stack
+from infra.job.context import context
+from infra.job.pod import volumes
+from tests.unit.infra.samples import IMAGE, JOB, stack
+
+DATA = {"dataPath": "/var/lib/trainstack/data"}
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "kind": {},
+    "existing": {"cluster": {"kind": "existing"}, "image": {"reference": IMAGE}},
+    "with data": {"cluster": {"kind": "existing"}, "image": {"reference": IMAGE}, "storage": DATA},
+}
+DEFAULTS = ("/opt/mnist/models", "/data")
+
+
+def stack_of(cluster: str, models: str, data: str, shm: str | None) -> Stack:
+    sections = CLUSTERS[cluster]
+    storage = {**sections.get("storage", {}), "mountPath": models}
+    return stack(**{**sections, "storage": storage, "job": {**JOB, "datasetsPath": data, "shmSize": shm}})
+
+
+def mounted(known: Stack) -> list[str]:
+    (job,) = known.jobs
+    _, mounts = volumes(job, context(known, IMAGE, None))
+    return [each["mountPath"] for each in mounts]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("shm", [None, "1Gi"])
+def test_whatever_is_accepted_mounts_each_volume_in_a_place_of_its_own(cluster: str, shm: str | None) -> None:
+    """Each key gets each path at which a pod with all volumes mounts one."""
+    places = mounted(stack_of("with data", *DEFAULTS, "1Gi"))
+    assert len(places) == 4
+    refused: list[str] = []
+    for models in places:
+        for data in places:
+            try:
+                found = mounted(stack_of(cluster, models, data, shm))
+            except ConfigError as error:
+                refused.append(str(error))
+            else:
+                assert len(set(found)) == len(found), found
+    assert refused, "some share a place"
+    for text in refused:
+        assert "fix: write for example" in text
+        assert "trainstack:storage.mountPath" in text or "trainstack:job.datasetsPath" in text
+
+
+def test_both_keys_are_named() -> None:
+    with pytest.raises(ConfigError) as refused:
+        stack(storage={"mountPath": "/data"})
+    assert "trainstack:storage.mountPath = '/data'" in str(refused.value)
+    assert "trainstack:job.datasetsPath = '/data'" in str(refused.value)
+
+
+@pytest.mark.parametrize("models", ["/data/models", "/data/a/b"])
+def test_nothing_is_mounted_in_the_data_folder_which_is_read_only(models: str) -> None:
+    with pytest.raises(ConfigError, match="datasetsPath"):
+        stack(storage={"mountPath": models})
+
+
+@pytest.mark.parametrize(
+    ("models", "data"),
+    [("/database", "/data"), ("/opt/models", "/opt/models/data"), ("/tmp/models", "/tmp/data")],
+)
+def test_neighbours_and_folders_that_can_be_written_will_do(models: str, data: str) -> None:
+    assert {models, data} < set(mounted(stack_of("kind", models, data, None)))
+
+
+def test_the_job_of_a_list_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"jobs\[1\]\.datasetsPath"):
+        stack(jobs=[JOB, {**JOB, "name": "second", "datasetsPath": "/opt/mnist/models"}])
