@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from infra.config.egress import Egress
-from infra.config.names import AbsolutePath, DnsName, JobName, Quantity
+from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue, Quantity
 from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
 from infra.config.resources import ResourcesConfig
@@ -18,6 +18,8 @@ TEXTS = "a mapping of text to text; quote numbers and true/false"
 VALUES = (
     f"{TEXTS}. A value may be {{secret: NAME, key: KEY}}, or encrypted by `pulumi config set --secret --path`"
 )
+# Kubernetes refuses pods with a higher user id.
+HIGHEST_ID = 2**31 - 1
 # Names a job's LocalQueue to Kueue.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
@@ -99,13 +101,13 @@ class JobConfig(Section):
         allowed="a whole number of at least 1",
         examples=[1],
     )
-    annotations: dict[str, str] = setting(
+    annotations: dict[LabelKey, str] = setting(
         about="Annotations of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
         examples=["{team: vision}"],
     )
-    labels: dict[str, str] = setting(
+    labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
@@ -130,7 +132,7 @@ class JobConfig(Section):
         examples=["1Gi"],
     )
     nccl: Nccl = setting(about="Settings of NCCL.", default=Nccl(), allowed="a mapping")
-    node_selector: dict[str, str] = setting(
+    node_selector: dict[LabelKey, LabelValue] = setting(
         about="Labels that a node needs to run the pods.",
         default_factory=dict,
         allowed=TEXTS,
@@ -157,7 +159,8 @@ class JobConfig(Section):
     user: Count = setting(
         about="User id of the container's processes, which are in group 0; root is refused.",
         default=1000,
-        allowed="a whole number of at least 1",
+        le=HIGHEST_ID,
+        allowed="a whole number of at least 1, at most 2147483647",
         examples=[1000],
     )
     read_only_root: bool = setting(

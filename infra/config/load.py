@@ -20,16 +20,19 @@ from infra.config.errors import ConfigError, explain, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
-from infra.config.names import BATCH_NAME_LENGTH
+from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH
 from infra.config.operator import Gang, OperatorApi, OperatorConfig
 from infra.config.section import Section, setting
 from infra.config.storage import StorageConfig
-from infra.config.storage_kinds import StorageKind
+from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.config.sweep import SweepConfig
 from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
+# How kind calls the first node of a cluster, behind the cluster's name; it is the node's host name.
+CONTROL_PLANE = "-control-plane"
+NODE_NAME_LENGTH = 63
 
 
 class Sections(Section):
@@ -167,6 +170,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     for place, job in enumerate(jobs):
         key = _key(given, place, "datasetsPath")
         mount_paths.ensure_apart(job, given.storage, file, key, has_data=stack.has_data)
+    _ensure_names_fit(stack)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)
@@ -224,6 +228,27 @@ def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: st
             allowed = f"a finished run of our trainer, on an image with it, whose model is {usual}"
             fix = "remove it, and copy that run's model by hand: docs/runbooks/models.md"
             raise ConfigError(paragraph(file, key, job.run_id, allowed, fix))
+
+
+def _ensure_names_fit(stack: Stack) -> None:
+    """Raises ConfigError for a name that is too long for what kind or a label makes of it."""
+    cluster, storage = stack.cluster, stack.storage
+    if cluster.kind is ClusterKind.KIND:
+        longest = NODE_NAME_LENGTH - len(CONTROL_PLANE)
+        why = f"the node {stack.cluster_name}{CONTROL_PLANE} may have {NODE_NAME_LENGTH}"
+        _ensure_length(stack, "cluster.name", cluster.name, stack.cluster_name, longest, why)
+    if storage.kind in OUR_VOLUME and "name" not in storage.labels:
+        why = "its claim selects it by a label of its name"
+        _ensure_length(stack, "storage.volume", storage.volume, stack.volume, LABEL_LENGTH, why)
+
+
+def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest: int, why: str) -> None:
+    """Raises ConfigError where `name`, which the stack file has as `given` or leaves out, has more than `longest`."""
+    if len(name) > longest:
+        allowed = f"at most {longest} characters: {why}"
+        fix = f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
+        found = given or f"(absent, so {name})"
+        raise ConfigError(paragraph(stack.file, f"{PREFIX}{key}", found, allowed, fix))
 
 
 def _ensure_a_job_can_prepare(stack: Stack) -> None:

@@ -18,6 +18,9 @@ HOST = re.compile(SUBDOMAIN.pattern, re.IGNORECASE | re.ASCII)
 JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # Pods are called <job>-worker-<n>, and the operator gives each a Service of that name: 63 characters at most.
 JOB_NAME_LENGTH = 50
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+LABEL_LENGTH = 63
+LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 # A batch/v1 Job's name is a label of its pods.
 BATCH_NAME_LENGTH = 63
 
@@ -70,6 +73,26 @@ def _subdomain(value: str) -> str:
         raise refusal(
             "a DNS name: lower-case letters, digits, - and ., at most 253 characters",
             f"write for example {_nearest(value, 63)}",
+        )
+    return value
+
+
+def _label_key(value: str) -> str:
+    prefix, slash, name = value.rpartition("/")
+    known_prefix = not slash or (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253)
+    if not known_prefix or LABEL_NAME.fullmatch(name) is None:
+        raise refusal(
+            "a name of letters, digits, -, _ and ., at most 63 characters; a DNS name and / may stand before it",
+            "write for example gpu, or example.org/gpu",
+        )
+    return value
+
+
+def _label_value(value: str) -> str:
+    if value and LABEL_NAME.fullmatch(value) is None:
+        raise refusal(
+            "letters, digits, -, _ and ., a letter or a digit at either end, at most 63 characters",
+            "write for example vision-team",
         )
     return value
 
@@ -127,3 +150,5 @@ JobName = Annotated[str, AfterValidator(_job_name)]
 Host = Annotated[str, AfterValidator(_host)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Reference = Annotated[str, AfterValidator(_reference)]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]

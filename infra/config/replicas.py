@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from infra.config.names import LabelKey, LabelValue
 from infra.config.section import Count, Section, Whole, refusal, setting
 
 
@@ -34,7 +35,7 @@ class Replicas(Section):
 class Toleration(Section):
     """As in a pod's `tolerations`."""
 
-    key: str | None = setting(
+    key: LabelKey | None = setting(
         about="Key of the taints that are tolerated; without it every key.",
         default=None,
         allowed="a taint's key",
@@ -46,7 +47,7 @@ class Toleration(Section):
         pattern="^(Exists|Equal)$",
         allowed="Exists or Equal",
     )
-    value: str | None = setting(
+    value: LabelValue | None = setting(
         about="Value of the taint, with operator Equal.",
         default=None,
         allowed="a taint's value",

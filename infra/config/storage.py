@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import field_validator, model_validator
 
 from infra.config.kept_runs import KeepRuns
-from infra.config.names import AbsolutePath, DnsName, Host, Quantity, quantity
+from infra.config.names import AbsolutePath, DnsName, Host, LabelKey, LabelValue, Quantity, quantity
 from infra.config.section import Natural, Section, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
 
@@ -46,7 +46,7 @@ class StorageConfig(Section):
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
     )
-    labels: dict[str, str] = setting(
+    labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the volume; its claim selects it by type and name.",
         default_factory=dict,
         allowed="a mapping of text to text",

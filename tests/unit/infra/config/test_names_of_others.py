@@ -95,3 +95,46 @@ def test_every_form_of_a_quantity_is_one(text: str) -> None:
 def test_anything_else_is_no_quantity(text: str) -> None:
     with pytest.raises(ConfigError, match=r"job\.resources\.memory"):
         stack(job={**JOB, "resources": {"memory": text}})
+
+
+LABELS = {
+    "gpu": "",
+    "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",
+    "topology.kubernetes.io/zone": "eu-west-1a",
+    "Team_1": "a.b_c",
+    "x" * 63: "x" * 63,
+}
+
+
+@pytest.mark.parametrize("key", LABELS)
+def test_labels_and_taints_are_as_kubernetes_has_them(key: str) -> None:
+    label, value = {key: LABELS[key]}, LABELS[key]
+    taint = {"key": key, "operator": "Equal", "value": value}
+    job = {**JOB, "labels": label, "nodeSelector": label, "annotations": {key: "any text, of any length"}}
+    found = stack(job={**job, "tolerations": [taint]}, storage={"labels": label})
+    assert found.jobs[0].node_selector == found.storage.labels == label
+
+
+@pytest.mark.parametrize("length", [49, 50])
+@pytest.mark.parametrize("given", [True, False])
+def test_a_cluster_has_a_name_that_its_nodes_can_have(length: int, given: bool) -> None:
+    name = "c" * length if given else "s" * (length - len("trainstack-"))
+    sections = {"cluster": {"name": name}} if given else {}
+    volume = {"storage": {"volume": "models"}}
+    if length == 49:
+        assert stack("dev" if given else name, **sections, **volume)
+    else:
+        with pytest.raises(ConfigError, match=r"(?s)cluster\.name.*at most 49.*fix: write"):
+            stack("dev" if given else name, **sections, **volume)
+
+
+@pytest.mark.parametrize("storage", [{}, {"labels": {"name": "short"}}, {"kind": "class"}], ids=str)
+def test_a_volume_whose_name_is_a_label_is_short_enough_for_one(storage: dict[str, Any]) -> None:
+    named = {**storage, "claim": "models", **({} if storage.get("kind") else {"volume": "v" * 64})}
+    if storage.get("kind"):
+        named["storageClass"] = "fast"
+    if storage:
+        assert stack(storage=named)
+    else:
+        with pytest.raises(ConfigError, match=r"(?s)storage\.volume.*at most 63.*fix: write"):
+            stack(storage=named)

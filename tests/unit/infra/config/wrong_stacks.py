@@ -17,6 +17,10 @@ def with_job(**sections: Any) -> dict[str, Any]:
     return {"job": JOB, **sections}
 
 
+def with_storage(**changes: Any) -> dict[str, Any]:
+    return with_job(storage=changes)
+
+
 def training(**changes: Any) -> dict[str, Any]:
     return job(training=changes)
 
@@ -152,6 +156,48 @@ CASES: dict[str, Case] = {
         "None",
         "elasticPolicy",
         "master: 1",
+    ),
+    **{
+        f"{key} with a bad {part}": Case(
+            with_storage(labels=labels)
+            if key == "storage.labels"
+            else job(**{key.rpartition(".")[2]: labels}),
+            f"{key}.{next(iter(labels))}",
+            shown,
+            allowed,
+            "write for example",
+        )
+        for key in ("job.nodeSelector", "job.labels", "storage.labels")
+        for part, labels, shown, allowed in (
+            ("key", {"gpu type": "a100"}, "'gpu type'", "a name of letters"),
+            ("prefix", {"NVIDIA.com/gpu": "a100"}, "'NVIDIA.com/gpu'", "a DNS name and /"),
+            ("value", {"gpu": "NVIDIA A100"}, "'NVIDIA A100'", "letters, digits"),
+            ("long value", {"gpu": "x" * 64}, "xxx", "at most 63 characters"),
+        )
+    },
+    "a bad annotation": Case(
+        job(annotations={"a/b/c": "x"}), "job.annotations.a/b/c", "'a/b/c'", "a DNS name and /", "example.org"
+    ),
+    "a bad taint": Case(
+        job(tolerations=[{"key": "nvidia.com/"}]),
+        "job.tolerations[0].key",
+        "'nvidia.com/'",
+        "a name of letters",
+        "example.org",
+    ),
+    "a bad taint's value": Case(
+        job(tolerations=[{"key": "gpu", "operator": "Equal", "value": "a b"}]),
+        "job.tolerations[0].value",
+        "'a b'",
+        "letters, digits",
+        "vision-team",
+    ),
+    "a user id too high": Case(job(user=2**31), "job.user", "2147483648", "at most 2147483647", "user: 1000"),
+    "a cluster's name too long for its nodes": Case(
+        with_job(cluster={"name": "c" * 60}), "cluster.name", "ccc", "at most 49 characters", "name: ccc"
+    ),
+    "a volume's name too long for a label": Case(
+        with_storage(volume="v" * 64, claim="models"), "storage.volume", "vvv", "at most 63", "volume: vvv"
     ),
     "bad quantity": Case(
         job(resources={"memory": "2 GB"}), "job.resources.memory", "'2 GB'", "quantity", "2Gi"

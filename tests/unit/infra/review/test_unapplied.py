@@ -36,8 +36,8 @@ def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> No
         ({"training": {"epochs": 2}}, ["job.training.epochs: 1 -> 2 (job replaced)"]),
         ({"priorityClass": "high"}, ['job.priorityClass: not set -> "high" (job replaced)']),
         (
-            {"labels": {"team": "x" * 80}},
-            [f'job.labels: {{}} -> {{"team": "{"x" * 50}… (job replaced)'],
+            {"annotations": {"team": "x" * 80}},
+            [f'job.annotations: {{}} -> {{"team": "{"x" * 50}… (job replaced)'],
         ),
     ],
 )
