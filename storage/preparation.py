@@ -9,6 +9,8 @@ from storage.directory import script
 from storage.manifests import PREPARES, Claim, Manifest
 
 MOUNT = "/volume"
+# A Job that has failed stays failed; the next update makes it anew, since what was in its way may be gone by then.
+REPLACE_UNREADY = {"pulumi.com/replaceUnready": "true"}
 
 
 def job(volume: Claim, image: str, owner: int, group: int, mode: str, fields: Mapping[str, Any]) -> Manifest:
@@ -23,7 +25,11 @@ def job(volume: Claim, image: str, owner: int, group: int, mode: str, fields: Ma
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": f"{volume.claim}{PREPARES}", "namespace": volume.namespace},
+        "metadata": {
+            "name": f"{volume.claim}{PREPARES}",
+            "namespace": volume.namespace,
+            "annotations": dict(REPLACE_UNREADY),
+        },
         "spec": {
             "backoffLimit": 3,
             "activeDeadlineSeconds": 600,

@@ -238,3 +238,12 @@ def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> N
         return
     with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
         retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+
+
+def test_a_batch_job_that_failed_is_made_anew(recorder: Recorder) -> None:
+    """Pulumi would wait for it again and again: nothing of its spec changes when what was in its way is gone."""
+    configured(job=JOB, storage={"kind": "class", "storageClass": "fast"}, operator={"install": "always"})
+    run_program()
+    jobs = [args.inputs for args in recorder.registered if args.typ == "kubernetes:batch/v1:Job"]
+    assert len(jobs) == 1
+    assert {each["metadata"]["annotations"]["pulumi.com/replaceUnready"] for each in jobs} == {"true"}
