@@ -1,6 +1,6 @@
 """What was given on make's command line: make itself ignores a name that it does not know, and so would we.
 
-`make down STAK=test` would take the stack `dev` down.
+With a misspelt STACK, `make down` would take the stack `dev` down.
 """
 
 from __future__ import annotations
