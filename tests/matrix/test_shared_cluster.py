@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from infra.objects.api import ApiAddress
 from infra.other_users import users
@@ -54,11 +55,24 @@ def asked(project: AppliedProject, held: dict[str, Any]) -> dict[str, Any]:
     return users(ApiAddress(project.environment["KUBECONFIG"]), shared_objects.titles(held))
 
 
+def of_a_controller(project: AppliedProject) -> dict[str, Any]:
+    """THEIRS as a Trial or a Workflow would have made it: its owner is of a kind that nobody asks about."""
+    leases: Any = client.CoordinationV1Api(project.connection)
+    made = leases.create_namespaced_lease(NAMESPACE, {"metadata": {"name": "owner"}})
+    owner = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "name": "owner",
+        "uid": made.metadata.uid,
+    }
+    return {**THEIRS, "metadata": {**THEIRS["metadata"], "ownerReferences": [owner]}}
+
+
 def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: Path) -> None:
     core: Any = up.core
     held = deployment(up)
     assert asked(up, held) == {"jobs": [], "namespaces": {NAMESPACE: []}}, "nobody else uses it yet"
-    up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, THEIRS)
+    up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, of_a_controller(up))
     core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
     found = asked(up, held)
     assert found == {

@@ -21,7 +21,7 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import Objects
 from tests.matrix.played_operator import CRD, PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.test_shared_cluster import deployment
 from toolchain.operating import shared_objects, state
@@ -202,3 +202,17 @@ def test_nobody_loses_anything(
     assert cluster.operator() == (shared if stays else dict.fromkeys(shared))
     assert bool(said[INSTALLS]) == stays
     cluster.remove(installed)
+
+
+def test_whoever_has_installed_the_operator_cannot_take_it_for_somebody_elses(
+    cluster: Cluster, stacks: dict[str, AppliedProject]
+) -> None:
+    installs = stacks[INSTALLS]
+    installs.up(**sections(INSTALLS))
+    shared, before = cluster.operator(), of_stack(installs.objects(), INSTALLS)
+    assert None not in shared.values()
+    with pytest.raises(UpError, match=r"operator.install = 'never'(?s:.*)make down"):
+        installs.up(**{**sections(INSTALLS), "operator.install": "never"})
+    assert (cluster.operator(), of_stack(installs.objects(), INSTALLS)) == (shared, before)
+    down(installs)
+    assert cluster.operator() == dict.fromkeys(shared)
