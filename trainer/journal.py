@@ -107,8 +107,13 @@ class Journal:
         self.since = time.perf_counter()
         self.images = 0
 
-    def begin(self, config: dict[str, Any], step: int) -> None:
-        """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again."""
+    def begin(self, config: dict[str, Any], step: int, epoch: int) -> None:
+        """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again.
+
+        Parameters:
+            step: steps that the run has done.
+            epoch: the one under way; its result is written again, even where all its steps are done.
+        """
         self.since = time.perf_counter()
         if self.speaks and (place := _writable(self.log_dir) or self.folder):
             self.events = EventFile(place)
@@ -118,7 +123,7 @@ class Journal:
         kept = [
             line
             for line in read(self.folder)
-            if line["step"] < step or ("accuracy" in line and line["step"] <= step)
+            if (line["epoch"] < epoch if "accuracy" in line else line["step"] < step)
         ]
         volume.write(self.folder / METRICS, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
 

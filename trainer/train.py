@@ -141,7 +141,7 @@ class Training:
         """Train what is left to train, then save. Exits with TERMINATED after a SIGTERM."""
         self.termination.training = True
         self.resume()
-        self.journal.begin(self.described(), self.progress.step)
+        self.journal.begin(self.described(), self.progress.step, self.progress.epoch)
         if self.config.settings.bf16 and self.dtype is torch.float32:
             self.journal.say("not every replica's processor multiplies bfloat16: computing in float32")
         metrics = None

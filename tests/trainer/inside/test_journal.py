@@ -32,12 +32,73 @@ def test_event_files_are_rows_of_checked_records(tmp_path: Path) -> None:
     assert b"\x04loss\x15" + struct.pack("<f", 0.5) in payloads[1]
 
 
-def test_an_interrupted_run_drops_the_lines_that_it_writes_again(tmp_path: Path) -> None:
-    lines = [{"step": 0, "loss": 2.0}, {"step": 5, "accuracy": 0.5}, {"step": 5, "loss": 1.0}]
-    text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    (tmp_path / journal.METRICS).write_text(text + '{"step": 7, "lo')
-    journal.Journal(tmp_path, None, speaks=True).begin({}, step=5)
-    assert journal.read(tmp_path) == lines[:2]
+HISTORY = [
+    {"step": 0, "epoch": 1, "loss": 2.0},
+    {"step": 4, "epoch": 1, "loss": 1.5},
+    {"step": 5, "epoch": 1, "accuracy": 0.5},
+    {"step": 5, "epoch": 2, "loss": 1.0},
+    {"step": 10, "epoch": 2, "accuracy": 0.6},
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch", "kept"),
+    [(0, 1, 0), (3, 1, 1), (5, 1, 2), (5, 2, 3), (7, 2, 4), (10, 2, 4), (10, 3, 5)],
+)
+def test_an_interrupted_run_drops_the_lines_that_it_writes_again(
+    tmp_path: Path, step: int, epoch: int, kept: int
+) -> None:
+    """With all of an epoch's steps done, its result is written again unless the epoch counts as done, too."""
+    text = "".join(f"{json.dumps(line)}\n" for line in HISTORY)
+    (tmp_path / journal.METRICS).write_text(text + '{"step": 11, "lo')
+    journal.Journal(tmp_path, None, speaks=True).begin({}, step, epoch)
+    assert journal.read(tmp_path) == HISTORY[:kept]
+
+
+# Dies as soon as the method has returned in epoch 2, before the checkpoint that says that the epoch is done.
+DYING = """
+import os, pathlib, signal
+from trainer import __main__, journal, train
+owner = {owner}
+method = owner.{method}
+def dying(self, *arguments):
+    result = method(self, *arguments)
+    epoch = self.progress.epoch if owner is train.Training else arguments[0]
+    if epoch == 2 and not pathlib.Path("died").exists():
+        pathlib.Path("died").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result
+owner.{method} = dying
+__main__.run()
+"""
+TINY = ("--data", "tests.inside.own:tiny", "--network", "fast", "--global-batch-size", "16")
+
+
+def told(job: Job, run: str) -> list[dict[str, float]]:
+    """The lines without what no two runs have in common."""
+    lines = journal.read(job.folder(run))
+    return [{key: value for key, value in line.items() if not key.endswith("_s")} for line in lines]
+
+
+@pytest.mark.parametrize("seconds", ["0", "60"])
+@pytest.mark.parametrize(
+    ("owner", "method"),
+    [
+        ("train.Training", "epoch"),
+        ("train.Training", "measure"),
+        ("journal.Journal", "epoch"),
+        ("train.Training", "keep_best"),
+    ],
+)
+def test_wherever_a_run_dies_after_an_epoch_each_line_is_there_once(
+    job: Job, owner: str, method: str, seconds: str
+) -> None:
+    options = (*TINY, "--epochs", "3", "--log-interval", "2", "--checkpoint-seconds", seconds)
+    job.train(*options, run="whole")
+    ranks = job.start(*options, script=DYING.format(owner=owner, method=method))
+    ranks.supervise()
+    assert (ranks.folder / "died").exists(), "the run was killed"
+    assert told(job, "run") == told(job, "whole")
 
 
 LINES = [{"step": 0, "loss": 2.0}, {"step": 5, "loss": 1.0}, {"step": 9, "accuracy": 0.5}]
