@@ -5,7 +5,8 @@ one input) and `classes` (their number: one more than the largest target in memo
 It may have, besides `forward`:
 
     loss(outputs, targets) -> (n,)      the loss of each example; without it, cross-entropy of logits (n, classes)
-    metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy; without it, hits of the largest logit
+    metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy, finite numbers, more is better;
+                                        without it, hits of the largest logit
     summary() -> str                    text that rank 0 prints after training, such as a sample
     random = False                      says that training draws no random numbers (no dropout); saves a little time
 

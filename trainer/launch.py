@@ -27,7 +27,7 @@ class ExitStatus(IntEnum):
 
     DONE = 0
     REFUSED = 1  # data, options or set-up
-    DIVERGED = 3  # loss or weights are not finite
+    DIVERGED = 3  # loss, accuracy or weights are not finite
     VOLUME = 4  # the volume cannot be read or written
     PEER_LOST = 138  # set aside for users by the operator
     TERMINATED = 128 + signal.SIGTERM

@@ -278,6 +278,9 @@ class Training:
         metrics = evaluation.evaluate(self.network, self.test, batch, self.world, self.classifies)
         if not math.isfinite(metrics.loss):
             raise DivergedError(self.diverged(f"the loss on the test images is {metrics.loss}"))
+        if not math.isfinite(metrics.accuracy):  # no epoch is better or worse than one with NaN
+            diverged = self.diverged(f"the accuracy on the test examples is {metrics.accuracy}")
+            raise DivergedError(f"{diverged}, or have the network's own metric give finite numbers")
         return metrics
 
     def diverged(self, what: str) -> str:

@@ -157,6 +157,13 @@ class Fading(Tally):
         return outputs[:, 0]
 
 
+class Undefined(Tally):
+    """From the second epoch on, its metric is the number METRIC."""
+
+    def metric(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return torch.where(outputs[:, 0] < -0.2, float(os.environ["METRIC"]), -outputs[:, 0])
+
+
 class NoModule:
     pass
 

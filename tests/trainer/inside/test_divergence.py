@@ -44,6 +44,21 @@ def test_weights_that_are_no_numbers_fail_the_run(job: Job, broken: str) -> None
     assert not (job.volume / "mnist_cnn.pt").exists()
 
 
+@pytest.mark.parametrize("metric", ["nan", "inf", "-inf"])
+def test_a_metric_that_is_no_number_fails_the_run_and_leaves_the_best_model(job: Job, metric: str) -> None:
+    """Compared with NaN no epoch is better or worse, so that each would be the best, and patience without end."""
+    own = ("--network", "tests.inside.own:Undefined", "--data", "tests.inside.own:numbers", "--lr", "1")
+    options = (*own, "--momentum", "0", "--global-batch-size", "8", "--patience", "1")
+    ranks = job.start(*options, "--epochs", "3", world=2, METRIC=metric)
+    assert ranks.wait() == [ExitStatus.DIVERGED] * 2, ranks.output
+    assert f"the accuracy on the test examples is {metric} in epoch 2" in ranks.output[0]
+    assert "the network's own metric" in ranks.output[0]
+    best = torch.load(job.folder() / "mnist_cnn.best.pt", weights_only=True)["weights.weight"]
+    assert torch.equal(best, torch.full_like(best, -1 / 8)), "the first epoch's"
+    lines = [json.loads(line) for line in (job.folder() / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines if "accuracy" in line] == [1]
+
+
 def test_no_restart_mends_it() -> None:
     assert 0 < ExitStatus.DIVERGED < 128, "the operator's policy ExitCode restarts from 128 on"
     assert torch.isfinite(torch.tensor(float("nan"))).item() is False
