@@ -21,16 +21,24 @@ that it names, in every process, and returns two parts, to train on and to test 
 
 torch.utils.data's Dataset and IterableDataset are such. Inputs reach `forward` as they are, with one dimension more for
 the examples. Every replica has to get the same data, and each trains on its share of every step.
+
+A map-style data set may draw random numbers, to augment its pictures for example, with torch on the processor, NumPy or
+Python's `random`: for each share these begin anew from seed, epoch, place in the epoch and rank, so that a resumed run
+draws the same. A stream is read by every process, and from its beginning by a resumed one. So it brings a generator of
+its own, which `__iter__` seeds by the epoch that `set_epoch` has told.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import random
 import re
+import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -199,7 +207,10 @@ class Tensors(Examples):
 
 @dataclass
 class Mapped(Examples):
-    """A map-style data set, read example by example."""
+    """A map-style data set, read example by example.
+
+    What it draws at random is the same for the same `key`: of a share, of a batch to test on, of the first examples.
+    """
 
     source: MapStyle
     numbers: Tensor = field(init=False)
@@ -207,20 +218,21 @@ class Mapped(Examples):
     def __len__(self) -> int:
         return len(self.source)
 
-    def read(self, numbers: Iterable[int]) -> tuple[Tensor, Tensor]:
-        return stack([self.source[number] for number in numbers] or [self.source[0]], self.device)
+    def read(self, numbers: Iterable[int], *key: int) -> tuple[Tensor, Tensor]:
+        with drawn_by(*key):
+            return stack([self.source[number] for number in numbers] or [self.source[0]], self.device)
 
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
         order = permutation(len(self), seed)
         for at in range(start, len(self), batch):
             chosen = order[at : at + batch]
             mine = chosen.tensor_split(size)[rank].tolist()
-            inputs, targets = self.read(mine)
+            inputs, targets = self.read(mine, seed, at, rank)
             yield Share(inputs[: len(mine)], targets[: len(mine)], len(chosen))
 
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
         for number in range(rank, -(-len(self) // batch), size):
-            yield number, *self.read(range(number * batch, min((number + 1) * batch, len(self))))
+            yield number, *self.read(range(number * batch, min((number + 1) * batch, len(self))), number)
 
     def fingerprint(self) -> str:
         inputs, targets = self.read({0, len(self) // 2, len(self) - 1})
@@ -303,6 +315,32 @@ def parts(reference: str, **offered: Any) -> tuple[Examples, Examples]:
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise CustomError(f"--data {reference} has to return two parts, to train on and to test on")
     return examples(found[0], "train on"), examples(found[1], "test on")
+
+
+def seed_of(*key: int) -> int:
+    """A seed that depends on `key` alone."""
+    mixed = 0
+    for part in key:
+        mixed = (mixed * 1_000_003 + part + 1) % (1 << 62)
+    return mixed
+
+
+@contextmanager
+def drawn_by(*key: int) -> Iterator[None]:
+    """Inside, what torch draws on the processor, NumPy and Python depends on `key` alone; then all go on as before."""
+    seed, numpy = seed_of(*key), sys.modules.get("numpy")
+    with torch.random.fork_rng(devices=()):
+        pythons, numpys = random.getstate(), numpy and numpy.random.get_state()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        if numpy:
+            numpy.random.seed(seed % (1 << 32))
+        try:
+            yield
+        finally:
+            random.setstate(pythons)
+            if numpy:
+                numpy.random.set_state(numpys)
 
 
 def permutation(count: int, seed: int) -> Tensor:

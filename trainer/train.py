@@ -41,7 +41,7 @@ from trainer import (
     volume,
 )
 from trainer.checkpoint import CheckpointError, Progress
-from trainer.custom import Objective, Share
+from trainer.custom import Objective, Share, seed_of
 from trainer.distributed import SetupError, World
 from trainer.evaluation import Metrics
 from trainer.journal import Journal, Profile
@@ -199,7 +199,7 @@ class Training:
         self.network.train()
         epoch, total = self.progress.epoch, len(self.train)
         logged = self.progress.images
-        order = seed(self.config.seed, epoch)
+        order = seed_of(self.config.seed, epoch)
         rank, size = self.world.rank, self.world.size
         shares = self.train.shares(epoch, order, self.progress.images, self.batch, rank, size)
         while share := self.next_of(shares):
@@ -235,7 +235,7 @@ class Training:
         settings = self.config.settings
         if getattr(self.network, "random", True):
             torch.manual_seed(
-                seed(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
+                seed_of(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
             )
         self.flat.exchanged.zero_()
         passes = min(settings.accumulate, len(share.inputs))
@@ -441,14 +441,6 @@ def processor() -> str:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.machine())
-
-
-def seed(*key: int) -> int:
-    """A seed that depends on `key` alone."""
-    mixed = 0
-    for part in key:
-        mixed = (mixed * 1_000_003 + part + 1) % (1 << 62)
-    return mixed
 
 
 def main(config: Config, termination: Termination) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset
@@ -65,6 +67,35 @@ class Stream(IterableDataset[tuple[Tensor, int]]):
             len(self.labels), generator=torch.Generator().manual_seed(self.epoch)
         ).tolist():
             yield self.images[number], int(self.labels[number])
+
+
+class Jittered(Files):
+    """Augmented: `draw` gives the brightness of each picture, anew each time that it is read."""
+
+    def __init__(self, part: Part, draw: Callable[[], float]) -> None:
+        super().__init__(part)
+        self.draw = draw
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(number)
+        return image + self.draw(), label
+
+
+def jittered(draw: Callable[[], float]) -> tuple[Jittered, Jittered]:
+    train, test = tiny()
+    return Jittered(train, draw), Jittered(test, draw)
+
+
+def jittered_by_torch() -> tuple[Jittered, Jittered]:
+    return jittered(lambda: float(torch.rand(())))
+
+
+def jittered_by_numpy() -> tuple[Jittered, Jittered]:
+    return jittered(numpy.random.random)
+
+
+def jittered_by_python() -> tuple[Jittered, Jittered]:
+    return jittered(random.random)
 
 
 def files() -> tuple[Files, Files]:

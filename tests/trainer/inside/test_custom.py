@@ -1,11 +1,14 @@
 """A user's own network and data, by name, without a fork."""
 
 import json
+import random
 import re
 
+import numpy
 import pytest
 import torch
 
+from tests.inside import own
 from tests.inside.conftest import Job, trainer
 from tests.inside.own import NUMBERS
 from trainer import custom
@@ -122,6 +125,23 @@ def test_a_buffer_that_does_not_change_stays_as_it_is() -> None:
     assert network.mask.tolist() == [float("-inf"), 0.0]
     assert network.count.item() == 4
     assert flat.finite()
+
+
+def test_what_a_map_style_data_set_draws_depends_on_the_place_and_disturbs_nobody() -> None:
+    train, _ = own.jittered(lambda: float(torch.rand(())) + numpy.random.random() + random.random())
+    mapped = custom.Mapped(train)
+
+    def read(seed: int = 1, start: int = 0, rank: int = 0) -> float:
+        return float(next(mapped.shares(1, seed, start, 8, rank, 2)).inputs.sum())
+
+    states = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()
+    whole = [float(share.inputs.sum()) for share in mapped.shares(1, 1, 0, 8, 0, 2)]
+    assert whole == [read(start=start) for start in range(0, 96, 8)]
+    assert len({read(), read(seed=2), read(start=8), read(rank=1)}) == 4
+    assert mapped.fingerprint() == mapped.fingerprint()
+    now = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()
+    assert torch.equal(now[0], states[0])
+    assert now[1:] == states[1:]
 
 
 def test_parts_are_what_the_documentation_lists() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.inside.conftest import Job
-from trainer import networks
+from trainer import journal, networks
 from trainer.recipes import RECIPES
 
 # Dies after step 8, of 6 an epoch, unless it has been killed before; a checkpoint follows each step.
@@ -75,6 +75,24 @@ def test_several_threads(job: Job, network: str) -> None:
 @pytest.mark.parametrize("data", ["colours", "files", "streams"])
 def test_ones_own_network_with_buffers_on_ones_own_data(job: Job, data: str, world: int) -> None:
     prove(job, *TINY, "--data", f"tests.inside.own:{data}", *NORMED, world=world)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("network", ["fast", "convnet"])
+@pytest.mark.parametrize("by", ["torch", "numpy", "python"])
+def test_data_that_are_drawn_at_random(job: Job, by: str, network: str, world: int) -> None:
+    """A network that draws random numbers in each step, and one that does not; the results are the same, too."""
+    prove(job, *TINY, "--data", f"tests.inside.own:jittered_by_{by}", "--network", network, world=world)
+    results = [
+        [
+            (line["accuracy"], line["test_loss"])
+            for line in journal.read(job.folder(run))
+            if "accuracy" in line
+        ]
+        for run in ("run", "whole")
+    ]
+    assert results[0] == results[1]
 
 
 @pytest.mark.sampled(1)
