@@ -231,6 +231,8 @@ def measured(trained: dict[str, Any]) -> list[str]:
         chosen += ["--dataset", str(trained["dataset"])]
     elif trained.get("dataset"):
         chosen += ["--data", str(trained["dataset"])]
+    if "seed" in trained:  # one's own data may be split by it
+        chosen += ["--seed", str(trained["seed"])]
     if "test_batch_size" in trained:
         chosen += ["--test-batch-size", str(trained["test_batch_size"])]
     return [*chosen, "--validation"] if trained.get("validation") else chosen

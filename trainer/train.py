@@ -346,6 +346,7 @@ class Training:
         described = {
             "network": self.config.network,
             "dataset": self.outcome["dataset"],
+            "seed": self.config.seed,
             "validation": self.config.validation,
             "test_batch_size": self.config.test_batch_size,
             "shape": list(self.shape),

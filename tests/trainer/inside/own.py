@@ -131,6 +131,14 @@ def described(folder: Path, seed: int) -> tuple[Part, Part]:
     return tiny()
 
 
+def split(seed: int) -> tuple[Part, Part]:
+    """Parts that the seed chooses of the same pictures."""
+    images, labels = pictures(128, (1, 28, 28), 10, 1)
+    order = torch.randperm(128, generator=torch.Generator().manual_seed(seed))
+    (train, test) = order[:96], order[96:]
+    return (images[train], labels[train]), (images[test], labels[test])
+
+
 class Normed(nn.Module):
     """Two convolutions with batch normalisation, of any shape and number of classes."""
 

@@ -163,6 +163,22 @@ def test_evaluate_measures_what_the_job_measured(job: Job, mnist: Path) -> None:
     assert (config["dataset"], config["test_batch_size"]) == ("digits", 7)
 
 
+@pytest.mark.parametrize("seed", ["1", "4", "-3"])
+@pytest.mark.parametrize("described", [True, False], ids=["described", "known by its run"])
+def test_evaluate_splits_one_s_own_data_as_the_job_did(job: Job, seed: str, described: bool) -> None:
+    own = ("--data", "tests.inside.own:split", "--global-batch-size", "16", "--seed", seed)
+    reported = job.train(*own).splitlines()[-3:-1]
+    model = job.volume / "mnist_cnn.pt"
+    if not described:
+        for path in (model, job.folder() / "mnist_cnn.pt"):
+            path.write_bytes(plain(job))
+    assert trainer("evaluate", str(model)).stdout.splitlines()[1:] == reported
+    others = {
+        tuple(trainer("evaluate", str(model), "--seed", str(n)).stdout.splitlines()[1:]) for n in (7, 8)
+    }
+    assert others - {tuple(reported)}, "whoever names another seed measures on another split"
+
+
 def test_a_model_of_mnist_is_not_measured_on_digits(job: Job, mnist: Path) -> None:
     """Wherever the file lies, and with nothing but digits at hand."""
     options = (
