@@ -130,11 +130,23 @@ class Training:
         self.data = {"train_data": facts["train"], "test_data": facts["test"]}
 
     def open_folder(self) -> Path | None:
-        """The run folder, None without a volume. Raises VolumeError unless all that training writes has room there."""
+        """The run folder, None without a volume. Raises VolumeError unless what is yet to be written has room there.
+
+        What an earlier start has written is replaced: it needs no more than a checkpoint and a model beside it.
+        """
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:
-            checkpoints = 3 * checkpoint.size(self.state())  # the new one, the last and the one before it
-            volume.reserve(folder, checkpoints + 6 * self.flat.values.numel() * 4 + SLACK_BYTES)
+            saved, model = checkpoint.size(self.state()), 4 * self.flat.values.numel()
+            saved = max(saved, volume.size(folder / checkpoint.NAME))  # torch's optimizers have no state yet
+            sizes = {
+                folder / checkpoint.NAME: saved,
+                folder / checkpoint.PREVIOUS: saved,
+                folder / volume.BEST: model,
+                folder / volume.MODEL: model,
+                self.config.model_dir / volume.MODEL: model,
+            }
+            missing = sum(max(size - volume.size(path), 0) for path, size in sizes.items())
+            volume.reserve(folder, missing + saved + model + SLACK_BYTES)
         return folder
 
     def run(self) -> None:

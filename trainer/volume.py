@@ -103,6 +103,12 @@ def finished(model_dir: Path) -> list[str]:
         return sorted(path.parent.name for path in model_dir.glob(f"runs/*/{MODEL}"))
 
 
+def size(path: Path) -> int:
+    """Bytes of the file, 0 where there is none. Raises VolumeError."""
+    with reported(path):
+        return path.stat().st_size if path.exists() else 0
+
+
 def reserve(folder: Path, size: int) -> None:
     """Raises VolumeError unless `size` bytes can be written into `folder` now."""
     probe = part(folder / "space")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.inside.conftest import Job
-from trainer import checkpoint, volume
+from trainer import checkpoint, train, volume
 from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
 
@@ -233,6 +233,59 @@ def test_a_disk_that_fills_fails_the_run_which_goes_on_with_room(
     output = small.train(*OPTIONS, world=2)
     assert ("resumed at epoch " in output) == kept
     assert small.model() == undisturbed
+
+
+# Dies at the beginning of epoch DIES, with all that the one before has written.
+BEGINNING = """
+import os, signal
+from trainer import __main__, train
+epoch = train.Training.epoch
+def dying(self):
+    if self.progress.epoch == int(os.environ["DIES"]):
+        self.writer.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+    epoch(self)
+train.Training.epoch = dying
+__main__.run()
+"""
+MARGIN = 1 << 16  # the file system gives whole pages
+WRITTEN = (checkpoint.NAME, checkpoint.PREVIOUS, volume.BEST, volume.MODEL)
+
+
+def fill(place: Path, free: int) -> Path:
+    """A file that leaves so many bytes of the file system."""
+    now = os.statvfs(place)
+    filler = place / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, now.f_bavail * now.f_frsize - free)
+    return filler
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "dies"),
+    [  # torch's optimizers have no state before their first step, so that their first start asks for less
+        *(("sgd", epoch) for epoch in (1, 2, 3, 4)),
+        *(("AdamW", epoch) for epoch in (2, 3, 4)),
+    ],
+)
+def test_what_an_earlier_start_has_written_needs_no_room_again(small: Job, optimizer: str, dies: int) -> None:
+    """Room for what is missing, and for one checkpoint and one model beside those that they replace."""
+    options = (*OPTIONS, "--epochs", "3", "--optimizer", optimizer)
+    small.train(*options, run="whole")
+    sizes = {name: (small.folder("whole") / name).stat().st_size for name in WRITTEN}
+    started = small.start(*options, script=BEGINNING, DIES=str(dies))
+    assert started.wait() == [-signal.SIGKILL if dies <= 3 else 0], started.output
+    missing = [size for name, size in sizes.items() if not (small.folder() / name).exists()]
+    assert len(missing) == {1: 4, 2: 2, 3: 1, 4: 0}[dies]
+    needed = sum(missing) + sizes[checkpoint.NAME] + sizes[volume.MODEL] + train.SLACK_BYTES
+    filler = fill(small.volume, needed - sizes[checkpoint.NAME])
+    ranks = small.start(*options)
+    assert ranks.wait() == [ExitStatus.VOLUME], ranks.output
+    assert "No space left on device; the volume has to be mounted" in ranks.output[0]
+    filler.unlink()
+    fill(small.volume, needed + MARGIN)
+    small.train(*options)
+    assert small.model() == small.model("whole")
 
 
 # Dies as soon as the file is written, before it has its name.
