@@ -263,26 +263,32 @@ class Streamed(Examples):
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
         stream = islice(self.stream(epoch), start, None)
         for at in range(start, len(self), batch):
-            step = list(islice(stream, min(batch, len(self) - at)))
-            if len(step) < min(batch, len(self) - at):
-                raise CustomError(f"--data: an epoch ended after {at + len(step)} examples of {len(self)}")
+            step = self.taken(stream, at, batch)
             inputs, targets = stack(step, self.device)
             mine = torch.arange(len(step)).tensor_split(size)[rank].to(self.device)
             yield Share(inputs[mine], targets[mine], len(step))
 
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-        stream, number = self.stream(0), 0
-        while step := list(islice(stream, batch)):
+        stream = self.stream(0)
+        for number, at in enumerate(range(0, len(self), batch)):
+            step = self.taken(stream, at, batch)
             if number % size == rank:
                 yield number, *stack(step, self.device)
-            number += 1
+
+    def taken(self, stream: Iterator[tuple[Any, Any]], at: int, batch: int) -> list[tuple[Any, Any]]:
+        """The next examples of an epoch, of which there have been `at`. Raises CustomError where it ends too early."""
+        wanted = min(batch, len(self) - at)
+        rows = list(islice(stream, wanted))
+        if len(rows) < wanted:
+            raise CustomError(f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}")
+        return rows
 
     def fingerprint(self) -> str:
         inputs, targets = self.first()
         return f"{len(self)} {checksum(inputs)} {checksum(targets)}"
 
     def first(self) -> tuple[Tensor, Tensor]:
-        return stack(list(islice(self.stream(0), 2)), self.device)
+        return stack(self.taken(self.stream(0), 0, 2), self.device)
 
 
 def examples(part: Any, which: str) -> Examples:

@@ -113,6 +113,11 @@ def short_stream() -> tuple[Stream, Part]:
     return Stream(train, length=200), test
 
 
+def short_test_stream() -> tuple[Part, Stream]:
+    train, test = colours()
+    return train, Stream(test, length=31)
+
+
 def without_length() -> tuple[Iterator[Tensor], Part]:
     return iter([]), colours()[1]
 

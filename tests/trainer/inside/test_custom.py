@@ -1,8 +1,11 @@
 """A user's own network and data, by name, without a fork."""
 
+import itertools
 import json
 import random
 import re
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy
 import pytest
@@ -79,6 +82,7 @@ def test_the_function_gets_what_it_names(job: Job) -> None:
             "does not take the data, inputs of shape (2, 3, 20, 24)",
         ),
         (("--data", f"{OWN}:short_stream", *NORMED), "an epoch ended after 96 examples of 200"),
+        (("--data", f"{OWN}:short_test_stream", *NORMED), "an epoch ended after 30 examples of 31"),
         (("--data", f"{OWN}:tiny", "--validation"), "with --data return other parts"),
         (("--optimizer", "Adamm"), "torch.optim has no Adamm; it has ASGD, "),
         (("--optimizer", "AdamW", "--optimizer-args", '{"speed": 1}'), "unexpected keyword argument 'speed'"),
@@ -125,6 +129,35 @@ def test_a_buffer_that_does_not_change_stays_as_it_is() -> None:
     assert network.mask.tolist() == [float("-inf"), 0.0]
     assert network.count.item() == 4
     assert flat.finite()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("found", range(9))
+def test_a_stream_that_is_shorter_than_its_length_is_refused_by_each_rank(found: int, size: int) -> None:
+    """Sums over what there is would be divided by the length."""
+    part = own.pictures(found, (1, 28, 28), 10, 1)
+    streamed = custom.Streamed(own.Stream(part, length=9))
+    ways: list[Callable[[], Iterable[object]]] = [
+        partial(streamed.batches, 4, rank, size) for rank in range(size)
+    ]
+    ways += [partial(streamed.shares, 1, 1, 0, 4, rank, size) for rank in range(size)]
+    for read in ways:
+        with pytest.raises(custom.CustomError, match=f"an epoch ended after {found} examples of 9"):
+            list(read())
+    if found < 2:
+        with pytest.raises(custom.CustomError, match=f"an epoch ended after {found} examples of 9"):
+            streamed.first()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("there", [9, 10])
+def test_a_stream_is_read_up_to_its_length(there: int, size: int) -> None:
+    streamed = custom.Streamed(own.Stream(own.pictures(there, (1, 28, 28), 10, 1), length=9))
+    read = [
+        [(number, len(targets)) for number, _, targets in streamed.batches(4, rank, size)]
+        for rank in range(size)
+    ]
+    assert sorted(itertools.chain(*read)) == [(0, 4), (1, 4), (2, 1)]
 
 
 def test_what_a_map_style_data_set_draws_depends_on_the_place_and_disturbs_nobody() -> None:
