@@ -152,7 +152,8 @@ def disk_full(rehearsal: Rehearsal) -> None:
     old = project.models / "runs" / f"{JOB}-00000000"
     old.mkdir()
     (old / "mnist_cnn.pt").write_bytes((project.models / "mnist_cnn.pt").read_bytes())
-    with suppress(OSError), (old / "checkpoint.pt").open("wb", buffering=0) as filler:
+    (old / "checkpoint.pt").touch()
+    with suppress(OSError), (old / "checkpoint.previous.pt").open("wb", buffering=0) as filler:
         while filler.write(bytes(4096)):
             pass
     project.configure({"trainstack:job": {"training": {**TRAINING, "digitsEpochs": 12, "seed": 3}}})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +100,20 @@ def test_each_situation_is_used_and_known() -> None:
 )
 def test_an_ellipsis_stands_for_anything(expected: tuple[str, ...], output: str, fits: bool) -> None:
     assert (pattern(expected).fullmatch(output) is not None) == fits
+
+
+def test_what_makes_room_leaves_each_run_what_it_goes_on_from(tmp_path: Path) -> None:
+    """A finished run whose job is made anew only reports again; without its checkpoint it would train from nothing."""
+    names = {"checkpoint.pt", "checkpoint.previous.pt", "metrics.jsonl", "report.html", "mnist_cnn.best.pt"}
+    for run, more in (("mnist-1", {"mnist_cnn.pt"}), ("mnist-2", set())):
+        (folder := tmp_path / "models" / "dev" / "runs" / run).mkdir(parents=True)
+        for name in names | more:
+            (folder / name).touch()
+    commands = [command.text for block in transcript.load(SMALL_DISK).carried for command in block.commands]
+    (removing,) = [command for command in commands if "rm " in command]
+    subprocess.run(["bash", "-c", removing], cwd=tmp_path, check=True)
+    left = {path.name: {file.name for file in path.iterdir()} for path in tmp_path.glob("models/dev/runs/*")}
+    assert left == {"mnist-1": names - {"checkpoint.previous.pt"} | {"mnist_cnn.pt"}, "mnist-2": names}
 
 
 def test_a_block_becomes_commands_with_output_and_status() -> None:
