@@ -172,6 +172,7 @@ OPTIMIZERS: dict[str, type[Elementwise]] = {
 class TorchOptimizer(Optimizer):
     """A class of torch.optim by its name, over the network's own parameters, which are views of the Flat's values.
 
+    Frozen parameters are not among them: their gradients are zero, with which torch would decay them all the same.
     Weight decay is left to the trainer, unless the arguments set it. Raises OptimizerError.
     """
 
@@ -181,7 +182,7 @@ class TorchOptimizer(Optimizer):
         if "weight_decay" in inspect.signature(kind).parameters:
             arguments.setdefault("weight_decay", 0.0)
         try:
-            self.optimizer = kind(network.parameters(), **arguments)
+            self.optimizer = kind([each for each in network.parameters() if each.requires_grad], **arguments)
         except (TypeError, ValueError) as error:
             raise OptimizerError(f"--optimizer {recipe.optimizer}: {error}") from error
 

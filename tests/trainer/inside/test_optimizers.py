@@ -1,13 +1,18 @@
 """One buffer for all parameters changes nothing about what is computed."""
 
+import json
+from dataclasses import replace
+from inspect import signature
+
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from tests.inside.conftest import trainer
 from trainer import networks
-from trainer.optimizers import OPTIMIZERS, Flat
-from trainer.recipes import RECIPES
+from trainer.optimizers import OPTIMIZERS, Flat, build
+from trainer.recipes import RECIPES, Recipe
 
 PLAIN = {
     "published-sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.5),
@@ -32,6 +37,37 @@ def test_steps_are_those_of_torch_optim(recipe: str) -> None:
         theirs.step()
     for one, other in zip(network.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+NAMED = {
+    name: kind
+    for name, kind in vars(torch.optim).items()
+    if isinstance(kind, type) and name not in ("Optimizer", "LBFGS", "SparseAdam")  # these need other steps
+}
+
+
+def trained(network: nn.Linear, recipe: Recipe) -> nn.Linear:
+    """After three steps."""
+    flat = Flat(network)
+    optimizer = build(recipe, network, flat.values)
+    for count in range(3):
+        flat.exchanged.zero_()
+        network(torch.ones(2, 4)).square().sum().backward()
+        optimizer.step(flat.values, flat.gradients, 0.01, count)
+    return network
+
+
+@pytest.mark.parametrize("name", [*OPTIMIZERS, *NAMED])
+def test_what_is_frozen_stays(name: str) -> None:
+    """Also where torch's optimizer takes weight decay, or decays by itself as ASGD does."""
+    decays = name in NAMED and "weight_decay" in signature(NAMED[name]).parameters
+    network = nn.Linear(4, 3)
+    network.bias.requires_grad_(False)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    arguments = json.dumps({"weight_decay": 0.3}) if decays else ""
+    after = trained(network, replace(RECIPES["fast"], optimizer=name, optimizer_args=arguments)).state_dict()
+    assert torch.equal(after["bias"], before["bias"])
+    assert not torch.equal(after["weight"], before["weight"])
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
