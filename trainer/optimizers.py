@@ -173,13 +173,13 @@ class TorchOptimizer(Optimizer):
     """A class of torch.optim by its name, over the network's own parameters, which are views of the Flat's values.
 
     Frozen parameters are not among them: their gradients are zero, with which torch would decay them all the same.
-    Weight decay is left to the trainer, unless the arguments set it. Raises OptimizerError.
+    Weight decay that the recipe gives is left to the trainer, unless the arguments set it. Raises OptimizerError.
     """
 
     def __init__(self, recipe: Recipe, network: nn.Module) -> None:
         kind = _class_of(torch.optim, torch.optim.Optimizer, recipe.optimizer)
         arguments = {"lr": recipe.lr, **_arguments(recipe.optimizer_args)}
-        if "weight_decay" in inspect.signature(kind).parameters:
+        if recipe.weight_decay is not None and "weight_decay" in inspect.signature(kind).parameters:
             arguments.setdefault("weight_decay", 0.0)
         try:
             self.optimizer = kind([each for each in network.parameters() if each.requires_grad], **arguments)

@@ -22,7 +22,7 @@ BACKENDS = ("gloo", "nccl", "mpi")
 
 
 # Settings that older checkpoints do not have, with what they stand for there.
-ADDED = {"weight_decay": 0.0, "clip": 0.0, "accumulate": 1, "optimizer_args": "", "schedule_args": ""}
+ADDED = {"weight_decay": None, "clip": 0.0, "accumulate": 1, "optimizer_args": "", "schedule_args": ""}
 
 
 class OptionError(Exception):
@@ -196,7 +196,9 @@ def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -
     group.add_argument("--warm-up", type=part, metavar="PART", help="part of the run in which lr rises")
     group.add_argument("--beta2", type=part, help="Adam's second beta; --momentum is its first")
     group.add_argument(
-        "--weight-decay", type=not_negative, help="of matrices and kernels, apart from the gradient"
+        "--weight-decay",
+        type=not_negative,
+        help="of matrices and kernels, apart from the gradient; default: none, or what torch's class has",
     )
     group.add_argument("--clip", type=not_negative, metavar="NORM", help="largest norm of the gradients")
     group.add_argument(

@@ -45,9 +45,8 @@ class Recipe:
     beta2: float = 0.999  # Adam's second beta
     warm_up: float = 0.0  # part of a one-cycle or cosine run in which lr rises
     bf16: bool = False  # multiply in bfloat16 where the processor does
-    weight_decay: float = (
-        0.0  # per step, times lr, of matrices and kernels; apart from the gradient, as AdamW's
-    )
+    # Per step, times lr, of matrices and kernels; apart from the gradient, as AdamW's. None: the optimizer's own.
+    weight_decay: float | None = None
     clip: float = 0.0  # largest norm of all gradients together; 0 leaves them alone
     accumulate: int = 1  # forward and backward passes a step and replica
     optimizer_args: str = ""  # JSON: further arguments of torch's class

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.inside.conftest import trainer
-from trainer import networks
+from trainer import networks, options
 from trainer.optimizers import OPTIMIZERS, Flat, build
 from trainer.recipes import RECIPES, Recipe
 
@@ -68,6 +68,25 @@ def test_what_is_frozen_stays(name: str) -> None:
     after = trained(network, replace(RECIPES["fast"], optimizer=name, optimizer_args=arguments)).state_dict()
     assert torch.equal(after["bias"], before["bias"])
     assert not torch.equal(after["weight"], before["weight"])
+
+
+@pytest.mark.parametrize("decay", [None, "0", "0.1"])
+@pytest.mark.parametrize("name", NAMED)
+def test_torch_s_weight_decay_is_left_to_the_trainer_where_it_is_given(name: str, decay: str | None) -> None:
+    given = ["--optimizer", name, *(["--weight-decay", decay] if decay else [])]
+    takes_decay = "weight_decay" in signature(NAMED[name]).parameters
+    network, plain = nn.Linear(4, 3), nn.Linear(4, 3)
+    plain.load_state_dict(network.state_dict())
+    theirs = NAMED[name](
+        plain.parameters(), lr=0.01, **({"weight_decay": 0.0} if decay and takes_decay else {})
+    )
+    for _ in range(3):
+        theirs.zero_grad()
+        plain(torch.ones(2, 4)).square().sum().backward()
+        theirs.step()
+    trained(network, options.parse(given, {}).settings)
+    for one, other in zip(network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)

@@ -89,6 +89,15 @@ def test_a_network_may_have_a_learning_rate_of_its_own_in_a_recipe() -> None:
     assert options.parse([*wide, "--lr", "0.1"], {}).settings.lr == 0.1
 
 
+@pytest.mark.parametrize("decay", [[], ["--weight-decay", "0"], ["--weight-decay", "0.1"]], ids=" ".join)
+@pytest.mark.parametrize("optimizer", [*Optimizer, "AdamW"])
+def test_training_again_has_the_same_weight_decay(optimizer: str, decay: list[str]) -> None:
+    """None at all is another thing than 0: AdamW then has torch's own."""
+    config = options.parse(["--optimizer", optimizer, *decay], {})
+    assert config.settings.weight_decay == (float(decay[1]) if decay else None)
+    assert options.parse(config.again(world_size=1), {}).settings == config.settings
+
+
 def test_bfloat16_is_the_recipes_choice_unless_the_user_says() -> None:
     assert not options.parse([], {}).settings.bf16
     assert options.parse(["--bf16"], {}).settings.bf16
