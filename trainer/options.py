@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule
+from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule, usual_momentum
 
 MODEL_DIR = Path("/opt/mnist/models")  # of the published image, whether a volume is mounted there or not
 NETWORKS = ("lenet", "convnet", "fast")
@@ -106,7 +106,11 @@ class Config:
             world_size: replicas of this run.
         """
         usual = RECIPES[self.recipe]
-        usual = replace(usual, lr=LEARNING_RATES.get((self.recipe, self.network), usual.lr))
+        usual = replace(
+            usual,
+            lr=LEARNING_RATES.get((self.recipe, self.network), usual.lr),
+            momentum=usual_momentum(usual, self.settings.optimizer),
+        )
         given: dict[str, object] = {"recipe": self.recipe, "network": self.network, "epochs": self.epochs}
         given |= {"data": self.data} if self.data else {"dataset": self.dataset}
         given |= {
@@ -158,7 +162,11 @@ def published_options(top: argparse.ArgumentParser) -> None:
     group.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
     group.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
     group.add_argument("--lr", type=not_negative, help="default: the recipe's")
-    group.add_argument("--momentum", type=not_negative, help="default: the recipe's")
+    group.add_argument(
+        "--momentum",
+        type=not_negative,
+        help="default: the recipe's; with another --optimizer than its own 0.9 for adam, 0 for sgd",
+    )
     group.add_argument("--gamma", type=not_negative, help="lr's factor per epoch, with a step schedule")
     group.add_argument("--no-cuda", action="store_true", help="train on the CPU even where there is a GPU")
     group.add_argument("--seed", type=int, default=1, help="default 1")
@@ -370,14 +378,16 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
     preset = PRESETS[given.preset]
     name = given.recipe or preset.recipe
     network = given.network or RECIPES[name].network
+    optimizer = given.optimizer and _member(Optimizer, given.optimizer)
+    usual = usual_momentum(RECIPES[name], optimizer or RECIPES[name].optimizer)
     overrides = {
         "lr": LEARNING_RATES.get((name, network)) if given.lr is None else given.lr,
-        "momentum": given.momentum,
+        "momentum": usual if given.momentum is None else given.momentum,
         "gamma": given.gamma,
         "global_batch": given.global_batch_size,
         "label_smoothing": given.label_smoothing,
         "bf16": given.bf16,
-        "optimizer": given.optimizer and _member(Optimizer, given.optimizer),
+        "optimizer": optimizer,
         "schedule": given.schedule and _member(Schedule, given.schedule),
         "optimizer_args": given.optimizer_args,
         "schedule_args": given.schedule_args,

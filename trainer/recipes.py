@@ -90,6 +90,9 @@ RECIPES = {
     ),
 }
 
+# Of an optimizer that the recipe does not name: torch's defaults.
+MOMENTUM = {Optimizer.SGD: 0.0, Optimizer.ADAM: 0.9}
+
 # A network's own learning rate, by recipe and network, where the recipe's does not suit it.
 LEARNING_RATES = {("fast", "convnet"): 0.004}
 
@@ -111,6 +114,12 @@ PRESETS = {
     "convnet": Preset(recipe="published-adadelta", datasets=MNIST_FIRST),
     "nccl": Preset(recipe="published-sgd", datasets=MNIST_FIRST, backend="nccl"),
 }
+
+
+def usual_momentum(recipe: Recipe, optimizer: str) -> float:
+    """Momentum, or Adam's first beta, where nobody gives it: the recipe's, unless `optimizer` is another one."""
+    ours = optimizer == recipe.optimizer or optimizer not in MOMENTUM
+    return recipe.momentum if ours else MOMENTUM[Optimizer(optimizer)]
 
 
 def learning_rate(recipe: Recipe, done: float, epochs: int) -> float:

@@ -89,6 +89,29 @@ def test_a_network_may_have_a_learning_rate_of_its_own_in_a_recipe() -> None:
     assert options.parse([*wide, "--lr", "0.1"], {}).settings.lr == 0.1
 
 
+@pytest.mark.parametrize("optimizer", [*Optimizer, "AdamW"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_another_optimizer_than_the_recipe_s_has_torch_s_momentum(recipe: str, optimizer: str) -> None:
+    def momentum(*given: str) -> float:
+        return options.parse(["--recipe", recipe, *given], {}).settings.momentum
+
+    assert momentum("--optimizer", optimizer, "--momentum", "0.3") == 0.3
+    if optimizer == RECIPES[recipe].optimizer:
+        assert momentum("--optimizer", optimizer) == momentum() == RECIPES[recipe].momentum
+    elif optimizer in (Optimizer.SGD, Optimizer.ADAM):
+        assert momentum("--optimizer", optimizer) == {"sgd": 0, "adam": 0.9}[optimizer]
+
+
+@pytest.mark.parametrize("momentum", sorted({0.0, 0.9, *(recipe.momentum for recipe in RECIPES.values())}))
+@pytest.mark.parametrize("optimizer", [*Optimizer, "AdamW"])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_training_again_has_the_same_momentum(recipe: str, optimizer: str, momentum: float) -> None:
+    """Also where it is the recipe's own, but not that of the other optimizer."""
+    given = ["--recipe", recipe, "--optimizer", optimizer, "--momentum", str(momentum)]
+    config = options.parse(given, {})
+    assert options.parse(config.again(world_size=1), {}).settings == config.settings
+
+
 @pytest.mark.parametrize("decay", [[], ["--weight-decay", "0"], ["--weight-decay", "0.1"]], ids=" ".join)
 @pytest.mark.parametrize("optimizer", [*Optimizer, "AdamW"])
 def test_training_again_has_the_same_weight_decay(optimizer: str, decay: list[str]) -> None:
