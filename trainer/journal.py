@@ -105,7 +105,7 @@ class Journal:
         self.folder, self.log_dir, self.speaks = folder, log_dir, speaks
         self.events: EventFile | None = None
         self.since = time.perf_counter()
-        self.images = 0
+        self.before_s = 0.0  # time in training of earlier processes
 
     def begin(self, config: dict[str, Any], step: int, epoch: int) -> None:
         """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again.
@@ -125,6 +125,7 @@ class Journal:
             for line in read(self.folder)
             if (line["epoch"] < epoch if "accuracy" in line else line["step"] < step)
         ]
+        self.before_s = max((line.get("training_s", 0.0) for line in kept), default=0.0)
         volume.write(self.folder / METRICS, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
 
     def say(self, line: str) -> None:
@@ -146,10 +147,14 @@ class Journal:
         self.record({"step": step, "epoch": epoch, "loss": loss, "images_per_s": rate, "lr": lr})
 
     def epoch(self, epoch: int, step: int, metrics: Metrics, training_s: float) -> None:
-        """An epoch's result on the test images; `training_s` is this process's time in training, without testing."""
+        """An epoch's result on the test images; `training_s` is this process's time in training, without testing.
+
+        Written is that of the whole run: what earlier processes took for the epochs that count as done is added.
+        """
         self.say(f"accuracy={metrics.accuracy:.4f}")
         self.say(f"loss={metrics.loss:.4f}")
-        result = {"accuracy": metrics.accuracy, "test_loss": metrics.loss, "training_s": training_s}
+        whole_s = self.before_s + training_s
+        result = {"accuracy": metrics.accuracy, "test_loss": metrics.loss, "training_s": whole_s}
         self.record({"step": step, "epoch": epoch, **result})
         self.since = time.perf_counter()
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.inside.conftest import Job
 from trainer import journal
+from trainer.evaluation import Metrics
 
 
 def test_the_checksum_is_crc_32c() -> None:
@@ -53,6 +54,33 @@ def test_an_interrupted_run_drops_the_lines_that_it_writes_again(
     (tmp_path / journal.METRICS).write_text(text + '{"step": 11, "lo')
     journal.Journal(tmp_path, None, speaks=True).begin({}, step, epoch)
     assert journal.read(tmp_path) == HISTORY[:kept]
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch", "before"), [(0, 1, 0), (5, 1, 0), (5, 2, 3), (7, 2, 3), (10, 3, 8)]
+)
+def test_the_time_in_training_goes_on_from_the_last_result_that_stays(
+    tmp_path: Path, step: int, epoch: int, before: float
+) -> None:
+    seconds = {1: 3.0, 2: 8.0}
+    lines = [
+        {**line, "test_loss": 1.0, "training_s": seconds[int(line["epoch"])]} if "accuracy" in line else line
+        for line in HISTORY
+    ]
+    (tmp_path / journal.METRICS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    went_on = journal.Journal(tmp_path, None, speaks=True)
+    went_on.begin({}, step, epoch)
+    for passed in (2.0, 4.0):
+        went_on.epoch(epoch, step, Metrics(0.5, 1.0), passed)
+    assert [line["training_s"] for line in journal.read(tmp_path)[-2:]] == [before + 2, before + 4]
+
+
+def test_a_resumed_run_has_trained_longer(job: Job) -> None:
+    for epochs in ("1", "2", "3"):
+        job.train(*TINY, "--epochs", epochs)
+    seconds = [line["training_s"] for line in journal.read(job.folder()) if "accuracy" in line]
+    assert len(seconds) == 3
+    assert seconds == sorted(seconds)
 
 
 # Dies as soon as the method has returned in epoch 2, before the checkpoint that says that the epoch is done.
