@@ -90,13 +90,18 @@ class Objective:
     """What a network is trained for and measured by: its own loss and metric, or those of a classifier."""
 
     network: nn.Module
-    label_smoothing: float = 0.0
+    label_smoothing: float = 0.0  # of cross-entropy; a network's own loss does without
+
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the network brings its loss."""
+        return hasattr(self.network, "loss")
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Losses to train on, shape (n,)."""
         if isinstance(outputs, Tensor) and outputs.is_floating_point():
             outputs = outputs.float()
-        if hasattr(self.network, "loss"):
+        if self.has_own_loss:
             return self.network.loss(outputs, targets).float()
         return functional.cross_entropy(
             outputs, targets, reduction="none", label_smoothing=self.label_smoothing

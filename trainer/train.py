@@ -47,6 +47,7 @@ from trainer.evaluation import Metrics
 from trainer.journal import Journal, Profile
 from trainer.launch import ExitStatus, Termination
 from trainer.options import Config
+from trainer.recipes import RECIPES
 
 SLACK_BYTES = 1 << 20  # for log lines, events and the report
 
@@ -156,6 +157,11 @@ class Training:
         self.journal.begin(self.described(), self.progress.step, self.progress.epoch)
         if self.config.settings.bf16 and self.dtype is torch.float32:
             self.journal.say("not every replica's processor multiplies bfloat16: computing in float32")
+        asked_for = self.config.settings.label_smoothing != RECIPES[self.config.recipe].label_smoothing
+        if asked_for and self.objective.has_own_loss and self.world.leads:
+            self.journal.warn(
+                f"--label-smoothing has no effect: --network {self.config.network} has a loss of its own"
+            )
         metrics = None
         try:
             while self.progress.epoch <= self.config.epochs and not self.out_of_patience():

@@ -59,6 +59,20 @@ def test_loss_metric_and_summary_are_the_network_s(job: Job) -> None:
     assert "least -0.375, most -0.375" in output
 
 
+@pytest.mark.parametrize("network", ["Tally", "Normed"])
+@pytest.mark.parametrize("smoothing", [(), ("--label-smoothing", "0.2"), ("--recipe", "fast")], ids=" ".join)
+def test_label_smoothing_without_use_is_warned_about_once(
+    job: Job, smoothing: tuple[str, ...], network: str
+) -> None:
+    """A loss of the network's own does without; what only the recipe asks for is no option."""
+    data = "numbers" if network == "Tally" else "tiny"
+    options = ("--network", f"{OWN}:{network}", "--data", f"{OWN}:{data}", *smoothing, "--no-bf16")
+    ranks = job.start(*options, "--global-batch-size", "16", world=2)
+    assert ranks.wait() == [0, 0], ranks.output
+    warned = [output.count("warning: --label-smoothing has no effect") for output in ranks.output]
+    assert warned == [int(network == "Tally" and "--label-smoothing" in smoothing), 0]
+
+
 def test_the_function_gets_what_it_names(job: Job) -> None:
     output = job.train("--data", f"{OWN}:described", "--seed", "4", "--data-dir", "/some/where")
     assert "called with /some/where and 4" in output
