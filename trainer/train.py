@@ -203,6 +203,7 @@ class Training:
             buffer.copy_(value)
             before.copy_(value)
         self.optimizer.restore(state["optimizer"])
+        self.keep_only_epoch()
         self.journal.say(f"resumed at epoch {self.progress.epoch}, image {self.progress.images}")
         for key, now in self.machine().items():
             then = state.get("machine", {}).get(key, now)
@@ -315,6 +316,12 @@ class Training:
             return
         self.progress = replace(self.progress, best_epoch=self.progress.epoch, best=metrics.accuracy)
         if self.folder and self.config.epochs > 1:
+            volume.write(self.folder / volume.BEST, self.model())
+
+    def keep_only_epoch(self) -> None:
+        """Where a run of one epoch goes on with more, keep that epoch's model: it is the best so far."""
+        goes_on = (self.progress.epoch, self.progress.images) == (2, 0) and self.config.epochs > 1
+        if self.folder and goes_on and not (self.folder / volume.BEST).exists():
             volume.write(self.folder / volume.BEST, self.model())
 
     def out_of_patience(self) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.inside.conftest import Job, trainer
-from trainer import checkpoint
+from trainer import checkpoint, volume
 from trainer.launch import ExitStatus
 
 PARTS = ["data", "forward", "loss", "backward", "exchange", "optimizer"]
@@ -228,6 +228,22 @@ def test_the_best_model_is_kept_beside_the_last(job: Job) -> None:
     best, last = job.folder() / "mnist_cnn.best.pt", job.volume / "mnist_cnn.pt"
     for model, accuracy in ((best, "-0.1250"), (last, "-0.5000")):
         assert f"accuracy={accuracy}" in trainer("evaluate", str(model)).stdout
+
+
+@pytest.mark.parametrize("network", ["Fading", "Tally"])
+@pytest.mark.parametrize("first", ["1", "2"])
+def test_a_run_that_goes_on_with_more_epochs_keeps_the_same_best_model(
+    job: Job, first: str, network: str
+) -> None:
+    """Of Fading it is the first epoch's, of Tally the last one's. One epoch alone has none beside its model."""
+    own = ("--network", f"tests.inside.own:{network}", "--data", "tests.inside.own:numbers", "--lr", "1")
+    options = (*own, "--momentum", "0", "--global-batch-size", "8", "--epochs")
+    job.train(*options, "3", run="whole")
+    job.train(*options, first)
+    best = job.folder() / volume.BEST
+    assert best.exists() == (first != "1")
+    job.train(*options, "3")
+    assert best.read_bytes() == (job.folder("whole") / volume.BEST).read_bytes()
 
 
 def test_it_stops_when_nothing_improves(job: Job) -> None:
