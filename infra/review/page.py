@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from infra.review.object_changes import ObjectChange, object_changes
 MOST_FIELDS = 40
 MOST_LETTERS = 200
 NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
+NOT_KNOWN = "Not known: this program cannot read what the stack file was before."
 MARK = "<!-- trainstack review: {stack} -->"
 
 
@@ -42,9 +44,21 @@ class Base:
     def stack(self, name: str) -> Stack | None:
         """The stack as it was; None where there was none, or none that the present program takes."""
         try:
-            return from_file(self._file(name)) if self._file(name).exists() else None
+            return self._read(name)
         except ConfigError:
             return None
+
+    def refusal(self, name: str) -> str:
+        """Why the present program does not take the stack as it was; empty where it does, or there was none."""
+        try:
+            self._read(name)
+        except ConfigError as error:
+            file = self._file(name)
+            return str(error).replace(os.path.relpath(file), f"stacks/{file.name}")
+        return ""
+
+    def _read(self, name: str) -> Stack | None:
+        return from_file(self._file(name)) if self._file(name).exists() else None
 
     def sections(self, name: str) -> Sections | None:
         """The same with its keys."""
@@ -88,18 +102,20 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
         contents: what a review writes, path below stacks/ to contents.
     """
     rendered = {name: text for name, text in contents.items() if _is_object(name)}
-    committed = base.rendering(stack.name)
-    objects = object_changes(committed, rendered)
+    committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
+    # Which of the shared objects a base had, its stack file says.
+    compared = {name: text for name, text in rendered.items() if not (refusal and folder.is_shared(name))}
+    objects = object_changes(committed, compared)
     before = base.sections(stack.name)
     keys = key_changes(before, sections(file)) if before else []
     there = [yaml.safe_load(text) for name, text in committed.items() if not folder.is_shared(name)]
-    lines = [*_head(stack.name, base)]
-    if not keys and not objects:
+    lines = [*_head(stack.name, base), *_refusal(refusal)]
+    if not keys and not objects and not refusal:
         lines += ["Nothing that the stack applies has changed.", ""]
     else:
-        lines += _keys(keys) or ([NO_KEY, ""] if before else [])
+        lines += _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
         lines += _objects(objects, bool(committed))
-        lines += _consequences(base.stack(stack.name), keys, objects, there)
+        lines += _consequences(base.stack(stack.name), keys, objects, there, not refusal)
         lines += _costs(stack, objects)
     checks, passed = _checks(rendered)
     return "\n".join([*lines, *checks]), passed
@@ -111,6 +127,17 @@ def _is_object(name: str) -> bool:
 
 def _head(stack: str, base: Base) -> list[str]:
     return [MARK.format(stack=stack), f"## Stack `{stack}`", "", f"Compared with {base.revision}.", ""]
+
+
+def _refusal(problem: str) -> list[str]:
+    if not problem:
+        return []
+    told = "The stack file that this is compared with is refused by this commit's program:"
+    return [told, "", "```text", problem, "```", ""]
+
+
+def _no_keys() -> list[str]:
+    return ["### Keys", "", NOT_KNOWN, ""]
 
 
 def _keys(changes: Sequence[KeyChange]) -> list[str]:
@@ -146,17 +173,28 @@ def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
 
 
 def _consequences(
-    before: Stack | None, keys: Sequence[KeyChange], objects: Sequence[ObjectChange], there: list[Manifest]
+    before: Stack | None,
+    keys: Sequence[KeyChange],
+    objects: Sequence[ObjectChange],
+    there: list[Manifest],
+    is_known: bool,
 ) -> Iterator[str]:
     again = consequences.replaced(keys, objects, there)
     cluster = before.cluster_name if before and consequences.makes_cluster_anew(before, keys) else None
     shown = [*([f"Cluster/{cluster}"] if cluster else []), *again]
     yield from ("### Replaced", "")
-    yield from [f"- `{each}`" for each in shown] or ["Nothing."]
+    yield from _listed([f"- `{each}`" for each in shown], is_known)
     yield from ("", "### Lost", "")
     lost = list(consequences.losses(before, keys, again, objects)) if before else []
-    yield from [f"- {each}" for each in lost] or ["Nothing."]
+    yield from _listed([f"- {each}" for each in lost], is_known)
     yield ""
+
+
+def _listed(lines: list[str], is_known: bool) -> list[str]:
+    """`lines`, of which there may be more where the base is not known."""
+    if is_known:
+        return lines or ["Nothing."]
+    return [*lines, *([""] if lines else []), NOT_KNOWN]
 
 
 def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:

@@ -278,12 +278,56 @@ def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> Non
     assert part(text, "Lost")[0] == "- The stack's objects in the old cluster; its nodes keep the files."
 
 
-def test_a_base_with_a_stack_file_of_another_release_still_shows_the_objects(repository: Repository) -> None:
-    repository.before()
-    (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: {trainstack:job: {nome: mnist}}\n")
-    text = repository.shown(**{"job.training.epochs": 2})
-    assert rows(text, "Objects")
-    assert part(text, "Keys") == []
+# What the present program refuses in the stack file of a base, and a word of the reason.
+REFUSED_BASES: dict[str, tuple[Any, str]] = {
+    "a key of another release": ({"job": {"nome": "mnist"}}, "trainstack:job.nome"),
+    "a folder that the branch has renamed": (
+        {"image": {"context": "examples/renamed-away"}},
+        "image.context",
+    ),
+    "a Dockerfile that the branch has renamed": (
+        {"image": {"dockerfile": "gone/Dockerfile"}},
+        "image.dockerfile",
+    ),
+    "a rule between two sections": ({"jobs": [{"name": "mnist"}]}, "trainstack:job"),
+    "no mapping": ("config: 7\n", "not a stack file"),
+    "no YAML": ("config: [\n", "not YAML"),
+}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"cluster.apiServerPort": 7000}, {"job.training.epochs": 2}, {}], ids=str
+)
+@pytest.mark.parametrize("refused", REFUSED_BASES)
+def test_a_base_that_is_refused_leaves_open_what_is_replaced_and_lost(
+    repository: Repository, refused: str, changes: dict[str, Any]
+) -> None:
+    repository.before(**ON_KIND)
+    given, reason = REFUSED_BASES[refused]
+    if isinstance(given, dict):
+        sections = {**with_changes(ON_KIND), **given}
+        given = yaml.safe_dump({"config": {f"trainstack:{key}": each for key, each in sections.items()}})
+    (repository.base / f"Pulumi.{NAME}.yaml").write_text(given)
+    text = repository.shown(**{**ON_KIND, **changes})
+    for heading in ("Keys", "Replaced", "Lost"):
+        assert part(text, heading)[-1].startswith("Not known: "), heading
+        assert "Nothing." not in part(text, heading)
+    assert "Nothing that the stack applies has changed." not in text
+    assert page.NO_KEY not in text
+    assert reason in text
+    assert str(repository.base) not in text
+    assert bool(rows(text, "Objects")) is ("job.training.epochs" in changes)
+    assert replaced(text) == ({"PyTorchJob"} if "job.training.epochs" in changes else set())
+
+
+def test_of_a_base_that_is_refused_no_shared_object_is_called_new(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay, "rendered", operators_of_both)
+    monkeypatch.setattr(rendering, "operator", operators.manifests)
+    repository.before(**ON_KIND)
+    (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: 7\n")
+    assert part(repository.shown(**ON_KIND), "Objects") == ["No object changes."]
 
 
 def operators_of_both(where: str, cache: Path) -> list[dict[str, Any]]:
