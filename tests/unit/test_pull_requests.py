@@ -122,6 +122,18 @@ def test_changed_stacks_are_those_of_the_branch(
     assert (done.returncode, done.stdout.split()) == (0, stacks), done.stderr
 
 
+@pytest.mark.parametrize("renames", ["true", "copies", "false"])
+def test_a_renamed_stack_is_one_that_goes_and_one_that_comes(repository: Repository, renames: str) -> None:
+    git(repository.root, "config", "diff.renames", renames)
+    git(repository.root, "mv", "stacks/Pulumi.gpu.yaml", "stacks/Pulumi.big.yaml")
+    git(repository.root, "mv", "stacks/rendered/gpu", "stacks/rendered/big")
+    repository.commit("topic")
+    assert repository.run("ci/changed-stacks", "main").stdout.split() == ["big", "gpu"]
+    assert repository.run("ci/review", "main", "page.md").returncode == 0
+    page = (repository.root / "page.md").read_text()
+    assert page.index("## Stack big\n") < page.index("## Stack `gpu`\n\nIts file goes.")
+
+
 def test_a_base_that_there_is_not_fails(repository: Repository) -> None:
     assert repository.run("ci/changed-stacks", "gone").returncode != 0
     assert repository.run("ci/review", "gone", "page.md").returncode != 0
@@ -162,11 +174,21 @@ def test_a_review_that_fails_still_shows_the_others(repository: Repository, what
     assert "## Stack gpu\n" in page
 
 
-def test_a_stack_that_goes_is_named(repository: Repository) -> None:
+@pytest.mark.parametrize("left", [[], ["rendered"], ["gitops"], ["rendered", "gitops"]], ids="+".join)
+def test_a_stack_that_goes_is_named_and_takes_its_renderings_along(
+    repository: Repository, left: list[str]
+) -> None:
     (repository.root / "stacks/Pulumi.dev.yaml").unlink()
+    shutil.rmtree(repository.root / "stacks/rendered/dev")
+    for folder in left:
+        repository.write(f"stacks/{folder}/dev/jobs/job.yaml", "as it was\n")
     repository.commit("topic")
-    assert repository.run("ci/review", "main", "page.md").returncode == 0
-    assert "`make down STACK=dev`" in (repository.root / "page.md").read_text()
+    assert repository.run("ci/review", "main", "page.md").returncode == (1 if left else 0)
+    page = (repository.root / "page.md").read_text()
+    assert "`make down STACK=dev`" in page
+    folders = " ".join(f"stacks/{folder}/dev" for folder in left)
+    assert ("git rm" in page) is bool(left)
+    assert f"`git rm -r {folders}`" in page or not left
 
 
 @pytest.mark.parametrize(
