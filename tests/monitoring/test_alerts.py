@@ -14,6 +14,9 @@ from tests import containers
 from tests.containers import GIVEN
 from tests.monitoring import examples
 from toolchain.machine.engine import Engine
+from toolchain.operating import environment, prometheus_text
+from toolchain.operating.status import Finding, Health, Part
+from toolchain.runs import records
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "monitoring" / "alerts.yaml"
@@ -73,6 +76,27 @@ def test_a_changed_rule_fails_its_cases(promtool: Promtool, changed: tuple[str, 
 def with_cases(text: str) -> dict[str, str]:
     """The files of the cases for rules of this text."""
     return {"cases.yaml": CASES.read_text().replace("RULES", RULES.name), RULES.name: text}
+
+
+@pytest.mark.parametrize("part", [part for part in Part if part not in (Part.JOB, Part.EVENT)])
+def test_a_look_that_ends_before_the_jobs_raises_an_alert(
+    promtool: Promtool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: Part
+) -> None:
+    """Whichever part cannot be told of: no job has a sample then, and no other rule has one to read."""
+    monkeypatch.setattr(records, "MODELS", tmp_path)
+    monkeypatch.setattr(environment, "cluster", lambda stack: None)
+    told = prometheus_text.text("dev", [Finding(part, Health.UNKNOWN, "")])
+    samples = [line.rpartition(" ") for line in told.splitlines() if not line.startswith("#")]
+    series = [{"series": name, "values": f"{value}x20"} for name, _, value in samples]
+    asked = 'max by (stack) (ALERTS{alertstate="firing"})'
+    expected = {"expr": asked, "eval_time": "10m", "exp_samples": [{"labels": '{stack="dev"}', "value": 1}]}
+    cases = {
+        "rule_files": [RULES.name],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [expected]}],
+    }
+    files: dict[str, Path | str] = {RULES.name: RULES, "cases.yaml": yaml.safe_dump(cases)}
+    assert "SUCCESS" in promtool.says("test", "rules", f"{GIVEN}/cases.yaml", files=files)
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
