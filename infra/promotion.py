@@ -8,9 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
 
 from infra import paths
 from infra.command_line import errors_as_text
@@ -42,7 +46,7 @@ class Promotion:
         to: the name of the job that takes its options.
         run: the id of the run that the first stack's file and a review of it ask for.
         dataset: what that run trains on; None for the trainer's default.
-        changes: key of `training` -> the values that it had and gets, as they are written.
+        changes: key of `training` -> the values that it had and gets, as they are written in a stack file.
         left: keys that the first stack does not give, and the other does; they stay.
         differing: keys of the job outside `training` that a run depends on and that differ; they stay.
     """
@@ -64,12 +68,9 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
     for job, to in _pairs(given, taking):
         ensure_trains(given, job.name)
         ensure_trains(taking, to.name)
-        wanted, has = written(source, job.name, "training"), written(target, to.name, "training")
-        changes = {
-            key: (has.get(key), wanted[key])
-            for key in PROMOTED
-            if key in wanted and _value(wanted[key]) != _value(has.get(key))
-        }
+        wanted, has = _options(job), _options(to)
+        new, old = _texts(source, job, wanted), _texts(target, to, has)
+        changes = {key: (old.get(key), new[key]) for key in wanted if wanted[key] != has.get(key)}
         dataset = datasets[job.name]
         run = rendering.run_id(given, job, dataset)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
@@ -78,12 +79,36 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
     return found
 
 
-def _value(written: str | None) -> float | str | None:
-    """What is written may be the same number in another form, 1e-3 for example."""
+def _options(job: JobConfig) -> dict[str, Any]:
+    """The keys of PROMOTED that the job's stack file gives, with their values."""
+    fields = {str(field.alias): name for name, field in TrainingConfig.model_fields.items()}
+    return {
+        key: getattr(job.training, fields[key])
+        for key in PROMOTED
+        if fields[key] in job.training.model_fields_set
+    }
+
+
+def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, str]:
+    """`options` as the stack file writes them where that can be copied, else as YAML writes their values."""
+    there = written(file, job.name, "training")
+    return {
+        key: there[key] if key in there and _means(there[key], key, value) else _as_yaml(value)
+        for key, value in options.items()
+    }
+
+
+def _means(text: str, key: str, value: Any) -> bool:
+    """Whether `text` gives `key` this value, wherever it stands."""
     try:
-        return written if written is None else float(written)
-    except ValueError:
-        return written
+        read = TrainingConfig.model_validate({key: yaml.safe_load(text)})
+    except ValidationError:
+        return False
+    return bool(read == TrainingConfig.model_validate({key: value}))
+
+
+def _as_yaml(value: Any) -> str:
+    return yaml.safe_dump(value).removesuffix("...\n").strip()
 
 
 def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:

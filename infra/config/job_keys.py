@@ -11,7 +11,7 @@ from infra.config.stack_text import literals, with_values
 
 
 def written(file: Path, job: str, *section: str) -> dict[str, str]:
-    """The keys of `job`, or of one of its sections, with their scalar values as they are written in a valid `file`."""
+    """The keys of `job`, or of one of its sections, with their `literals` in a valid `file`."""
     return literals(file.read_text(), (*job_path(file, job), *section))
 
 

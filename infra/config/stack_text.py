@@ -14,10 +14,20 @@ Path = tuple[str | int, ...]
 
 
 def literals(text: str, path: Path) -> dict[str, str]:
-    """The keys of the mapping at `path` with their scalar values as they are written; empty where there is none."""
+    """The keys of the mapping at `path` with their scalar values as they are written; empty where there is none.
+
+    Left out are keys that come from elsewhere, by `<<` for example, and values that mean nothing, or something else, in
+    another place: one with an anchor, with a tag, or of several lines.
+    """
     node = _node(text, path)
     entries = node.value if isinstance(node, yaml.MappingNode) else []
-    return {key.value: _written(text, value) for key, value in entries if isinstance(value, yaml.ScalarNode)}
+    found = {key.value: _written(text, value) for key, value in entries if isinstance(value, yaml.ScalarNode)}
+    return {key: value for key, value in found.items() if _stands_alone(value)}
+
+
+def _stands_alone(text: str) -> bool:
+    tokens = list(yaml.scan(text))
+    return len(text.splitlines()) == 1 and [type(each) for each in tokens[1:-1]] == [yaml.ScalarToken]
 
 
 def _written(text: str, node: yaml.Node) -> str:
@@ -33,10 +43,10 @@ def with_values(text: str, path: Path, values: Mapping[str, str], file: str) -> 
         file: the text's name, for the error.
     """
     changed = text
-    for key, value in values.items():
-        changed = _with_value(changed, path, key, value)
     new = {key: yaml.safe_load(value) for key, value in values.items()}
     try:
+        for key, value in values.items():
+            changed = _with_value(changed, path, key, value)
         is_right = yaml.safe_load(changed) == _with(yaml.safe_load(text), path, new)
     except (yaml.YAMLError, TypeError):
         is_right = False

@@ -94,6 +94,11 @@ def test_a_job_of_several_is_found_by_its_place() -> None:
 
 REFUSED = {
     "an alias": "x: &t {epochs: 1}\nconfig:\n  other: *t\n  trainstack:job:\n    name: a\n    training: *t\n",
+    "anchors of others": (
+        "config:\n  other: {first: &a 1, second: &b 2}\n"
+        "  trainstack:job:\n    training:\n      epochs: *a\n      lr: *b\n"
+    ),
+    "an anchor for others": "config:\n  trainstack:job:\n    training:\n      epochs: &a 1\n      seed: *a\n",
     "empty": "config:\n  trainstack:job:\n    name: mnist\n    training:\n",
     "text": 'config:\n  trainstack:job: \'{"name": "mnist"}\'\n',
     "no scalar to follow": "config:\n  trainstack:job:\n    args: [a]\n",
@@ -111,3 +116,11 @@ def test_literals_are_as_they_are_written(tmp_path: Path) -> None:
     assert literals(BLOCK, ("config", "trainstack:job", "gone")) == {}
     (tmp_path / "file").write_text(BLOCK)
     assert read(tmp_path / "file")["job"]["training"]["epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    "value", ["&a 1", "!!int 1", "!!str 1", "|\n  1", "'1\n  2'", "{a: 1}", "[1]", "*t", "&a\n  1"]
+)
+def test_what_cannot_stand_elsewhere_is_no_literal(value: str) -> None:
+    text = f"top: &t 1\njob:\n epochs: {value}\n lr: 'x'\n"
+    assert literals(text, ("job",)) == {"lr": "'x'"}

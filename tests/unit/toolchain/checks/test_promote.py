@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from infra import paths, promotion
+from infra.config import from_file
+from infra.config.training import TrainingConfig
 from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, promotions
 from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
@@ -51,6 +53,9 @@ config:
       epochs: 1   # for now
       seed: 7
 """
+NAMES = {
+    str(field.alias): name for name, field in TrainingConfig.model_fields.items() if field.alias in PROMOTED
+}
 TAKEN = GPU.replace("epochs: 1 ", "epochs: 2 ").replace("seed: 7\n", "seed: 7\n      lr: 1e-3\n")
 
 
@@ -244,6 +249,102 @@ def test_what_the_other_stack_does_not_take_is_taken_back(clone: Clone) -> None:
     clone.commit()
     clone.trained(0.95)
     assert "--lr in one place" in refusal(clone)
+
+
+VALUES: dict[str, Any] = {
+    "epochs": 3,
+    "batchSize": 32,
+    "testBatchSize": 500,
+    "lr": 1e-05,
+    "momentum": 0.25,
+    "gamma": 0.5,
+    "seed": 11,
+    "logInterval": 5,
+}
+ALL = "\n".join(f"      {key}: {value!r}" for key, value in VALUES.items())
+HEAD = DEV.partition("  trainstack:job:")[0]
+JOB = "  trainstack:job:\n    name: small\n"
+ANCHORED = "\n".join(f"      {key}: &a{key} {value!r}" for key, value in VALUES.items())
+ALIASED = "\n".join(f"      {key}: *a{key}" for key in VALUES)
+# The same options, in each way in which a stack file may give them.
+LAYOUTS = {
+    "a block": f"{HEAD}{JOB}    training:\n{ALL}\n",
+    "braces": f"{HEAD}{JOB}    training: {json.dumps(VALUES)}\n",
+    "a section as text": f"{HEAD}  trainstack:job: '{json.dumps({'name': 'small', 'training': VALUES})}'\n",
+    "jobs as text": f"{HEAD}  trainstack:jobs: '{json.dumps([{'name': 'small', 'training': VALUES}])}'\n",
+    "merged options": f"usual: &t\n{ALL}\n{HEAD}{JOB}    training:\n      <<: *t\n",
+    "a merged job": f"usual: &t\n    training:\n{ALL}\n{HEAD}{JOB}    <<: *t\n",
+    "an alias": f"usual: &t\n{ALL}\n{HEAD}{JOB}    training: *t\n",
+    "aliases": f"usual:\n{ANCHORED}\n{HEAD}{JOB}    training:\n{ALIASED}\n",
+    "anchors": f"{HEAD}{JOB}    training:\n{ANCHORED}\n",
+    "tags": f"{HEAD}{JOB}    training:\n{ALL.replace(' 3', ' !!int 3')}\n",
+    "numbers as text": f"{HEAD}{JOB}    training:\n{ALL.replace('0.25', '|' + chr(10) + '        0.25')}\n",
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_options_are_taken_over_however_they_are_written(clone: Clone, layout: str) -> None:
+    assert set(VALUES) == set(PROMOTED)
+    clone.write("dev", LAYOUTS[layout])
+    clone.commit()
+    clone.trained(0.95)
+    promote.promote("dev", "gpu", "0.9")
+    files = [clone.root / f"stacks/Pulumi.{name}.yaml" for name in ("dev", "gpu")]
+    (given,), (taken,) = (from_file(file).jobs for file in files)
+    assert {key: getattr(taken.training, name) for key, name in NAMES.items()} == VALUES
+    assert {key: getattr(given.training, name) for key, name in NAMES.items()} == VALUES
+    assert "&" not in files[1].read_text()
+    head = clone.state()[0]
+    promote.promote("dev", "gpu", "0.9")
+    assert clone.state()[0] == head, "a second promotion finds nothing to do"
+
+
+# Layouts in which no option of a job can be set without touching more.
+TAKE_NO_OPTION = (
+    "a section as text",
+    "jobs as text",
+    "merged options",
+    "a merged job",
+    "an alias",
+    "aliases",
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_target_takes_them_over_or_is_refused_however_it_is_written(clone: Clone, layout: str) -> None:
+    clone.write("dev", DEV.replace("epochs: 2", "epochs: 9").replace("lr: 1e-3", "seed: 12"))
+    clone.write("gpu", LAYOUTS[layout])
+    clone.commit()
+    clone.trained(0.95)
+    if layout in TAKE_NO_OPTION:
+        assert "epochs: 9, seed: 12" in refusal(clone)
+        return
+    promote.promote("dev", "gpu", "0.9")
+    (taken,) = from_file(clone.root / "stacks/Pulumi.gpu.yaml").jobs
+    expected = {**VALUES, "epochs": 9, "seed": 12}
+    assert {key: getattr(taken.training, name) for key, name in NAMES.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "there", "changes"),
+    [
+        ("lr: 1e-3", "lr: 0.001", {}),
+        ("lr: 1", "lr: 1.0", {}),
+        ("seed: null", "epochs: 2", {}),
+        ("seed: null", "seed: 7", {"seed": ("7", "null")}),
+        ("seed: 7", "seed: null", {"seed": ("null", "7")}),
+        ("seed: 0x10", "seed: 16", {}),
+        ("seed: 0x10", "seed: 7", {"seed": ("7", "0x10")}),
+        ("lr: &l 1e-3", "lr: &r 1e-2", {"lr": ("0.01", "0.001")}),
+    ],
+)
+def test_values_are_compared_not_how_they_are_written(
+    clone: Clone, given: str, there: str, changes: dict[str, Any]
+) -> None:
+    for stack, option in (("dev", given), ("gpu", there)):
+        clone.write(stack, f"{HEAD}{JOB}    training:\n      {option}\n")
+    (found,) = promotions(*(clone.root / f"stacks/Pulumi.{name}.yaml" for name in ("dev", "gpu")))
+    assert found.changes == changes
 
 
 def test_jobs_go_by_their_names_where_there_are_several(clone: Clone) -> None:
