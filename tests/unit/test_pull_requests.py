@@ -32,6 +32,7 @@ review:
 	@mkdir -p .trainstack/review
 	@echo "## Stack $(STACK)" >.trainstack/review/$(STACK).md
 	@test ! -e stale-$(STACK) || echo changed >>stacks/rendered/$(STACK)/job.yaml
+	@test ! -e stale-shared || echo "as the program has it" >stacks/rendered/shared/00-crd.yaml
 	@test ! -e refused-$(STACK)
 
 promote:
@@ -172,6 +173,79 @@ def test_a_review_that_fails_still_shows_the_others(repository: Repository, what
     assert status == 1
     assert said in page
     assert "## Stack gpu\n" in page
+
+
+RENDERED_TOO = "The other stacks were rendered, too: what all renderings are made of has changed."
+# What a stack's rendering is made of beside its own file, one file of each.
+SOURCES = [
+    "infra/training_operator/patches.py",
+    "storage/manifests.py",
+    "trainer/train.py",
+    "examples/own-script/train.py",
+    "Dockerfile_training",
+    "toolchain/tools/go/training-operator/go.mod",
+    "toolchain/images/gpu-base.lock",
+    "stacks/rendered/shared/00-crd.yaml",
+    "stacks/rendered/shared-trainer/crds/00-crd.yaml",
+    "stacks/rendered/kustomization.yaml",
+]
+
+
+@pytest.mark.parametrize("changed", SOURCES)
+def test_a_change_of_what_all_renderings_are_made_of_has_all_checked(
+    repository: Repository, changed: str
+) -> None:
+    repository.write(changed, "changed\n")
+    repository.commit("topic")
+    assert repository.run("ci/review", "main", "page.md").returncode == 0
+    assert repository.calls == ["review dev main", "review gpu main"]
+    page = (repository.root / "page.md").read_text()
+    assert page.splitlines()[1:] == ["No stack has changed.", RENDERED_TOO]
+
+
+def test_each_of_the_sources_of_renderings_is_there_and_has_its_case() -> None:
+    script = (ROOT / "ci" / "review").read_text()
+    shared, sources = (
+        re.findall(rf"^{name}=\((.*?)\)$", script, re.MULTILINE)[0] for name in ("shared", "sources")
+    )
+    named = [*shared.split(), *sources.split()[:-1]]
+    assert [name for name in named if not any(each.startswith(name) for each in SOURCES)] == []
+    # Until a stack takes Kubeflow Trainer, there is nothing for such stacks to share.
+    there = [name for name in named if name != "stacks/rendered/shared-trainer"]
+    assert [name for name in there if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("changed", ["README.md", "docs/review.md", "tests/test.py", "toolchain/git.py"])
+def test_a_change_of_anything_else_has_none_checked(repository: Repository, changed: str) -> None:
+    repository.write(changed, "changed\n")
+    repository.commit("topic")
+    assert repository.run("ci/review", "main", "page.md").returncode == 0
+    assert repository.calls == []
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("refused-gpu", "## Stack gpu\n"),
+        ("breaks-gpu", "## Stack `gpu`\n\nThe review failed"),
+        ("stale-gpu", "## Stack `gpu`\n\n**The committed rendering is stale.** Run `make review STACK=gpu`"),
+        ("stale-shared", "**What stacks share is stale.** Run `make review STACK=dev`"),
+    ],
+)
+@pytest.mark.parametrize("changes_a_stack", [True, False])
+def test_a_stack_that_only_the_program_changes_is_named_where_something_is_wrong(
+    repository: Repository, what: str, said: str, changes_a_stack: bool
+) -> None:
+    repository.write("stacks/rendered/shared/00-crd.yaml", "as somebody wrote it\n")
+    repository.write(what, "")
+    if changes_a_stack:
+        repository.write("stacks/Pulumi.dev.yaml", "changed\n")
+    repository.commit("topic")
+    assert repository.run("ci/review", "main", "page.md").returncode == 1
+    page = (repository.root / "page.md").read_text()
+    assert said in page
+    assert ("## Stack dev\n" in page) is changes_a_stack
+    assert repository.calls == ["review dev main", "review gpu main"]
 
 
 @pytest.mark.parametrize("left", [[], ["rendered"], ["gitops"], ["rendered", "gitops"]], ids="+".join)
