@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,10 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
+# TORN is on a proposal that is no trial: a kill has torn it, or a trial with its values runs.
 IDENTITY, RUN, TORN = "identity", "run", "torn"
+MOST_ASKED = 10
+"""So many proposals in a row whose values run already: the others are left for a later exchange."""
 # As many finished trials as make a median; Optuna's own default is 5.
 MEDIAN_OF = 3
 DIGITS = 4
@@ -63,14 +67,13 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
     space = {key: _distribution(each) for key, each in request["options"].items()}
     for each in _trials(study):
         if each.state == TrialState.RUNNING and each.params.keys() != space.keys():
-            _trial(study, each).set_user_attr(TORN, True)  # a kill in the midst of a proposal
-            study.tell(each.number, state=TrialState.FAIL)
+            _drop(study, each)  # a kill in the midst of a proposal
     for observed in request["observed"]:
         _write_down(study, observed)
         if request["prune"]:
             _judge(study, observed["number"], request["epochs"])
-    while request["proposes"] and _wants_more(study, request):
-        _propose(study, space)
+    while request["proposes"] and _wants_more(study, request) and _propose(study, space):
+        pass
     return _told(study, space)
 
 
@@ -169,16 +172,64 @@ def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:
     return len(running) < int(request["parallel"]) and len(whole) < int(request["trials"])
 
 
-def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> None:
-    """Ask for a trial. One with the values of a complete trial has its result, and nothing is trained again."""
-    number = study.ask(dict(space)).number
-    values = {each.number: _values(each, space) for each in _trials(study)}
-    for each in _trials(study):
-        if each.state == TrialState.COMPLETE and values[each.number] == values[number]:
-            proposed = next(one for one in _trials(study) if one.number == number)
-            _trial(study, proposed).set_user_attr(RUN, each.user_attrs.get(RUN))
-            study.tell(number, each.value)
-            return
+def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool:
+    """Ask for a trial; False where each proposal runs already, and nothing else is to be had now.
+
+    One with the values of a trial that has ended ends as that one has, and nothing is trained again.
+    """
+    known = _known(study)
+    if sum(each.state == TrialState.RUNNING for each in known) >= _size(space):
+        return False
+    for _ in range(MOST_ASKED):
+        number = study.ask(dict(space)).number
+        proposed = next(each for each in _trials(study) if each.number == number)
+        values = _values(proposed, space)
+        same = [each for each in known if _values(each, space) == values]
+        if not same:
+            return True
+        if same[0].state != TrialState.RUNNING:
+            _end_as(study, proposed, same[0])
+            return True
+        _drop(study, proposed)
+    return False
+
+
+def _known(study: optuna.Study) -> list[FrozenTrial]:
+    """The trials; of several with the same values the complete one first, then the one that runs."""
+    order = (TrialState.COMPLETE, TrialState.RUNNING)
+    whole = [each for each in _trials(study) if TORN not in each.user_attrs]
+    return sorted(whole, key=lambda each: order.index(each.state) if each.state in order else len(order))
+
+
+def _size(space: Mapping[str, BaseDistribution]) -> float:
+    """How many different trials there may be."""
+    size = 1.0
+    for each in space.values():
+        if isinstance(each, CategoricalDistribution):
+            size *= len(set(each.choices))
+        elif isinstance(each, IntDistribution):
+            size *= each.high - each.low + 1
+        else:
+            size = math.inf
+    return size
+
+
+def _end_as(study: optuna.Study, proposed: FrozenTrial, known: FrozenTrial) -> None:
+    trial = _trial(study, proposed)
+    if known.state == TrialState.COMPLETE:
+        trial.set_user_attr(RUN, known.user_attrs.get(RUN))
+        study.tell(proposed.number, known.value)
+        return
+    for epoch, value in known.intermediate_values.items():
+        trial.report(value, epoch)
+    if known.state == TrialState.PRUNED:  # of a failed one the last lines would be shown again
+        trial.set_user_attr(RUN, known.user_attrs.get(RUN))
+    study.tell(proposed.number, state=known.state)
+
+
+def _drop(study: optuna.Study, proposed: FrozenTrial) -> None:
+    _trial(study, proposed).set_user_attr(TORN, True)
+    study.tell(proposed.number, state=TrialState.FAIL)
 
 
 def _values(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, float]:

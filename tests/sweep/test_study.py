@@ -152,21 +152,62 @@ def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
     assert found.trials[first.number].objective == 0.99, "what is known of a failed one is told"
 
 
+# In one process. The trial that began first ends, again and again: what ran at once meanwhile, and all trials at last.
+REPEATED = """
+import json, sys
+from optuna.trial import TrialState
+from infra.sweep import study
+request = json.load(sys.stdin)
+if request["outcome"] == "running":
+    study._judge = lambda kept, number, epochs: kept.tell(number, state=TrialState.PRUNED)
+found, rounds = study.exchange(request), []
+while running := [each for each in found["trials"] if each["state"] == "running"]:
+    rounds.append({each["number"]: each["values"]["training.batchSize"] for each in running})
+    assert len(rounds) < 20
+    number = running[0]["number"]
+    seen = {"number": number, "outcome": request["outcome"], "run": f"r{number}", "objective": [[1, 0.5]]}
+    found = study.exchange({**request, "observed": [seen]})
+lines = len(open(request["journal"]).readlines())
+study.exchange(request)
+assert len(open(request["journal"]).readlines()) == lines
+print(json.dumps([rounds, found["trials"]]))
+"""
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("outcome", "state"), [("succeeded", "complete"), ("failed", "fail"), ("running", "pruned")]
+)
 def test_what_was_proposed_before_with_the_same_values_is_not_trained_again(
-    world: World, optuna: Path
+    world: World, optuna: Path, outcome: str, state: str, parallel: int
 ) -> None:
-    world.plan |= {"options": {"training.batchSize": {"values": [32, 64]}}, "parallel": 1, "trials": 8}
+    """Whatever has become of the trial before, or while it runs."""
+    options = {"training.batchSize": {"values": [32, 64, 128]}}
+    request = {**PLAN, "options": options, "parallel": parallel, "trials": 9, "outcome": outcome}
+    request |= {"journal": str(kept_study.file_of(world.asked)), "proposes": True, "observed": []}
+    command = [str(optuna), "-c", REPEATED]
+    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    rounds, found = json.loads(done.stdout)
+    trained = {number: value for each in rounds for number, value in each.items()}
+    assert sorted(trained.values()) == sorted(set(trained.values()))
+    assert max(map(len, rounds)) <= min(parallel, 3)
+    assert [each["state"] for each in found] == [state] * 9
+    assert {each["objective"] for each in found} == {0.5}
+    if state != "fail":
+        assert {each["run"] for each in found} == {f"r{number}" for number in trained}
+    if state == "pruned":
+        assert {each["epoch"] for each in found} == {1}
+
+
+def test_nothing_is_asked_for_while_all_that_there_is_runs(world: World, optuna: Path) -> None:
+    """Each look would write into the study else."""
+    world.plan |= {"options": {"training.batchSize": {"values": [32, 64]}}, "parallel": 3}
     found = study(world, optuna).exchange([], proposes=True)
-    trained = []
-    while under_way := found.in_state(trials.RUNNING):
-        (trial,) = under_way
-        trained.append(trial.values["training.batchSize"])
-        found = study(world, optuna).exchange(
-            [Observed(trial.number, "succeeded", f"r{trial.number}", ((1, 0.5),))], proposes=True
-        )
-    assert sorted(trained) == sorted(set(trained))
-    assert len(found.in_state(trials.COMPLETE)) == 8
-    assert all(each.run for each in found.trials)
+    assert {each.values["training.batchSize"] for each in found.in_state(trials.RUNNING)} == {32, 64}
+    before = kept_study.file_of(world.asked).read_bytes()
+    study(world, optuna).exchange([], proposes=True)
+    assert kept_study.file_of(world.asked).read_bytes() == before
 
 
 def test_what_is_told_twice_counts_once(world: World, optuna: Path) -> None:

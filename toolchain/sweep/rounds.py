@@ -32,16 +32,16 @@ def search(
     if is_over and not under_way and not stack.runs():
         return answer
     stack.submit(under_way)
-    submitted, failed, made_again = _numbers(answer), 0, set[str]()
+    submitted, failed_before, made_again = _numbers(answer), _failed(answer), set[str]()
     silence = _Silence(stack, say)
     while True:
         conditions = stack.conditions()
         silence.judge(conditions, under_way)
-        before, answer = answer, _look(asked, study, stack, say, answer, conditions, proposes=True)
-        failed += len(answer.in_state(trials.FAILED)) - len(before.in_state(trials.FAILED))
-        if failed >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
+        answer = _look(asked, study, stack, say, answer, conditions, proposes=True)
+        failed = _failed(answer) - failed_before
+        if len(failed) >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
             raise SetupError(
-                f"{failed} trials have failed, and none has come to its end",
+                f"{len(failed)} trials have failed, and none has come to its end",
                 "mend what their last lines say; the same command goes on then",
             )
         under_way = answer.in_state(trials.RUNNING)
@@ -112,6 +112,11 @@ def _look(
                 for text in stack.last_lines(each.run):
                     say(f"    {text}")
     return answer
+
+
+def _failed(answer: Answer) -> set[str]:
+    """What has failed, by its options: a trial with those of another that has failed was not tried."""
+    return {options(each) for each in answer.in_state(trials.FAILED)}
 
 
 def _numbers(answer: Answer) -> set[int]:

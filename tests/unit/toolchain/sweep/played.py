@@ -40,6 +40,7 @@ class World:
         objective: a trial's number and an epoch -> the objective after it.
         fails: numbers of the trials that fail after their first epoch.
         poor: numbers of the trials that the study gives up after their first epoch.
+        repeats: numbers of the trials that have the values of trial 0, which has ended, and end as it has.
         never_made: numbers of the trials whose jobs the stack does not make.
         silent: rounds in which the cluster does not answer, counted from 1, and does not work.
         repairs: whether `make up` ends the silence.
@@ -51,6 +52,7 @@ class World:
     objective: Callable[[int, int], float] = lambda number, epoch: 0.5 + 0.1 * epoch - 0.01 * number
     fails: frozenset[int] = frozenset()
     poor: frozenset[int] = frozenset()
+    repeats: frozenset[int] = frozenset()
     never_made: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
     repairs: bool = False
@@ -125,6 +127,9 @@ class PlayedStudy:
             number = len(self.world.study)
             if number == self.world.plan["trials"]:
                 break
+            if number in self.world.repeats:
+                self.world.study.append(replace(self.world.study[0], number=number, run=""))
+                continue
             running.append(Trial(number, trials.RUNNING, {"training.lr": number / 10}))
             self.world.study.append(running[-1])
         complete = [each for each in self.world.study if each.state == trials.COMPLETE]

@@ -81,6 +81,14 @@ def test_a_search_whose_trials_all_fail_ends(tmp_path: Path) -> None:
     assert len([each for each in found.study if each.state == trials.FAILED]) <= rounds.MOST_FAILED + 1
 
 
+def test_a_failure_that_is_proposed_again_and_again_is_one(tmp_path: Path) -> None:
+    """The other trial that runs meanwhile comes to its end."""
+    found = world(tmp_path, fails=frozenset({0}), repeats=frozenset({2, 3, 4}))
+    answer = begin(found)
+    assert states(answer) == {0: "fail", 1: "complete", 2: "fail", 3: "fail", 4: "fail"}
+    assert answer.best == 1
+
+
 @pytest.mark.parametrize("call", range(1, CALLS))
 def test_a_search_killed_anywhere_goes_on_and_nothing_trains_twice(tmp_path: Path, call: int) -> None:
     found = world(tmp_path, poor=frozenset({3}), fails=frozenset({1}), kill_at=call)
