@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Any
 
 PER_PAGE = 100
+# Characters of a comment: by GitHub's answer to a longer one, and https://docs.gitlab.com/administration/instance_limits/.
+MOST_ON_GITHUB, MOST_ON_GITLAB = 65_536, 1_000_000
+FENCE = "```\n"
+CUT = "\n**The page is cut here: it is longer than a comment may be. The job has all of it.**\n"
 ANSWER_S = 60
 
 
@@ -28,10 +32,12 @@ class Site:
             project = f"{found['CI_API_V4_URL']}/projects/{found['CI_PROJECT_ID']}"
             self.comments = self.existing = f"{project}/merge_requests/{number}/notes"
             self.headers, self.change = {"PRIVATE-TOKEN": found["REVIEW_TOKEN"]}, "PUT"
+            self.most = MOST_ON_GITLAB
         else:
             repository = f"{found['GITHUB_API_URL']}/repos/{found['GITHUB_REPOSITORY']}/issues"
             self.comments, self.existing = f"{repository}/{number}/comments", f"{repository}/comments"
             self.headers, self.change = {"Authorization": f"Bearer {found['GITHUB_TOKEN']}"}, "PATCH"
+            self.most = MOST_ON_GITHUB
 
     def ask(self, method: str, url: str, body: str | None = None) -> Any:
         data = None if body is None else json.dumps({"body": body}).encode()
@@ -50,11 +56,21 @@ class Site:
             page += 1
 
 
+def shortened(text: str, most: int) -> str:
+    """`text`, cut behind a line where it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    room = text[: most - len(CUT) - len(FENCE)]
+    kept = room[: room.rindex("\n") + 1]
+    return kept + (FENCE if kept.count("\n```") % 2 else "") + CUT
+
+
 def main(page: str, number: str) -> int:
     """Write the page; 1, and why, where the site refuses it."""
     text = Path(page).read_text()
     mark = text.partition("\n")[0]
     site = Site(number)
+    text = shortened(text, site.most)
     try:
         ours = next((each for each in site.all() if each["body"].startswith(mark)), None)
         if ours:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -150,8 +151,25 @@ def reviewed(repository: Repository) -> tuple[int, str]:
 
 def test_a_review_has_a_page_of_each_changed_stack(repository: Repository) -> None:
     status, page = reviewed(repository)
-    assert (status, page) == (0, "<!-- trainstack review -->\n## Stack dev\n## Stack gpu\n")
+    head = git(repository.root, "rev-parse", "HEAD")[:12]
+    told = f"<!-- trainstack review -->\nThis is about commit `{head}`.\n\n"
+    assert (status, page) == (0, f"{told}## Stack dev\n## Stack gpu\n")
     assert repository.calls == ["review dev main", "review gpu main"]
+
+
+def test_a_page_names_the_commit_that_the_site_shows(repository: Repository) -> None:
+    """GitHub checks out a merge that nobody has made."""
+    done = repository.run("ci/review", "main", "page.md", COMMIT="0123456789abcdef")
+    assert done.returncode == 0, done.stderr
+    assert "This is about commit `0123456789ab`.\n" in (repository.root / "page.md").read_text()
+
+
+def test_a_review_that_cannot_begin_leaves_no_page_of_an_earlier_commit(repository: Repository) -> None:
+    repository.write("page.md", "<!-- trainstack review -->\nof an earlier commit\n")
+    assert repository.run("ci/review", "gone", "page.md").returncode != 0
+    head = git(repository.root, "rev-parse", "HEAD")[:12]
+    told = f"This is about commit `{head}`.\n\nThe review failed; the log says why.\n"
+    assert (repository.root / "page.md").read_text() == f"<!-- trainstack review -->\n{told}"
 
 
 def test_without_a_changed_stack_the_page_says_so(repository: Repository) -> None:
@@ -200,7 +218,7 @@ def test_a_change_of_what_all_renderings_are_made_of_has_all_checked(
     assert repository.run("ci/review", "main", "page.md").returncode == 0
     assert repository.calls == ["review dev main", "review gpu main"]
     page = (repository.root / "page.md").read_text()
-    assert page.splitlines()[1:] == ["No stack has changed.", RENDERED_TOO]
+    assert page.splitlines()[3:] == ["No stack has changed.", RENDERED_TOO]
 
 
 def test_each_of_the_sources_of_renderings_is_there_and_has_its_case() -> None:
@@ -418,6 +436,78 @@ def test_a_site_that_refuses_the_page_is_named(
     done = repository.run("python3", "ci/comment.py", "page.md", "5", **of_github(address))
     assert done.returncode == 1
     assert "the page was not written into request 5: HTTP Error 403" in done.stderr
+
+
+CUT = "\n**The page is cut here: it is longer than a comment may be. The job has all of it.**\n"
+
+
+@pytest.mark.parametrize(("site", "most"), [(of_github, 65_536), (of_gitlab, 1_000_000)])
+def test_a_page_longer_than_the_site_takes_is_cut_and_says_so(
+    repository: Repository, comments: tuple[Comments, str], site: Any, most: int
+) -> None:
+    held, address = comments
+    for more in (0, 1):
+        repository.write("page.md", "<!-- trainstack review -->\n".ljust(most + more - 1, "x") + "\n")
+        done = repository.run("python3", "ci/comment.py", "page.md", "5", **site(address))
+        assert done.returncode == 0, done.stderr
+        assert len(held.bodies[130]) <= most
+        assert held.bodies[130].endswith(CUT) is bool(more)
+
+
+BLOCK = "```text\na log\nof two\n```\n"
+
+
+@pytest.mark.parametrize("line", ["| `größe` | 1 |\n", BLOCK, f"- one\n{BLOCK}"])
+def test_a_page_is_cut_between_its_lines(line: str) -> None:
+    shortened = runpy.run_path(str(ROOT / "ci" / "comment.py"))["shortened"]
+    page = "<!-- trainstack review -->\n" + line * 100
+    for most in range(len(page) - 4 * len(line), len(page)):
+        cut = shortened(page, most)
+        assert most - 100 < len(cut) <= most
+        kept = cut.removesuffix(CUT)
+        if not page.startswith(kept):
+            kept = kept.removesuffix("```\n")  # what is a block in the page ends
+        assert page.startswith(kept)
+        assert kept.endswith("\n"), "whole lines"
+        assert cut.count("```") % 2 == 0
+    assert shortened(page, len(page)) == page
+
+
+def of_merge_request(address: str) -> dict[str, str]:
+    same = {"CI_MERGE_REQUEST_PROJECT_ID": "7", "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "7"}
+    return {
+        **of_gitlab(address),
+        **same,
+        "CI_MERGE_REQUEST_IID": "5",
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": "main",
+    }
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+@pytest.mark.parametrize("site_refuses", [False, True])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_gitlabs_job_fails_with_the_review_and_with_the_comment(
+    repository: Repository,
+    comments: tuple[Comments, str],
+    is_refused: bool,
+    site_refuses: bool,
+    is_fork: bool,
+) -> None:
+    held, address = comments
+    held.refuses = site_refuses
+    repository.write("stacks/Pulumi.dev.yaml", "changed\n")
+    repository.write("refused-dev" if is_refused else "calls", "")
+    repository.commit("topic")
+    job = yaml.safe_load((ROOT / "ci" / "gitlab" / "trainstack.yml").read_text())["review"]
+    assert "after_script" not in job, "its status counts for nothing"
+    variables = of_merge_request(address)
+    if is_fork:
+        variables["CI_MERGE_REQUEST_SOURCE_PROJECT_ID"] = "8"
+    done = repository.run("bash", "-eo", "pipefail", "-c", "\n".join(job["script"]), **variables)
+    fails = is_refused or (site_refuses and not is_fork)
+    assert bool(done.returncode) is fails, done.stderr
+    written = [body for body in held.bodies if body.startswith("<!-- trainstack review -->")]
+    assert len(written) == int(not site_refuses and not is_fork)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -39,8 +39,11 @@ def unpack(asked: str, target: Path) -> str:
     if git.answer(ROOT, "cat-file", "-e", f"{base}:{FOLDER}") is not None:
         source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, FOLDER]
         pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
+    head = str(_commit("HEAD"))
     return (
-        f"`{base[:12]}`, where this commit leaves `{short}`" if base != _commit("HEAD") else f"`{base[:12]}`"
+        f"`{base[:12]}`"
+        if base == head
+        else f"`{base[:12]}`, where this commit, `{head[:12]}`, leaves `{short}`"
     )
 
 

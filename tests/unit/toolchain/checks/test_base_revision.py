@@ -51,11 +51,11 @@ def test_on_a_branch_it_is_where_that_left_the_main_branch(clone: Path, tmp_path
     left = git(clone, "rev-parse", "HEAD").strip()[:12]
     git(clone, "branch", "--move", name)
     git(clone, "switch", "--quiet", "--create", "topic")
-    commit(clone, "of the topic")
+    head = commit(clone, "of the topic")
     git(clone, "switch", "--quiet", name)
     commit(clone, "later, of others")
     git(clone, "switch", "--quiet", "topic")
-    assert unpacked(tmp_path) == (f"`{left}`, where this commit leaves `{name}`", "first")
+    assert unpacked(tmp_path) == (f"`{left}`, where this commit, `{head}`, leaves `{name}`", "first")
 
 
 def test_a_clone_asks_what_its_origin_calls_the_main_branch(
@@ -67,7 +67,7 @@ def test_a_clone_asks_what_its_origin_calls_the_main_branch(
     git(tmp_path / "second", "switch", "--quiet", "--create", "topic")
     commit(tmp_path / "second", "of the topic")
     said, content = unpacked(tmp_path)
-    assert said.endswith("where this commit leaves `origin`")
+    assert said.endswith(", leaves `origin`")
     assert content == "first"
 
 
