@@ -314,8 +314,64 @@ def test_a_promotion_is_pushed_and_asked_for_on_github(repository: Repository, o
     assert branch.startswith("promote-dev-to-gpu-")
     assert repository.calls == [
         "promote dev gpu 0.99",
+        f"gh pr list --head {branch} --json number --jq .[].number",
         f"gh pr create --head {branch} --title Promote dev to gpu --body why",
     ]
+
+
+# What `gh` does, and whether a request is asked for then.
+GH = {"none is open": ("", True), "one is open": ('[ "$2" != list ] || echo 7', False)}
+
+
+@pytest.mark.parametrize("site", [{}, {"GITLAB_CI": "true"}], ids=["github", "gitlab"])
+@pytest.mark.parametrize("gh", GH)
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_promotion_is_repeated_from_the_same_commit(
+    repository: Repository, origin: Path, site: dict[str, str], gh: str, is_changed: bool
+) -> None:
+    """As after a request that could not be made; what a person has added to the branch stays."""
+    says = f'echo "gh $*" >>"{repository.root}/calls"\n'
+    repository.program("gh", f'{says}[ "$2" != create ] || exit 1')
+    first = repository.run("ci/promote", "dev", "gpu", "0.99", **site, **at("01:00"))
+    assert bool(first.returncode) is not bool(site), first.stderr
+    (branch,) = git(origin, "branch", "--format", "%(refname:short)").split()
+    if is_changed:
+        git(repository.root, "fetch", "--quiet", "origin", branch)
+        git(repository.root, "checkout", "--quiet", "--detach", "FETCH_HEAD")
+        repository.write("README.md", "of a person\n")
+        repository.commit("Add a word")
+        git(repository.root, "push", "--quiet", "origin", f"HEAD:{branch}")
+        git(repository.root, "switch", "--quiet", "topic")
+    pushed = git(origin, "rev-parse", branch)
+    program, asks = GH[gh]
+    repository.program("gh", says + program)
+    (repository.root / "calls").unlink()
+    done = repository.run("ci/promote", "dev", "gpu", "0.99", **site, **at("02:00"))
+    assert done.returncode == 0, done.stderr
+    assert git(origin, "rev-parse", branch) == pushed
+    created = [each for each in repository.calls if each.startswith("gh pr create")]
+    assert len(created) == int(asks and not site)
+
+
+def at(time: str) -> dict[str, str]:
+    """For Git: another commit than at another time."""
+    return {f"GIT_{who}_DATE": f"2026-01-01T{time}:00Z" for who in ("AUTHOR", "COMMITTER")}
+
+
+@pytest.mark.parametrize("gh", ["exit 1", "exit 0"])
+@pytest.mark.parametrize("is_detached", [False, True])
+def test_a_promotion_ends_where_it_began(
+    repository: Repository, origin: Path, gh: str, is_detached: bool
+) -> None:
+    repository.program("gh", gh)
+    if is_detached:
+        git(repository.root, "switch", "--quiet", "--detach")
+    before = git(repository.root, "rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    done = repository.run("ci/promote", "dev", "gpu", "0.99")
+    assert bool(done.returncode) is (gh == "exit 1")
+    assert git(repository.root, "rev-parse", "HEAD", "--abbrev-ref", "HEAD") == before
+    branches = git(repository.root, "for-each-ref", "--format", "%(refname:short)", "refs/heads")
+    assert branches.split() == ["main", "topic"]
 
 
 def test_on_gitlab_the_push_asks_for_it(repository: Repository, origin: Path, tmp_path: Path) -> None:
