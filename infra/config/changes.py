@@ -40,7 +40,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("cluster.limitRange", "cpu memory memoryRatio"),
         *_keys("operator", "install namespace concurrency qps burst"),
         *_keys("storage", "labels capacity shared prepare owner group mode"),
-        *_keys("job", "model"),
+        *_keys("job", "model egress"),
         *_keys("job.egress", "port protocol cidr namespace"),
         "jobs",
         *_keys("matrix", "options exclude"),
@@ -61,7 +61,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("job.training", "logInterval backend"),
         *_keys("job.resources", "cpu memory gpu"),
         *_keys("job.resources.requests", "cpu memory"),
-        *_keys("job.runPolicy", "backoffLimit activeDeadlineSeconds cleanPodPolicy suspend"),
+        *_keys("job.runPolicy", "backoffLimit activeDeadlineSeconds cleanPodPolicy suspend schedulingPolicy"),
         *_keys("job.runPolicy.schedulingPolicy", "minAvailable queue minResources priorityClass"),
         *_keys("job.runPolicy.schedulingPolicy", "scheduleTimeoutSeconds"),
         *_keys(
@@ -84,7 +84,8 @@ _RULES: dict[Outcome, list[str]] = {
     ],
 }
 OUTCOMES: dict[str, Outcome] = {key: outcome for outcome, keys in _RULES.items() for key in keys}
-"""The path of a key without keys of its own, `job.training.epochs` -> the usual outcome."""
+"""The path of a key -> the usual outcome: of one without keys of its own, `job.training.epochs`, and of a section whose
+empty value says something else than its absence, `job.egress`."""
 
 # The cluster's nodes mount the folder of the models, and data is always there.
 ON_KIND = {

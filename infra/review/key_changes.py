@@ -89,14 +89,22 @@ def _of_one_of_several(job: JobConfig) -> Keys:
 def _below(path: str, section: BaseModel) -> Iterator[tuple[str, Any]]:
     for name, field in type(section).model_fields.items():
         value, key = getattr(section, name), f"{path}.{field.alias}"
+        # Where the default is None, an empty value says something else than none: `egress: []` forbids all.
+        if value is None or (value == () and field.default == ()):
+            continue
         if model_in(field.annotation) is None:
-            if value is not None and value != ():
-                yield key, _plain(section, name)
-        elif isinstance(value, BaseModel):
-            yield from _below(key, value)
+            yield key, _plain(section, name)
         else:
-            for place, each in enumerate(value or ()):
-                yield from _below(f"{key}[{place}]", each)
+            empty: Any = {} if isinstance(value, BaseModel) else []
+            yield from list(_inside(key, value)) or ([(key, empty)] if field.default is None else [])
+
+
+def _inside(key: str, value: BaseModel | tuple[BaseModel, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        yield from _below(key, value)
+        return
+    for place, each in enumerate(value):
+        yield from _below(f"{key}[{place}]", each)
 
 
 def _plain(section: BaseModel, name: str) -> Any:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
 from infra.config import reference
 from infra.config.changes import NOTES, ON_KIND, OUTCOMES
 from infra.config.errors import model_in
@@ -9,16 +15,37 @@ from infra.config.load import Sections
 from tests.e2e.project import ROOT
 from tests.matrix import entries
 
+
+def is_another_empty(model: type[BaseModel], field: FieldInfo) -> bool:
+    """Whether `[]` or `{}` is a value of a section, and means something else than its absence."""
+    if field.default is not None:
+        return False
+    one = model.__pydantic_validator__
+    (name,) = [name for name, each in model.model_fields.items() if each is field]
+    empties: tuple[Any, ...] = ([], {})
+    for empty in empties:
+        with suppress(ValidationError):
+            given = getattr(one.validate_assignment(model.model_construct(), name, empty), name)
+            return not (given and given.model_dump(exclude_none=True))
+    return False
+
+
 KEYS = {
     f"{path}.{field.alias}".lstrip(".")
     for path, model in reference.models(Sections)
     for field in reference.fields(model)
-    if model_in(field.annotation) is None or field.alias == "jobs"
+    if model_in(field.annotation) is None or field.alias == "jobs" or is_another_empty(model, field)
 }
 
 
 def test_every_key_has_a_rule_and_every_rule_a_key() -> None:
     assert OUTCOMES.keys() == KEYS, "infra/config/changes.py says what changing a key does"
+
+
+def test_sections_that_may_be_empty_are_found() -> None:
+    assert {"job.egress", "job.runPolicy.schedulingPolicy"} == {
+        key for key in KEYS if any(each.startswith(f"{key}.") for each in KEYS)
+    }
 
 
 def test_exceptions_and_notes_are_about_keys() -> None:

@@ -29,8 +29,11 @@ KEYS = {
     for field in reference.fields(model)
     if model_in(field.annotation) is None
 }
+# What the page says of a section that may be given empty, it says of the section's keys.
 ENTRIES = {
-    key.removeprefix("job."): entry for key, entry in {**OBJECTS, **ON_KIND}.items() if key.startswith("job.")
+    key.removeprefix("job."): entry
+    for key, entry in {**OBJECTS, **ON_KIND}.items()
+    if key.startswith("job.") and key.removeprefix("job.") in KEYS
 }
 # These say what the run's id is, so it must not be left out of the comparison.
 OF_THE_RUN = ("rerun", "runId")

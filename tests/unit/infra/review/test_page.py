@@ -138,6 +138,19 @@ def test_each_key_of_the_stack_file_has_a_rule_wherever_it_stands(key: str) -> N
         assert rule_of(f"jobs[first].{key.removeprefix('job.')}") == key
 
 
+def test_that_a_job_may_reach_nothing_any_more_is_a_change(repository: Repository) -> None:
+    one: dict[str, Any] = {"job.egress": [{"port": 443}]}
+    none: dict[str, Any] = {"job.egress": []}
+    repository.before()
+    assert rows(repository.shown(**none), "Keys") == {"job.egress": ["-", "[]", "in place."]}
+    repository.before(**one)
+    changed = rows(repository.shown(**none), "Keys")
+    assert changed["job.egress"][:2] == ["-", "[]"]
+    assert changed["job.egress[0].port"][:2] == ["443", "-"]
+    repository.before(**none)
+    assert "Nothing that the stack applies has changed." in repository.shown(**none)
+
+
 def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository) -> None:
     first, second = {"name": "first", "model": None}, {"name": "second", "model": None}
     repository.before(job=None, jobs=[first, second])

@@ -34,6 +34,11 @@ def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> No
     ("changes", "said"),
     [
         ({"training": {"epochs": 2}}, ["job.training.epochs: 1 -> 2 (job replaced)"]),
+        ({"egress": []}, ["job.egress: not set -> [] (in place)"]),
+        (
+            {"runPolicy": {"schedulingPolicy": {}}},
+            ["job.runPolicy.schedulingPolicy: not set -> {} (job replaced)"],
+        ),
         ({"priorityClass": "high"}, ['job.priorityClass: not set -> "high" (job replaced)']),
         (
             {"annotations": {"team": "x" * 80}},
