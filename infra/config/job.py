@@ -57,7 +57,10 @@ class JobConfig(Section):
         allowed="a mapping",
     )
     env: dict[VariableName, Value] = setting(
-        about="Environment variables of the container; encrypted values go through a Secret of the stack's.",
+        about=(
+            "Environment variables of the container, in the order of their names; encrypted values go through a Secret "
+            "of the stack's."
+        ),
         default_factory=dict,
         allowed=VALUES,
         examples=["{OMP_NUM_THREADS: '1'}"],

@@ -48,7 +48,8 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
         env["TRAINER_TAKE_FINISHED"] = "true"
     if context.keep_runs:
         env |= context.keep_runs.environment()
-    given = env | job.nccl.environment() | job.env
+    # Kubernetes expands $(NAME) of what stands before. Pulumi hands mappings over sorted, a file has its own order.
+    given = env | job.nccl.environment() | dict(sorted(job.env.items()))
     return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
 
 

@@ -16,6 +16,7 @@ from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
+from infra.config.load import from_raw
 from infra.config.training import Dataset
 from infra.guard import admission
 from infra.guard import component as guard
@@ -25,6 +26,8 @@ from infra.objects.manifest import Manifest
 from infra.review import folder, rendering
 from infra.review.text import text
 from infra.training_operator import overlay, patches
+from tests.matrix import entries
+from tests.matrix.project import with_changes
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
 
@@ -226,3 +229,42 @@ def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
 def test_this_machines_data_is_rendered_where_it_is_asked_for(recorder: Recorder) -> None:
     names = folder.files(stack(), {"pytorch-simple": Dataset.DIGITS})
     assert "--epochs=12" in names["rendered/dev/05-pytorchjob-pytorch-simple.yaml"]
+
+
+def ordered(value: Any, reverse: bool) -> Any:
+    """`value` with the keys of its mappings sorted, as Pulumi hands them over, or in the reverse order."""
+    if isinstance(value, list):
+        return [ordered(each, reverse) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: ordered(value[key], reverse) for key in sorted(value, reverse=reverse)}
+
+
+# Mappings whose keys are the user's own, beside those of the matrix's entries.
+MAPPINGS: dict[str, dict[str, Any]] = {
+    "env": {
+        "job.env": {"Z": "1", "A": "$(Z)2", "TRAINER_DATASET": "digits", "M": {"secret": "s", "key": "k"}}
+    },
+    "encrypted": {"job.env": {"Z": {"secure": "v1:a:b"}, "A": {"secure": "v1:c:d"}}},
+    "selectors": {"job.nodeSelector": {"z": "1", "a": "2"}, "job.labels": {"z": "1", "a": "2"}},
+    "annotations": {"job.annotations": {"z": "1", "a": "2"}, "storage.labels": {"z": "1", "a": "2"}},
+    "matrix": {"matrix.options": {"training.seed": [1, 2], "training.lr": [0.1, 0.2], "env.Z": ["x"]}},
+    "requests": {"job.resources": {"requests": {"memory": "1Gi", "cpu": 1}}},
+}
+GIVEN = {**MAPPINGS, **{key: entry.applied(key) for key, entry in entries.OBJECTS.items()}}
+
+
+@pytest.mark.parametrize("key", GIVEN)
+def test_the_order_of_a_mapping_in_the_stack_file_makes_no_difference(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """`pulumi up` gets mappings sorted, a review and a GitOps engine as the file has them."""
+    monkeypatch.setattr(rendering, "operator", lambda known, planned: [])
+    monkeypatch.setattr(rendering, "ensure_allowed", lambda known, manifests: None)
+    sections = with_changes(GIVEN[key])
+    sorted_one, reversed_one = (
+        folder.files(from_raw("shown", ordered(sections, reverse), "")) for reverse in (False, True)
+    )
+    assert list(reversed_one) == list(sorted_one)
+    for name, content in sorted_one.items():
+        assert yaml.safe_load(reversed_one[name]) == yaml.safe_load(content)
