@@ -79,7 +79,7 @@ def test_waiting_watches_and_does_not_poll(driver: Driver, namespace: str) -> No
         requests.append(f"{method} {path}")
         return original(method, path, **options)  # type: ignore[arg-type]
 
-    client.transport.request = counted  # type: ignore[method-assign]
+    client.transport.request = counted  # type: ignore[method-assign, assignment]
     with pytest.raises(CallError, match="timed out"):
         driver.create(workload("Deployment", namespace, "unschedulable"), timeout=4)
     listed = [request for request in requests if request.startswith("GET") and "/namespaces/" in request]

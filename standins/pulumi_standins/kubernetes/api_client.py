@@ -9,6 +9,7 @@ from typing import Any
 
 from pulumi_standins.kubernetes import deprecations
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, UnreachableError
+from pulumi_standins.kubernetes.failures import LOG_IN, NO_API_SERVER
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
 from pulumi_standins.kubernetes.streams import Stream
 from pulumi_standins.kubernetes.transport import Transport
@@ -44,7 +45,7 @@ class ApiClient:
     Raises (every verb):
         ApiError: the server refused.
         NoSuchKindError: the server does not serve the kind.
-        UnreachableError: the server has been away for longer than our patience.
+        UnreachableError: the server has been away for longer than our patience, or something else answers.
         CancelledError: the user asked to stop.
     """
 
@@ -64,11 +65,7 @@ class ApiClient:
             UnreachableError: nothing answers, or something that is no API server.
             ApiError: the server does not let us in.
         """
-        version = self.transport.request("GET", "/version", hurried=hurried)
-        if not isinstance(version, dict) or "gitVersion" not in version:
-            raise UnreachableError(
-                f"no Kubernetes API server answers, but something else: {str(version)[:100]}"
-            )
+        version = self.transport.request("GET", "/version", hurried=hurried, wanted="gitVersion")
         self.release = deprecations.release_of(version)
 
     def endpoint(self, kind: Kind) -> Endpoint:
@@ -98,6 +95,8 @@ class ApiClient:
                 raise
             self._check_is_api_server(kind)
             return {}
+        if listing["kind"] != "APIResourceList":
+            raise UnreachableError(f"{NO_API_SERVER} {str(listing)[:100]!r}, {LOG_IN}")
         return {
             entry["kind"]: Endpoint(entry["name"], entry["namespaced"])
             for entry in listing.get("resources", [])
@@ -115,11 +114,9 @@ class ApiClient:
         except ApiError as error:
             if error.code != 404:
                 raise
-            groups = str(error)
-        if not isinstance(groups, dict) or groups.get("kind") != wanted:
-            raise UnreachableError(
-                f"something that is no Kubernetes API server answers 404: {str(groups)[:100]}"
-            )
+            raise UnreachableError(f"{NO_API_SERVER} 404: {str(error)[:100]}") from error
+        if groups["kind"] != wanted:
+            raise UnreachableError(f"{NO_API_SERVER} 404 and {str(groups)[:100]!r}")
 
     def path(self, kind: Kind, namespace: str, name: str = "") -> str:
         """The object's path, or its collection's without a name; namespaced objects default to `default`."""
@@ -134,8 +131,7 @@ class ApiClient:
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Read one object."""
-        found: Object = self.transport.request("GET", self.path(kind, namespace, name))
-        return found
+        return self.transport.request("GET", self.path(kind, namespace, name))
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """Read one object; None where the server does not have it, or does not know its kind."""
@@ -150,15 +146,12 @@ class ApiClient:
 
     def list(self, kind: Kind, namespace: str, **query: str) -> Object:
         """Read a collection; `labelSelector` and `fieldSelector` narrow it."""
-        found: Object = self.transport.request("GET", self.path(kind, namespace), query=query)
-        return found
+        return self.transport.request("GET", self.path(kind, namespace), query=query)
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """POST; raises AmbiguousError where the object may have been made: see posting.py."""
-        made: Object = self.transport.request(
-            "POST", self.path(kind_of(obj), namespace_of(obj)), body=obj, query=_options(dry_run)
-        )
-        return made
+        path = self.path(kind_of(obj), namespace_of(obj))
+        return self.transport.request("POST", path, body=obj, query=_options(dry_run))
 
     def apply(self, obj: Object, *, manager: str, force: bool, dry_run: bool = False) -> Object:
         """Server-side apply as the given field manager; `force` takes fields from their owners."""
@@ -169,8 +162,7 @@ class ApiClient:
         """PUT the whole object; its resourceVersion must be the current one."""
         path = self.path(kind_of(obj), namespace_of(obj), name_of(obj))
         query = {"fieldManager": manager, **_options(dry_run)}
-        replaced: Object = self.transport.request("PUT", path, body=obj, query=query)
-        return replaced
+        return self.transport.request("PUT", path, body=obj, query=query)
 
     def merge(self, obj: Object, patch: Object, *, manager: str, dry_run: bool = False) -> Object:
         """JSON merge patch (RFC 7386)."""
@@ -182,17 +174,12 @@ class ApiClient:
 
     def _patch(self, obj: Object, patch: Any, content_type: str, query: Mapping[str, str]) -> Object:
         path = self.path(kind_of(obj), namespace_of(obj), name_of(obj))
-        patched: Object = self.transport.request(
-            "PATCH", path, body=patch, content_type=content_type, query=query
-        )
-        return patched
+        return self.transport.request("PATCH", path, body=patch, content_type=content_type, query=query)
 
     def delete(self, kind: Kind, namespace: str, name: str, *, propagation: str) -> Object:
         """DELETE with a propagation policy; the answer is the object while it is being deleted, else a Status."""
-        answer: Object = self.transport.request(
-            "DELETE", self.path(kind, namespace, name), body={"propagationPolicy": propagation}
-        )
-        return answer
+        path = self.path(kind, namespace, name)
+        return self.transport.request("DELETE", path, body={"propagationPolicy": propagation})
 
     def watch(self, kind: Kind, namespace: str, *, seconds: float, **query: str) -> Stream:
         """Open a watch on a collection for so many seconds at most; see `list` for the query."""

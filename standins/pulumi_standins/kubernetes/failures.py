@@ -58,6 +58,9 @@ class Failure:
     retry_after: float = 0.0
 
 
+NO_API_SERVER = "something that is no Kubernetes API server answers"
+LOG_IN = "mostly a proxy that asks for a login: log in there, or correct `server` in the kubeconfig"
+
 # Statuses that pass. A proxy answers 502, 503 and 504 for a server that it has passed the request on to.
 _PASSING = {
     429: (Outcome.NOT_DONE, Cause.BUSY),
@@ -78,6 +81,8 @@ def of_answer(
         retry_after: the header Retry-After, in seconds.
         is_starting: whether the server refuses everybody, whatever they ask for.
     """
+    if 300 <= status < 400:
+        return Failure(Outcome.HOPELESS, Cause.AWAY, f"{NO_API_SERVER} {status}, {LOG_IN}")
     if status not in _PASSING and not is_starting:
         return None
     outcome, cause = _PASSING.get(status, (Outcome.NOT_DONE, Cause.AWAY))

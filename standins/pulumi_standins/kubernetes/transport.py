@@ -21,6 +21,7 @@ from pulumi_standins.kubernetes.errors import AmbiguousError, ApiError, Unreacha
 from pulumi_standins.kubernetes.failures import Cause, Failure, Outcome
 from pulumi_standins.kubernetes.patience import Patience, pause_before
 from pulumi_standins.kubernetes.streams import Stream
+from pulumi_standins.kubernetes.values import Object
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
@@ -64,16 +65,18 @@ class Transport:
         body: Any = None,
         content_type: str = "application/json",
         hurried: bool = False,
-    ) -> Any:
+        wanted: str = "kind",
+    ) -> Object:
         """Send one request, again while the server is away or busy, and return the decoded answer.
 
         Parameters:
             hurried: try twice and do not wait for a server that is away.
+            wanted: the field by which an API server's answer is known from a page that a proxy answers with.
 
         Raises:
             ApiError: the server refused.
             AmbiguousError: a POST that may have been done; everything else may happen twice.
-            UnreachableError: the server has been away for longer than our patience.
+            UnreachableError: the server has been away for longer than our patience, or something else answers.
             CancelledError: the user asked to stop.
         """
         may_repeat = method != "POST" or "dryRun" in (query or {})
@@ -85,14 +88,19 @@ class Transport:
             may_repeat=may_repeat,
             hurried=hurried,
         )
-        return _decoded(response.data)
+        answer = _decoded(response.data)
+        if isinstance(answer, dict) and wanted in answer:
+            return answer
+        found = f"{failures.NO_API_SERVER} {str(answer)[:100]!r}, {failures.LOG_IN}"
+        # Behind a proxy that puts a page in its place, the API server may have done it.
+        raise UnreachableError(found) if may_repeat else AmbiguousError(found)
 
     def stream(self, path: str, query: Query, *, seconds: float) -> Stream:
         """Open a watch, with the same patience as `request`; it ends by itself after `seconds` at the latest.
 
         Raises:
             ApiError: the server refused.
-            UnreachableError: the server has been away for longer than our patience.
+            UnreachableError: the server has been away for longer than our patience, or something else answers.
             CancelledError: the user asked to stop.
         """
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=min(seconds, _LONGEST_SILENCE))
@@ -158,7 +166,7 @@ class Transport:
     def _judged(self, response: urllib3.BaseHTTPResponse) -> Failure | None:
         """The failure that an answer means, if any; a server that answers is there."""
         failure = None
-        if response.status >= 400:
+        if response.status >= 300:
             retry_after = response.headers.get("Retry-After")
             is_starting = response.status == _FORBIDDEN and self._is_starting()
             failure = failures.of_answer(response.status, _decoded(response.data), retry_after, is_starting)
