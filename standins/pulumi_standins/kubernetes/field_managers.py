@@ -108,6 +108,16 @@ def _write(client: ApiClient, live: Object, entries: list[Object]) -> Object:
     )
 
 
+def ignorable(ignored: list[str]) -> list[list[str]]:
+    """The paths, as steps from map to map; those into lists and with wildcards are left out."""
+    paths = [parse(text) for text in ignored]
+    return [
+        [str(step) for step in path]
+        for path in paths
+        if all(isinstance(step, str) and step != "*" for step in path)
+    ]
+
+
 def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str]) -> None:
     """Change inputs so that applying them leaves ignored fields as they are.
 
@@ -120,11 +130,7 @@ def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str])
     theirs: list[Object] = []
     for entry in managed_fields(live):
         (ours if entry.get("manager") == manager else theirs).append(entry.get("fieldsV1") or {})
-    for text in ignored:
-        path = parse(text)
-        if any(not isinstance(step, str) or step == "*" for step in path):
-            continue
-        steps = [str(step) for step in path]
+    for steps in ignorable(ignored):
         if any(_owns(f, steps) for f in theirs) and not any(_owns(f, steps) for f in ours):
             remove(inputs, *steps)
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from pulumi_standins.kubernetes import awaiting, creation, field_managers, posting, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError
+from pulumi_standins.kubernetes.merging import merge_patch
 from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.races import write_to_latest
 from pulumi_standins.kubernetes.session import Session, timeout_of
@@ -81,7 +81,8 @@ def _send(
     if is_crd(inputs):
         return _replace(session, live, inputs, manager=manager, preview=preview)
     if not session.settings.server_side_apply:
-        return session.client.merge(live, _merge_patch(old.inputs, inputs), manager=manager, dry_run=preview)
+        patch = merge_patch(old.inputs, inputs, live, ignored)
+        return session.client.merge(live, patch, manager=manager, dry_run=preview)
     if not preview and not type_tokens.is_patch(urn, kind_of(inputs).kind):
         live = field_managers.take_over(session.client, live, manager)
     field_managers.keep_ignored(inputs, live, manager, ignored)
@@ -123,21 +124,6 @@ def _drop(obj: Object, old: Object, new: Object) -> None:
             _drop(obj[key], before, new.get(key) or {})
             if not obj[key] and key not in new:
                 del obj[key]
-
-
-def _merge_patch(old: Object, new: Object) -> Object:
-    """The JSON merge patch from the last inputs to these."""
-    patch: Object = {}
-    for key in old.keys() | new.keys():
-        before: Any = old.get(key)
-        after: Any = new.get(key)
-        if isinstance(before, dict) and isinstance(after, dict):
-            inner = _merge_patch(before, after)
-            if inner:
-                patch[key] = inner
-        elif before != after:
-            patch[key] = after
-    return patch
 
 
 def hand_over(session: Session, live: Object, manager: str) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import objects, reading, state, values
 from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, StateOutputs
+from pulumi_standins.kubernetes.normalise import normalise
+from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ class ReadCalls(Configured):
         if self._client is None:
             return self._read_unreachable(request)
         source = values.decode(request.inputs)
-        old = state.read(values.decode(request.properties))
+        old_outputs = values.decode(request.properties)
+        old = state.read(old_outputs)
         plain_inputs = values.plain(source)
         found = reading.read(self._session(), request.urn, request.id, old, plain_inputs)
         if found is None:
@@ -33,8 +36,11 @@ class ReadCalls(Configured):
             old.initial_api_version or str(found.live.get("apiVersion", "")),
             self._manager(plain_inputs, old.field_manager),
         )
-        outputs = state_outputs.outputs(found.inputs, found.live)
         inputs = found.inputs
+        # After an update that failed, the engine has its inputs, and the state those that were applied before.
+        applied = prune(found.live, normalise(old.inputs)) if old.inputs else inputs
+        outputs = state_outputs.outputs(applied, found.live)
+        values.mark_secrets(outputs, old_outputs)
         values.mark_secrets(inputs, source)
         identifier = request.id or objects.identifier(found.live)
         if found.problem is not None:

@@ -92,7 +92,8 @@ class WriteCalls(Configured):
         ):
             return response(properties=request.news)
         session = self._session()
-        old = state.read(values.decode(request.olds))
+        outputs = values.decode(request.olds)
+        old = state.read(outputs)
         if request.preview and old.is_unconfirmed:
             return response(properties=request.news)
         manager = self._manager(inputs, old.field_manager)
@@ -112,7 +113,7 @@ class WriteCalls(Configured):
         except (NotReadyError, updating.FieldConflictError, ApiError) as error:
             if isinstance(error, ApiError) and request.preview and error.is_forbidden:
                 return response(properties=request.news)
-            raise _failed_update(session, request.urn, old, inputs, error, state_outputs) from error
+            raise _failed_update(session, request.urn, outputs, inputs, error, state_outputs) from error
         except NoSuchKindError as error:
             raise ProviderError(
                 f'update of resource "{request.urn}" failed because the Kubernetes API server reported that the '
@@ -158,12 +159,18 @@ class WriteCalls(Configured):
 def _failed_update(
     session: Session,
     urn: str,
-    old: state.State,
+    old_outputs: Object,
     inputs: Object,
     error: Exception,
     state_outputs: StateOutputs,
 ) -> ProviderError:
-    """The new inputs go into the state, with the object as it is now: the next update starts from there."""
+    """The new inputs go into the state, with the object as it is now: the next update starts from there.
+
+    A merge patch that the server has refused keeps the old inputs: only they say what is still to be taken away.
+    """
+    old = state.read(old_outputs)
+    if isinstance(error, ApiError) and not session.settings.server_side_apply:
+        inputs = old.inputs
     try:
         kind, live = objects.kind_of(old.live), old.live
         live = session.client.get(kind, objects.namespace_of(live), objects.name_of(live))
@@ -176,4 +183,7 @@ def _failed_update(
         f'the Kubernetes API server reported that "{identifier}" failed to fully initialize or become '
         f"live: {error}"
     )
-    return init_failed(message, error, identifier, state_outputs.outputs(inputs, live))
+    outputs = state_outputs.outputs(inputs, live)
+    # The object still has what this update should have taken away.
+    values.mark_secrets(outputs, old_outputs)
+    return init_failed(message, error, identifier, outputs)
