@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pulumi_standins.kubernetes import propertypath, type_tokens, values
+from pulumi_standins.kubernetes import propertypath, state, type_tokens, values
 from pulumi_standins.kubernetes.awaiting import jsonpath
 from pulumi_standins.kubernetes.differences import Difference, compare, touches
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.provider_config import conflicts, diff_config
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.quantities import canonical
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
 from pulumi_standins.kubernetes.secret_sources import Child
 
 
@@ -86,7 +87,7 @@ def test_what_was_secret_in_the_inputs_is_secret_in_the_outputs(
 ) -> None:
     source = {"apiVersion": "v1", "kind": kind, **given_fields}
     outputs = values.plain(source)
-    values.mark_secrets(outputs, source)
+    mark_secrets(outputs, source)
     assert "planted" not in readable(outputs)
     assert values.plain(outputs) == values.plain(source)
     child = Child(values.plain(source), source).properties()
@@ -232,3 +233,37 @@ def test_only_built_in_kinds_are_lists_and_patches_by_their_names(
 ) -> None:
     urn = f"urn:pulumi:s::p::{token}::it"
     assert (type_tokens.is_list(urn), type_tokens.is_patch(urn, kind)) == (is_list, is_patch)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@pytest.mark.parametrize("place", ["data", "stringData", "annotation", "whole data", "labels", "spec"])
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+def test_the_copy_that_kubectl_keeps_is_as_secret_as_the_object(kind: str, place: str) -> None:
+    """It has everything in it, as one text: in the outputs of a live object, and in inputs that were copied."""
+    secret, metadata = values.Secret("planted"), {"name": "it"}
+    sources: dict[str, Any] = {
+        "data": {"data": {"a": secret}},
+        "stringData": {"stringData": {"a": secret}},
+        "annotation": {"metadata": {**metadata, "annotations": {"a": secret}}},
+        "whole data": {"data": values.Secret({"a": "planted"})},
+        "labels": {"metadata": {**metadata, "labels": {"a": secret}}},
+        "spec": {"spec": {"list": [secret]}},
+    }
+    source = {"apiVersion": "v1", "kind": kind, "metadata": metadata, **sources[place]}
+    plain = values.plain(source)
+    live = {**plain, "metadata": {**plain["metadata"], "annotations": {LAST_APPLIED: "planted", "b": "open"}}}
+    for given_source in (source, plain) if kind == "Secret" and "ata" in place else (source,):
+        kept = state.outputs(
+            inputs=live, live=live, source=given_source, initial_api_version="v1", field_manager="m"
+        )
+        assert "planted" not in readable(kept)
+        assert "open" in readable(kept)
+        assert values.plain(kept)["metadata"] == live["metadata"]
+
+
+def test_the_copy_of_an_object_without_secrets_stays_readable() -> None:
+    live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {LAST_APPLIED: "readable"}}}
+    kept = state.outputs(inputs={}, live=live, source={}, initial_api_version="v1", field_manager="m")
+    assert "readable" in readable(kept)

@@ -9,8 +9,9 @@ from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.engine_log import EngineLog
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import AUTONAMED, assign, name_of, nested
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
 from pulumi_standins.kubernetes.settings import Settings
-from pulumi_standins.kubernetes.values import Object, mark_secrets, plain
+from pulumi_standins.kubernetes.values import Object, plain
 
 _HELM_HOOK = "helm.sh/hook"
 _MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -122,10 +122,11 @@ class _Children:
     def register(self, children: list[Child], *, skip_await: bool) -> list[Object]:
         """Register all; returns references to them. Objects without needs go side by side."""
         found = [child.obj for child in children]
-        for obj in found:
+        for number, obj in enumerate(found, 1):
             if not obj.get("kind") or not obj.get("apiVersion") or not name_of(obj):
                 raise ValueError(
-                    f"a Kubernetes object needs kind, apiVersion and metadata.name: {str(obj)[:100]}"
+                    f"a Kubernetes object needs kind, apiVersion and metadata.name: object {number} has kind "
+                    f"{_text(obj, 'kind')!r}, apiVersion {_text(obj, 'apiVersion')!r} and name {name_of(obj)!r}"
                 )
             if skip_await:
                 assign(obj, "true", "metadata", "annotations", SKIP_AWAIT)
@@ -165,6 +166,12 @@ class _Children:
             "id": answer.id or values.UNKNOWN,
             "packageVersion": self._version,
         }
+
+
+def _text(obj: Object, key: str) -> str:
+    """A field that names; empty where something else is in its place, which may be secret."""
+    value = obj.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _in_order(found: list[Object]) -> list[tuple[int, list[int]]]:

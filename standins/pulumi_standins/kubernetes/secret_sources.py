@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_standins.kubernetes import values, yaml_manifests
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
 from pulumi_standins.kubernetes.values import Object, Secret
 
 # Fields by which an object is found, also in its URN; all others of a secret object are secret.
@@ -29,7 +30,7 @@ class Child:
     def properties(self) -> Object:
         """The object as a resource's inputs: what was given as a secret is one, and all data of a v1/Secret."""
         marked = copy.deepcopy(self.obj)
-        values.mark_secrets(marked, {} if isinstance(self.source, Secret) else self.source)
+        mark_secrets(marked, {} if isinstance(self.source, Secret) else self.source)
         if not isinstance(self.source, Secret):
             return marked
         metadata = marked.get("metadata") or {}
@@ -58,10 +59,11 @@ def elements(given: Any) -> list[Any]:
 def with_sources(found: list[Any]) -> list[Child]:
     """The objects, with lists replaced by their items. Raises ValueError for what is no object."""
     children: list[Child] = []
-    for source in found:
+    for number, source in enumerate(found, 1):
         obj = values.plain(source)
         if not isinstance(obj, dict):
-            raise ValueError(f"a manifest consists of objects, not of {str(obj)[:80]!r}")
+            found_type = type(obj).__name__
+            raise ValueError(f"a manifest consists of objects: element {number} is a {found_type}")
         if not yaml_manifests.is_list(obj):
             children.append(Child(obj, source))
         elif isinstance(source, Secret):

@@ -6,7 +6,8 @@ import secrets
 from dataclasses import dataclass
 
 from pulumi_standins.kubernetes.objects import PATCH_FIELD_MANAGER, annotation, nested
-from pulumi_standins.kubernetes.values import Object, Secret, mark_secrets, plain, underscored
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
+from pulumi_standins.kubernetes.values import Object, Secret, plain, underscored
 
 _INPUTS = "__inputs"
 _INITIAL_API_VERSION = "__initialApiVersion"

@@ -130,7 +130,7 @@ def _encode(value: Any, into: Value) -> None:
     elif value is None:
         into.null_value = 0
     else:
-        raise TypeError(f"no property value: {value!r}")
+        raise TypeError(f"no property value: a {type(value).__name__}")
 
 
 def plain(value: Any) -> Any:
@@ -169,23 +169,3 @@ def has_secret(value: Any) -> bool:
     if isinstance(value, list):
         return any(has_secret(item) for item in value)
     return isinstance(value, Secret)
-
-
-def mark_secrets(outputs: Object, inputs: Object) -> None:
-    """Make secret in the outputs what was secret in the inputs, and all data of a v1/Secret.
-
-    Maps are entered, so one secret leaf does not encrypt its surroundings; a list with a secret inside becomes
-    secret as a whole, because servers may reorder lists.
-    """
-    if outputs.get("kind") == "Secret":
-        for key in ("data", "stringData"):
-            if key in outputs and not isinstance(outputs[key], Secret):
-                outputs[key] = Secret(outputs[key])
-    for key, given in inputs.items():
-        if key not in outputs:
-            continue
-        out = outputs[key]
-        if isinstance(out, dict) and isinstance(given, dict):
-            mark_secrets(out, given)
-        elif not isinstance(out, Secret) and has_secret(given):
-            outputs[key] = Secret(out)

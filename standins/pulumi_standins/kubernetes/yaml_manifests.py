@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 import subprocess
 import urllib.request
 from typing import Any
@@ -14,15 +15,21 @@ from pulumi_standins.kubernetes.objects import assign, namespace_of
 from pulumi_standins.kubernetes.scopes import Scopes
 from pulumi_standins.kubernetes.values import Object
 
+_TAG = "tag:yaml.org,2002:"
+# Longer than a character of the syntax.
+_QUOTATION = re.compile(r"(['\"]).{2,}\1")
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as Kubernetes reads it: timestamps stay text."""
+
+def loader(base: Any) -> Any:
+    """A safe loader of PyYAML's that reads YAML as Kubernetes does: timestamps stay text."""
+    resolvers = {
+        first: [(tag, expression) for tag, expression in found if tag != _TAG + "timestamp"]
+        for first, found in base.yaml_implicit_resolvers.items()
+    }
+    return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _Loader.yaml_implicit_resolvers.items()
-}
+_Loader = loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def required(arguments: Object, name: str) -> str:
@@ -34,15 +41,31 @@ def required(arguments: Object, name: str) -> str:
 
 
 def decode(text: str) -> list[Object]:
-    """All objects of a manifest; empty documents are skipped. Raises ValueError for what is no object."""
+    """All objects of a manifest; empty documents are skipped.
+
+    Raises:
+        ValueError: it is no YAML, or something in it is no object; without what it says, which may be secret.
+    """
     found = []
-    for document in yaml.load_all(text, Loader=_Loader):
+    try:
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
+        raise ValueError(f"a manifest is no valid YAML{_finding(error)}") from None
+    for number, document in enumerate(documents, 1):
         if not document:
             continue
         if not isinstance(document, dict):
-            raise ValueError(f"a manifest consists of objects, not of {str(document)[:80]!r}")
+            found_type = type(document).__name__
+            raise ValueError(f"a manifest consists of objects: document {number} is a {found_type}")
         found.append(document)
     return found
+
+
+def _finding(error: Exception) -> str:
+    """What is wrong, and where, without quotations."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    what = f": {re.sub(_QUOTATION, 'this', problem)}" if problem else ""
+    return what + (f" (line {mark.line + 1}, column {mark.column + 1})" if mark else "")
 
 
 def is_list(obj: Object) -> bool:

@@ -10,6 +10,7 @@ from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configure
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import provider_pb2
@@ -40,8 +41,8 @@ class ReadCalls(Configured):
         # After an update that failed, the engine has its inputs, and the state those that were applied before.
         applied = prune(found.live, normalise(old.inputs)) if old.inputs else inputs
         outputs = state_outputs.outputs(applied, found.live)
-        values.mark_secrets(outputs, old_outputs)
-        values.mark_secrets(inputs, source)
+        mark_secrets(outputs, old_outputs)
+        mark_secrets(inputs, source)
         identifier = request.id or objects.identifier(found.live)
         if found.problem is not None:
             raise init_failed(str(found.problem), found.problem, identifier, outputs, inputs)

@@ -18,6 +18,7 @@ from pulumi_standins.kubernetes.errors import (
 )
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
+from pulumi_standins.kubernetes.secret_marks import mark_secrets
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.values import Object
 
@@ -185,5 +186,5 @@ def _failed_update(
     )
     outputs = state_outputs.outputs(inputs, live)
     # The object still has what this update should have taken away.
-    values.mark_secrets(outputs, old_outputs)
+    mark_secrets(outputs, old_outputs)
     return init_failed(message, error, identifier, outputs)
