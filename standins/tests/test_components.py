@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from google.protobuf.struct_pb2 import Value
+from pulumi.runtime.proto import alias_pb2
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import components, values, yaml_manifests
 from pulumi_standins.kubernetes.scopes import Scopes
@@ -118,3 +120,55 @@ def test_errors_about_manifests_say_where_it_is_wrong() -> None:
         yaml_manifests.decode("{a: b}\n---\n[]\n---\n[c]".replace("[]", "[d]"))
     with pytest.raises(ValueError, match="element 2 is a str"):
         with_sources([{"kind": "ConfigMap"}, "text"])
+
+
+ALIAS = alias_pb2.Alias(urn="urn:pulumi:s::p::t::old")
+OPTIONS: dict[str, Any] = {
+    "additionalSecretOutputs": ["resources"],
+    "aliases": [ALIAS],
+    "customTimeouts": {"create": "1m", "delete": "2m"},
+    "deleteBeforeReplace": True,
+    "deletedWith": "urn:pulumi:s::p::t::other",
+    "dependencies": ["urn:pulumi:s::p::t::other"],
+    "ignoreChanges": ["objs"],
+    "parent": "urn:pulumi:s::p::t::parent",
+    "protect": True,
+    "providers": {"kubernetes": "urn:pulumi:s::p::pulumi:providers:kubernetes::cluster::it"},
+    "replaceOnChanges": ["objs"],
+    "replace_with": ["urn:pulumi:s::p::t::other"],
+    "replacement_trigger": Value(string_value="1"),
+    "resource_hooks": {"after_create": ["hook"]},
+    "retainOnDelete": True,
+}
+# What the request says of the program, of the call and of the component itself.
+NO_OPTIONS = {
+    *("project", "stack", "config", "configSecretKeys", "dryRun", "parallel", "organization"),
+    *("monitorEndpoint", "accepts_output_values", "stack_trace_handle"),
+    *("type", "name", "inputs", "inputDependencies"),
+}
+
+
+def test_the_options_are_all() -> None:
+    fields = {field.name for field in protocol.provider_pb2.ConstructRequest.DESCRIPTOR.fields}
+    assert set(OPTIONS) == fields - NO_OPTIONS
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_of_a_component_reaches_the_engine(monitor: Monitor, option: str) -> None:
+    construct({"objs": []}, **{option: OPTIONS[option]})
+    request = protocol.provider_pb2.ConstructRequest(**{option: OPTIONS[option]})
+    (component,) = monitor.registrations
+    given, taken = getattr(request, option), getattr(component, option.replace("resource_hooks", "hooks"))
+    assert str(taken) == str(given)
+    assert component.deleteBeforeReplaceDefined == (option == "deleteBeforeReplace")
+
+
+@pytest.mark.parametrize("option", ["protect", "retainOnDelete"])
+@pytest.mark.parametrize("value", [False, None])
+def test_false_is_another_option_than_none(monitor: Monitor, option: str, value: bool | None) -> None:
+    """What is not said is inherited from the parent, or false."""
+    options: dict[str, Any] = {} if value is None else {option: value}
+    construct({"objs": []}, **options)
+    (component,) = monitor.registrations
+    assert component.HasField(option) == (value is False)
+    assert getattr(component, option) is False

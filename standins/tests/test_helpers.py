@@ -6,6 +6,8 @@ import base64
 import re
 
 import pytest
+from pulumi_standins.kubernetes.api_client import ApiClient
+from pulumi_standins.kubernetes.objects import Kind
 
 from standins.tests.project import Project
 
@@ -114,6 +116,38 @@ def test_the_first_version_of_the_helpers_decodes_through_the_provider(project: 
     names = {r["id"] for r in state.values() if r["type"] == "kubernetes:core/v1:ConfigMap"}
     assert names == {"default/from-file", "default/customised-base"}
     project.destroy()
+
+
+KEPT = """
+import pulumi, pulumi_kubernetes as k8s
+p = k8s.Provider("cluster", kubeconfig="kubeconfig.yaml")
+def options(**more):
+    return pulumi.ResourceOptions(provider=p, **more)
+def obj(name):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "NAMESPACE"}}
+other = k8s.core.v1.ConfigMap("other", metadata={"name": "other", "namespace": "NAMESPACE"}, opts=options())
+k8s.yaml.v2.ConfigGroup("group", objs=[obj("retained")], opts=options(retain_on_delete=True))
+k8s.yaml.v2.ConfigGroup("with", objs=[obj("with-other")], opts=options(deleted_with=other))
+k8s.yaml.v2.ConfigGroup("plain", objs=[obj("deleted")], opts=options())
+k8s.yaml.v2.ConfigFile("file", file="file.yaml", opts=options(retain_on_delete=True))
+k8s.kustomize.v2.Directory("kustomized", directory="kustomization", opts=options(retain_on_delete=True))
+"""
+
+
+def test_what_components_keep_is_not_deleted(project: Project, client: ApiClient, namespace: str) -> None:
+    """`retainOnDelete` and `deletedWith` of a component are those of its objects."""
+    write_manifests(project)
+    project.write(KEPT.replace("NAMESPACE", namespace))
+    project.up()
+    project.destroy()
+    kind = Kind("", "v1", "ConfigMap")
+    for name in ("retained", "with-other"):
+        assert client.find(kind, namespace, name) is not None, name
+    for name in ("other", "deleted"):
+        assert client.find(kind, namespace, name) is None, name
+    for name in ("from-file", "customised-base"):
+        assert client.find(kind, "default", name) is not None, name
+        client.delete(kind, "default", name, propagation="Background")
 
 
 SECRETS = """

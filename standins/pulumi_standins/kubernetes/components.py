@@ -92,6 +92,7 @@ def _objects(token: str, arguments: Object, given: Object) -> list[Any]:
 
 
 def _register_component(monitor: Any, request: provider_pb2.ConstructRequest) -> str:
+    """Register it with all options of the program: the engine hands to children what children inherit."""
     registration = protocol.resource_pb2.RegisterResourceRequest(
         type=request.type,
         name=request.name,
@@ -103,8 +104,26 @@ def _register_component(monitor: Any, request: provider_pb2.ConstructRequest) ->
         aliases=request.aliases,
         acceptSecrets=True,
         acceptResources=True,
+        additionalSecretOutputs=request.additionalSecretOutputs,
+        customTimeouts=_fields(request, "customTimeouts"),
+        deletedWith=request.deletedWith,
+        deleteBeforeReplace=request.deleteBeforeReplace,
+        deleteBeforeReplaceDefined=request.HasField("deleteBeforeReplace"),
+        ignoreChanges=request.ignoreChanges,
+        replaceOnChanges=request.replaceOnChanges,
+        retainOnDelete=request.retainOnDelete if request.HasField("retainOnDelete") else None,
+        replace_with=request.replace_with,
+        replacement_trigger=request.replacement_trigger if request.HasField("replacement_trigger") else None,
+        hooks=_fields(request, "resource_hooks"),
     )
     return str(monitor.RegisterResource(registration).urn)
+
+
+def _fields(request: Any, name: str) -> Any:
+    """A message of the request as its fields, or None: the registration has another type of the same fields."""
+    if not request.HasField(name):
+        return None
+    return {field.name: value for field, value in getattr(request, name).ListFields()}
 
 
 class _Children:
