@@ -60,7 +60,10 @@ def post(session: Session, inputs: Object) -> Object:
             if _is_over(error, attempt, time.monotonic() - unclear_since, patience.seconds):
                 # The last look has shown that it is not there.
                 raise error.refusal or UnreachableError(str(error)) from error
-            patience.pause(pause_before(attempt))
+            try:
+                patience.pause(pause_before(attempt))
+            except CancelledError as stop:
+                raise UnconfirmedError(str(stop), sent) from stop
         except ApiError as error:
             if error.already_exists and unclear_since is not None:
                 found = _look(client, sent, error)
