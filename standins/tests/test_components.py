@@ -10,7 +10,7 @@ import yaml
 from google.protobuf.struct_pb2 import Value
 from pulumi.runtime.proto import alias_pb2
 from pulumi_standins import protocol
-from pulumi_standins.kubernetes import components, values, yaml_manifests
+from pulumi_standins.kubernetes import components, manifest_yaml, values, yaml_manifests
 from pulumi_standins.kubernetes.scopes import Scopes
 from pulumi_standins.kubernetes.secret_sources import with_sources
 
@@ -106,7 +106,7 @@ def test_errors_about_manifests_do_not_say_what_is_in_them(
 ) -> None:
     """Neither by libyaml nor by PyYAML's own parser, which shows the line."""
     if loader == "SafeLoader":
-        monkeypatch.setattr(yaml_manifests, "_Loader", yaml_manifests.loader(yaml.SafeLoader))
+        monkeypatch.setattr(manifest_yaml, "_Loader", manifest_yaml.loader(yaml.SafeLoader))
     with pytest.raises((ValueError, TypeError)) as refused:
         construct({"yaml": values.Secret(BROKEN_TEXTS[what])})
     assert PLANTED not in str(refused.value)

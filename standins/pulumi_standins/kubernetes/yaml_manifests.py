@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import glob
-import re
 import subprocess
 import urllib.request
 from typing import Any
 
-import yaml
-
+from pulumi_standins.kubernetes import manifest_yaml
 from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import assign, namespace_of
 from pulumi_standins.kubernetes.scopes import Scopes
 from pulumi_standins.kubernetes.values import Object
-
-_TAG = "tag:yaml.org,2002:"
-# Longer than a character of the syntax.
-_QUOTATION = re.compile(r"(['\"]).{2,}\1")
-
-
-def loader(base: Any) -> Any:
-    """A safe loader of PyYAML's that reads YAML as Kubernetes does: timestamps stay text."""
-    resolvers = {
-        first: [(tag, expression) for tag, expression in found if tag != _TAG + "timestamp"]
-        for first, found in base.yaml_implicit_resolvers.items()
-    }
-    return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
-
-
-_Loader = loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def required(arguments: Object, name: str) -> str:
@@ -47,11 +29,7 @@ def decode(text: str) -> list[Object]:
         ValueError: it is no YAML, or something in it is no object; without what it says, which may be secret.
     """
     found = []
-    try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:
-        raise ValueError(f"a manifest is no valid YAML{_finding(error)}") from None
-    for number, document in enumerate(documents, 1):
+    for number, document in enumerate(manifest_yaml.documents(text), 1):
         if not document:
             continue
         if not isinstance(document, dict):
@@ -59,13 +37,6 @@ def decode(text: str) -> list[Object]:
             raise ValueError(f"a manifest consists of objects: document {number} is a {found_type}")
         found.append(document)
     return found
-
-
-def _finding(error: Exception) -> str:
-    """What is wrong, and where, without quotations."""
-    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
-    what = f": {re.sub(_QUOTATION, 'this', problem)}" if problem else ""
-    return what + (f" (line {mark.line + 1}, column {mark.column + 1})" if mark else "")
 
 
 def is_list(obj: Object) -> bool:
