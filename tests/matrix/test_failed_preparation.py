@@ -66,6 +66,7 @@ def job_of(project: AppliedProject) -> tuple[str, set[str]]:
     return found.metadata.uid, {each.type for each in found.status.conditions or []}
 
 
+@pytest.mark.slow(reason="a Job that fails, and updates; the stand-in plugin has tests of the annotation")
 def test_a_job_that_failed_is_made_anew_and_one_that_is_done_stays(project: AppliedProject) -> None:
     with nothing_starts(project), pytest.raises(UpError, match="failed to initialize"):
         project.up(**PREPARED)

@@ -117,6 +117,9 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     assert found[VOLUME]["metadata"]["labels"][STACK] == "matrix"
 
 
+MORE = pytest.mark.slow(reason="tests/unit/infra/test_claim_users.py walks every key of section storage")
+
+
 @pytest.fixture
 def notebook(project: AppliedProject) -> Iterator[None]:
     """Somebody else's pod, which mounts the claim of the models."""
@@ -135,8 +138,11 @@ def notebook(project: AppliedProject) -> Iterator[None]:
     [
         {"storage.request": "5Gi"},
         {"storage.claim": "other-claim"},
-        {"storage.volume": "other-volume", "storage.claim": NAME},
-        {"storage.kind": "nfs", "storage.nfsServer": "nfs.example", "storage.nfsPath": "/models"},
+        pytest.param({"storage.volume": "other-volume", "storage.claim": NAME}, marks=MORE),
+        pytest.param(
+            {"storage.kind": "nfs", "storage.nfsServer": "nfs.example", "storage.nfsPath": "/models"},
+            marks=MORE,
+        ),
     ],
 )
 def test_a_change_that_others_pods_would_hold_up_is_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from standins.tests.apiserver import ApiServer
@@ -24,6 +25,7 @@ def write(file: Path, api_server: ApiServer, context: str) -> dict[str, Any]:
     return {"cluster.kubeconfig": str(file), "cluster.context": context}
 
 
+@pytest.mark.slow(reason="four updates; tests/unit/infra/test_moved_kubeconfig.py asks each provider")
 def test_one_update_takes_the_new_address_over(
     project: AppliedProject, api_server: ApiServer, tmp_path: Path
 ) -> None:

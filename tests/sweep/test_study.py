@@ -152,6 +152,7 @@ def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
     assert found.trials[first.number].objective == 0.99, "what is known of a failed one is told"
 
 
+MORE = pytest.mark.slow(reason="whole studies; `make test` has the least and the most at once")
 # In one process. The trial that began first ends, again and again: what ran at once meanwhile, and all trials at last.
 REPEATED = """
 import json, sys
@@ -174,7 +175,7 @@ print(json.dumps([rounds, found["trials"]]))
 """
 
 
-@pytest.mark.parametrize("parallel", [1, 2, 3, 4])
+@pytest.mark.parametrize("parallel", [1, 4, *(pytest.param(each, marks=MORE) for each in (2, 3))])
 @pytest.mark.parametrize(
     ("outcome", "state"), [("succeeded", "complete"), ("failed", "fail"), ("running", "pruned")]
 )

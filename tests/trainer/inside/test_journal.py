@@ -108,6 +108,7 @@ def told(job: Job, run: str) -> list[dict[str, float]]:
     return [{key: value for key, value in line.items() if not key.endswith("_s")} for line in lines]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seconds", ["0", "60"])
 @pytest.mark.parametrize(
     ("owner", "method"),

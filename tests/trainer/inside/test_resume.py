@@ -77,7 +77,7 @@ def test_ones_own_network_with_buffers_on_ones_own_data(job: Job, data: str, wor
     prove(job, *TINY, "--data", f"tests.inside.own:{data}", *NORMED, world=world)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize("network", ["fast", "convnet"])
 @pytest.mark.parametrize("by", ["torch", "numpy", "python"])

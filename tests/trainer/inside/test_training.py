@@ -230,6 +230,7 @@ def test_the_best_model_is_kept_beside_the_last(job: Job) -> None:
         assert f"accuracy={accuracy}" in trainer("evaluate", str(model)).stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("network", ["Fading", "Tally"])
 @pytest.mark.parametrize("first", ["1", "2"])
 def test_a_run_that_goes_on_with_more_epochs_keeps_the_same_best_model(
