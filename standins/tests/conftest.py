@@ -17,6 +17,7 @@ from pulumi_standins.kubernetes.settings import Settings
 
 from standins.tests.apiserver import REQUIRED, ApiServer
 from standins.tests.driver import Driver
+from standins.tests.flaky import FlakyProxy
 from standins.tests.kubelet import Kubelet
 from standins.tests.project import Project
 
@@ -101,3 +102,11 @@ def project(api_server: ApiServer, unused_project: Project, tmp_path: Path) -> I
         yield made
     finally:
         made.remove()
+
+
+@pytest.fixture
+def proxy(api_server: ApiServer) -> Iterator[FlakyProxy]:
+    """Stands between a client and the API server, and fails as a test says."""
+    running = FlakyProxy(api_server)
+    yield running
+    running.close()

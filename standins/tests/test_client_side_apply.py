@@ -95,13 +95,6 @@ CHANGES: dict[str, tuple[Object, Object]] = {
 
 
 @pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[FlakyProxy]:
-    running = FlakyProxy(api_server)
-    yield running
-    running.close()
-
-
-@pytest.fixture
 def flaky(api_server: ApiServer, proxy: FlakyProxy) -> Iterator[Driver]:
     """A provider without server-side apply behind the proxy."""
     config = changed_config(api_server, cluster={"server": proxy.url})

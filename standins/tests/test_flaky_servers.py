@@ -25,13 +25,6 @@ pytestmark = pytest.mark.apiserver
 
 
 @pytest.fixture
-def proxy(api_server: ApiServer) -> Iterator[FlakyProxy]:
-    running = FlakyProxy(api_server)
-    yield running
-    running.close()
-
-
-@pytest.fixture
 def flaky(api_server: ApiServer, proxy: FlakyProxy) -> Iterator[Driver]:
     """A provider behind the proxy."""
     with Driver(kubeconfig=changed_config(api_server, cluster={"server": proxy.url})) as running:
