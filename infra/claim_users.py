@@ -13,6 +13,7 @@ from infra import volumes
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
+from infra.objects import same_object
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
@@ -24,7 +25,6 @@ from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
 TIMEOUT_S = 3
-NOT_FOUND = 404
 # Fields of a bound volume that Kubernetes lets a client change; any other change replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
 
@@ -43,7 +43,7 @@ def ensure_replaceable(stack: Stack, address: ApiAddress, held: StackState) -> N
         api = ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S)
         for each in leaving(volumes.own_volumes(stack), held):
             _, namespace, claim = each.split("/")
-            if not _is_there(api, namespace, claim, held.uids[each]):
+            if not same_object.holds(api, CLAIM, claim, held.uids[each], namespace):
                 continue
             pods = pods_with_claim(claim, api.listed(POD, namespace))
             if users := foreign_pods(pods, held.objects):
@@ -129,13 +129,3 @@ def differs(wanted: Any, live: Any) -> bool:
 def _by_amount(claim: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a claim with the size that it asks for in bytes: the server writes 1024Mi as 1Gi."""
     return {**claim, "resources": quantity(claim["resources"]["requests"]["storage"])}
-
-
-def _is_there(api: ClusterApi, namespace: str, claim: str, uid: str) -> bool:
-    """Whether the cluster has the very claim of the state: in another one, that of the same name stays."""
-    try:
-        return uid in ("", api.get(CLAIM, claim, namespace)["metadata"]["uid"])
-    except ApiException as error:
-        if error.status != NOT_FOUND:
-            raise
-        return False

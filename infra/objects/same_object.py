@@ -11,7 +11,7 @@ from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
 
 TIMEOUT_S = 5
-ABSENT = (403, 404)
+FORBIDDEN, NOT_FOUND = 403, 404
 
 
 def is_there(address: ApiAddress, kind: Kind, name: str, uid: str) -> bool:
@@ -25,9 +25,22 @@ def is_there(address: ApiAddress, kind: Kind, name: str, uid: str) -> bool:
     """
     try:
         api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)
-        found = api.get(kind, name)
+        return holds(api, kind, name, uid)
     except ApiException as error:
-        return error.status not in ABSENT
+        return bool(error.status != FORBIDDEN)
     except (ConfigException, OSError, urllib3.exceptions.HTTPError):
         return True
-    return not uid or bool(found["metadata"]["uid"] == uid)
+
+
+def holds(api: ClusterApi, kind: Kind, name: str, uid: str, namespace: str = "") -> bool:
+    """Whether the cluster has it. Raises ApiException and whatever else keeps it from being read.
+
+    Parameters:
+        uid: that of the state; empty where it holds none.
+    """
+    try:
+        return uid in ("", api.get(kind, name, namespace)["metadata"]["uid"])
+    except ApiException as error:
+        if error.status != NOT_FOUND:
+            raise
+        return False
