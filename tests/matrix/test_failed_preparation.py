@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kubernetes import client
 
+from tests.e2e.waiting import wait_until
 from tests.matrix.project import AppliedProject, UpError
 
 NAMESPACE = "kubeflow"
@@ -18,14 +18,6 @@ NAME = "trainstack-matrix-models-prepare"
 PREPARED: dict[str, Any] = {"storage.prepare": True}
 # Each condition of a Job that its controller has given up.
 GIVEN_UP = ("FailureTarget", "Failed")
-WAIT_S = 60
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 @contextmanager
@@ -35,7 +27,11 @@ def nothing_starts(project: AppliedProject) -> Iterator[None]:
     batch: Any = client.BatchV1Api(project.connection)
     quota: Any = {"metadata": {"name": "no-pods"}, "spec": {"hard": {"pods": "0"}}}
     core.create_namespaced_resource_quota(NAMESPACE, quota)
-    until(lambda: core.read_namespaced_resource_quota("no-pods", NAMESPACE).status.hard)
+    wait_until(
+        "the quota holds",
+        lambda: bool(core.read_namespaced_resource_quota("no-pods", NAMESPACE).status.hard),
+        pause=0.2,
+    )
     over = threading.Event()
 
     def give_up() -> None:
