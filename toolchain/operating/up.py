@@ -265,7 +265,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
         with step("the cluster is gone: taking its objects out of the state"):
             given_up = {**variables, environment.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)
-    elif access := state.access(deployment):
+    elif (access := state.access(deployment)) and api_server.problem(variables, access):
         if not api_server.is_named(variables, access):
             # The kubeconfig was moved, or its context renamed. The update takes over what the stack file says.
             access = environment.access(stack) or access

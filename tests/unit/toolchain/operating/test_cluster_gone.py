@@ -112,6 +112,7 @@ def test_objects_are_given_up_for_a_proof_alone(
     monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
     monkeypatch.setattr(container_engine, "ensure", lambda: None)
     monkeypatch.setattr(cluster_gone, "proved", lambda *asked: gone)
+    monkeypatch.setattr(api_server, "problem", lambda variables, access: "no such file")
     monkeypatch.setattr(api_server, "is_named", lambda variables, access: named)
     monkeypatch.setattr(api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
     monkeypatch.setattr(environment, "access", lambda stack: state.Access("/from/the/stack/file"))
