@@ -32,6 +32,12 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "digest": "sha256:" + "b" * 64,
         "reference": "registry.example/trainer@sha256:" + "b" * 64,
     },
+    "pulumi-python:dynamic/trainstack:ImportedImage": {"reference": "trainstack/trainer:0"},
+    "pulumi-python:dynamic/trainstack:MicroK8s": {
+        "instance": "one",
+        "ours": True,
+        "kubeconfig": "apiVersion: v1",
+    },
     "pulumi-python:dynamic/trainstack:Run": {"jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1},
 }
 
