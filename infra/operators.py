@@ -17,10 +17,7 @@ from infra.training_operator.plan import Plan
 
 
 def manifests(stack: Stack, plan: Plan) -> list[Manifest]:
-    """The objects that `plan` registers, the scheduler of gangs first, of each the CRDs first.
-
-    Raises CommandError where upstream's cannot be read.
-    """
+    """The objects that `plan` registers, the scheduler of gangs first, of each the CRDs first."""
     wanted = trainer_controller if stack.operator.api is OperatorApi.V2 else training_operator
     return [*gang_scheduler.manifests(stack, plan), *wanted.manifests(stack, plan)]
 

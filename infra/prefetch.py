@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from infra import docker, paths
 from infra.clusters.kind.component import REGISTRY_IMAGE
@@ -13,27 +12,17 @@ from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_file
-from infra.config.operator import Install, OperatorApi
 from infra.process import CommandError, output
-from infra.trainer_controller import upstream
-from infra.training_operator import overlay
 
 
-def fetch(stack: Stack, environment: Mapping[str, str], cache: Path, show: Callable[[str], None]) -> None:
-    """Keep the operator's manifests, and have the engine hold the image of a kind cluster's registry.
+def fetch(stack: Stack, environment: Mapping[str, str], show: Callable[[str], None]) -> None:
+    """Have the engine hold the image of a kind cluster's registry.
 
     What set-up has built is there already, and `environment` names it. Raises CommandError.
 
     Parameters:
-        cache: the folder in which the program looks for the manifests.
-        show: gets a line for each.
+        show: gets a line about it.
     """
-    if stack.operator.install is not Install.NEVER:
-        if stack.operator.api is OperatorApi.V2:
-            upstream.rendered(environment, cache)
-        else:
-            overlay.rendered(overlay.location(environment), cache)
-        show("operator's manifests: kept")
     if stack.cluster.kind is ClusterKind.KIND:
         image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
         if not docker.has_image(image):
@@ -45,7 +34,7 @@ def fetch(stack: Stack, environment: Mapping[str, str], cache: Path, show: Calla
 def main(name: str) -> int:
     """For the stack `name`; the exit status."""
     stack = from_file(paths.stack_file(name))
-    fetch(stack, os.environ, paths.STATE / "cache", print)
+    fetch(stack, os.environ, print)
     return 0
 
 

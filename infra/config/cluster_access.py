@@ -27,8 +27,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
 
     `kind`: of the cluster. `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the
     absolute path of the file that reaches it, None for the file that kubectl finds by itself. `context`: that in
-    the file, None for its current one. `namespace`: that of the jobs. `installsOperator`: whether the stack brings
-    the operator, as far as that is known without asking a cluster. `operatorApi`: v1 or v2. `gang`: who schedules
+    the file, None for its current one. `namespace`: that of the jobs. `operatorApi`: v1 or v2. `gang`: who schedules
     gangs, `none` for nobody. `protected`: whether only what was reviewed is applied. `claim`: name of the models'
     claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`:
     whether the image is built on the GPU base.
@@ -39,7 +38,6 @@ def access(file: Path) -> dict[str, str | bool | None]:
         "kind": cluster.kind.value,
         "context": cluster.context,
         "namespace": cluster.namespace,
-        "installsOperator": sections.operator.installs(cluster),
         "operatorApi": sections.operator.api.value,
         "gang": sections.operator.gang.value,
         "protected": sections.protected,

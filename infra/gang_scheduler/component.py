@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import pulumi
 
 from infra.config import Stack
-from infra.gang_scheduler import patches, upstream
+from infra.gang_scheduler import patches
 from infra.objects import gangs
 from infra.objects.manifest import Manifest
 from infra.training_operator.component import Operator
 from infra.training_operator.plan import Plan
+from infra.upstream import vendored
 
 # Deployment -> the variable that names its image in this machine's engine.
 IMAGES = {
@@ -21,20 +21,18 @@ IMAGES = {
 }
 
 
-def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+def manifests(stack: Stack, plan: Plan) -> list[Manifest]:
     """The scheduler's objects that `plan` registers, the CRDs first; a review renders the same.
 
-    The Deployments have the images that upstream publishes. Raises CommandError where upstream's cannot be read.
+    The Deployments have the images that upstream publishes.
 
     Parameters:
         stack: for its name, which the labels have, and the operator's namespace.
-        environment: names the folder with upstream's manifests.
     """
     if not plan.installs_scheduler:
         return []
-    folder, namespace = upstream.folder(environment), stack.operator.namespace
-    found = upstream.rendered(folder, namespace)
-    objects = patches.patched(found, upstream.profile(folder), stack.name, namespace)
+    found, namespace = vendored.objects(patches.PROJECT), stack.operator.namespace
+    objects = patches.patched(found, patches.profile(), stack.name, namespace)
     return [each for each in objects if each["metadata"]["name"] not in plan.kept_definitions]
 
 
@@ -44,8 +42,8 @@ class Scheduler(Operator):
     part = "scheduler"
     images = IMAGES
 
-    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
-        return manifests(self.stack, plan, environment)
+    def _manifests(self, plan: Plan) -> list[Manifest]:
+        return manifests(self.stack, plan)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register scheduler and controller; the last of what is there once both are."""

@@ -8,11 +8,14 @@ from typing import Any
 
 import yaml
 
-from infra.gang_scheduler import upstream
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
-from infra.training_operator.patches import CRD_KIND, confine, labelled
+from infra.training_operator.patches import CRD_KIND, confine, labelled, moved
+from infra.upstream import vendored
 
+PROJECT = "scheduler-plugins"
+RELEASE = PROJECT
+"""The namespace that the vendored chart is rendered for."""
 CONTROLLER = "scheduler-plugins-controller"
 REPOSITORIES = (
     "registry.k8s.io/scheduler-plugins/kube-scheduler",
@@ -20,8 +23,8 @@ REPOSITORIES = (
 )
 # The images that the release publishes.
 IMAGES = {
-    SCHEDULER: f"{REPOSITORIES[0]}:{upstream.VERSION}",
-    CONTROLLER: f"{REPOSITORIES[1]}:{upstream.VERSION}",
+    SCHEDULER: f"{REPOSITORIES[0]}:{vendored.version(PROJECT)}",
+    CONTROLLER: f"{REPOSITORIES[1]}:{vendored.version(PROJECT)}",
 }
 CONFIGURATION, FILE = "scheduler-config", "scheduler-config.yaml"
 CONFIGURATION_DIGEST = "trainstack/scheduler-config"
@@ -30,6 +33,21 @@ CONTROLLER_PROBE = {"httpGet": {"path": "/readyz", "port": 8081}}
 # A pod that Coscheduling 0.33.5 has refused hears only of new pods and of PodGroups that change (EventsToRegister in
 # pkg/coscheduling/coscheduling.go), not of pods that end elsewhere: it is tried again after this time, not after 300 s.
 RETRY = "--pod-max-in-unschedulable-pods-duration=30s"
+
+
+def profile() -> dict[str, Any]:
+    """Upstream's configuration of a scheduler with the plugin Coscheduling alone."""
+    found: dict[str, Any] = yaml.safe_load((vendored.folder(PROJECT) / FILE).read_text())
+    return found
+
+
+def placed(manifest: Manifest, namespace: str) -> Manifest:
+    """`manifest` in `namespace`; what upstream has in a namespace of Kubernetes' own stays there."""
+    before = manifest["metadata"].get("namespace", RELEASE)
+    changed = moved(manifest, namespace)
+    if before != RELEASE:
+        changed["metadata"]["namespace"] = before
+    return changed
 
 
 def configuration(profile: dict[str, Any], namespace: str) -> Manifest:
@@ -78,15 +96,15 @@ def patched(upstreams: list[Manifest], profile: dict[str, Any], stack: str, name
     """The objects to register for `stack`, the CRDs first.
 
     Parameters:
-        upstreams: upstream's objects, in `namespace` already.
+        upstreams: upstream's objects.
         profile: upstream's configuration of a scheduler with the plugin.
         stack: the stack's name, for the labels.
         namespace: the scheduler's and its controller's.
     """
     configured = configuration(profile, namespace)
     objects = [
-        deployment(each, configured) if each["kind"] == "Deployment" else copy.deepcopy(each)
-        for each in [*upstreams, configured]
+        deployment(each, configured) if each["kind"] == "Deployment" else each
+        for each in [*(placed(each, namespace) for each in upstreams), configured]
     ]
     return sorted(
         (labelled(renamed(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND

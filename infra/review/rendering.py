@@ -47,7 +47,7 @@ def rendered_plan(stack: Stack) -> Plan:
 
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:
-    """The operator's objects that `planned` registers. Raises CommandError where they cannot be read."""
+    """The operator's objects that `planned` registers."""
     return operators.manifests(stack, planned)
 
 
@@ -97,7 +97,6 @@ def preview(stack: Stack, planned: Plan) -> list[Manifest]:
     image = rendered_reference(stack)
     objects = workload(stack, planned, image, rendered_datasets(stack))
     ensure_allowed(stack, objects)
-    # Reading upstream's manifests takes seconds the first time; what is the user's own to mend is said before that.
     upstreams = operator(stack, planned)
     ensure_allowed(stack, upstreams)
     return [*objects, *guard.manifests(stack, upstreams), *upstreams]

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import pulumi
 
-from infra import paths
 from infra.config import Stack
 from infra.objects.manifest import Manifest
-from infra.trainer_controller import patches, upstream
+from infra.trainer_controller import patches
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
+from infra.upstream import vendored
 
 # Deployment -> the variable that names its image in this machine's engine.
 IMAGES = {patches.TRAINER: "TRAINSTACK_TRAINER_IMAGE", patches.JOBSET: "TRAINSTACK_JOBSET_IMAGE"}
 
 
-def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+def manifests(stack: Stack, plan: Plan) -> list[Manifest]:
     """The controllers' objects that `plan` registers, the CRDs first; a review renders the same.
 
-    The Deployments have the images that upstream publishes. Raises CommandError where upstream's cannot be read.
+    The Deployments have the images that upstream publishes.
 
     Parameters:
         stack: for its name, which the labels have, and section `operator`.
-        environment: may name the folders with upstream's manifests.
     """
     if not (plan.crd or plan.operator):
         return []
-    found = upstream.rendered(environment, paths.STATE / "cache", plan.beneath)
-    objects = patches.patched(found, stack.name, stack.operator, plan.scheduler)
+    beneath = vendored.objects("jobset") if plan.beneath else []
+    objects = patches.patched(
+        [*beneath, *vendored.objects("trainer")], stack.name, stack.operator, plan.scheduler
+    )
     return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
 
 
@@ -41,8 +41,8 @@ class Trainer(Operator):
 
     images = IMAGES
 
-    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
-        return manifests(self.stack, plan, environment)
+    def _manifests(self, plan: Plan) -> list[Manifest]:
+        return manifests(self.stack, plan)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register both controllers. Returns the resource that is created once their webhooks answer."""

@@ -10,10 +10,11 @@ import yaml
 from infra.config.operator import OperatorConfig
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.manifest import Manifest
-from infra.trainer_controller.upstream import JOBSET_VERSION, TRAINER_VERSION
 from infra.training_operator import throughput
 from infra.training_operator.patches import CRD_KIND, confine, labelled, moved, secret, service
+from infra.upstream import vendored
 
+TRAINER_VERSION, JOBSET_VERSION = vendored.version("trainer"), vendored.version("jobset")
 TRAINER = "kubeflow-trainer-controller-manager"
 JOBSET = "jobset-controller-manager"
 PUBLIC = "kubeflow-trainer-public"

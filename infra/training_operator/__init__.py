@@ -1,1 +1,1 @@
-"""The Kubeflow training-operator: upstream's standalone overlay, patched, and the wait for its webhook."""
+"""The Kubeflow training-operator: upstream's manifests, patched, and the wait for its webhook."""

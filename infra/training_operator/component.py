@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pulumi
 
-from infra import paths
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.image.providers import RegistryImage
 from infra.objects.manifest import Manifest, Object, register, title
-from infra.training_operator import overlay, patches, throughput
+from infra.training_operator import patches, throughput
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
+from infra.upstream import vendored
 
 IMAGES = {"operator": "TRAINSTACK_OPERATOR_IMAGE", "init": "TRAINSTACK_INIT_IMAGE"}
 # What the operator writes into its own objects while it runs.
@@ -25,20 +25,18 @@ FILLED_IN = {
 }
 
 
-def manifests(stack: Stack, plan: Plan, environment: Mapping[str, str] = os.environ) -> list[Manifest]:
+def manifests(stack: Stack, plan: Plan) -> list[Manifest]:
     """The operator's objects that `plan` registers, the CRD first; a review renders the same.
 
-    The Deployment has the images that upstream publishes. Raises CommandError where upstream's overlay cannot be read.
+    The Deployment has the images that upstream publishes.
 
     Parameters:
         stack: for its name, which the labels have, and section `operator`.
-        environment: may name a folder that has the overlay.
     """
     if not (plan.crd or plan.operator):
         return []
-    upstream = overlay.rendered(overlay.location(environment), paths.STATE / "cache")
     place = (stack.operator.namespace, plan.scheduler, throughput.flags(stack.operator))
-    objects = patches.patched(upstream, stack.name, None, patches.INIT_IMAGE, *place)
+    objects = patches.patched(vendored.objects(patches.NAME), stack.name, None, patches.INIT_IMAGE, *place)
     return [each for each in objects if (plan.crd if each["kind"] == patches.CRD_KIND else plan.operator)]
 
 
@@ -50,7 +48,7 @@ class Operator(pulumi.ComponentResource):
         cluster: where they go.
         plan: which of them are the stack's to make.
         namespaces: the stack's own namespaces, which come first.
-        environment: may name the overlay's folder, and images of the engine to push to the cluster's registry.
+        environment: may name images of the engine to push to the cluster's registry.
 
     Attributes:
         ready: what a job has to wait for, and what has to wait for the job when both go: its end is an update that the
@@ -75,15 +73,15 @@ class Operator(pulumi.ComponentResource):
         super().__init__("trainstack:operator:Operator", f"{stack.name}-{self.part}")
         self.stack, self.cluster = stack, cluster
         self.ready = [*namespaces]
-        objects = self._manifests(plan, environment)
+        objects = self._manifests(plan)
         self.ready += [self._register(each) for each in objects if each["kind"] == patches.CRD_KIND]
         if plan.operator:
             rest = [each for each in objects if each["kind"] != patches.CRD_KIND]
             self.ready.append(self._operator(rest, environment))
         self.register_outputs({})
 
-    def _manifests(self, plan: Plan, environment: Mapping[str, str]) -> list[Manifest]:
-        return manifests(self.stack, plan, environment)
+    def _manifests(self, plan: Plan) -> list[Manifest]:
+        return manifests(self.stack, plan)
 
     def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
         """Register the operator. Returns the resource that is created once its webhook answers."""

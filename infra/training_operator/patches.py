@@ -93,7 +93,7 @@ def deployment(
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
-        upstream: the Deployment as the overlay has it.
+        upstream: the Deployment as upstream has it.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         scheduler: that of gangs; empty where replicas are scheduled one by one.
@@ -189,7 +189,7 @@ def patched(
     """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
 
     Parameters:
-        upstream: the overlay's objects.
+        upstream: its objects.
         stack: the stack's name, for the labels.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.

@@ -1,8 +1,8 @@
 """A Debian machine whose user has Docker, Pulumi and kind, neither Go nor kubectl, and is not root.
 
-What stands in for what is not to be had here: `public_registries` for Docker Hub and ghcr.io; for github.com a copy of
-the operator's manifests; for Pulumi's language host and kubernetes plugin our own, installed as a distribution. On a
-machine whose root lacks CAP_SYS_RESOURCE its Docker has our OCI runtime.
+What stands in for what is not to be had here: `public_registries` for Docker Hub and ghcr.io; for Pulumi's language
+host and kubernetes plugin our own, installed as a distribution. On a machine whose root lacks CAP_SYS_RESOURCE its
+Docker has our OCI runtime.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra.training_operator import overlay
 from tests.e2e import clones, machines, processes, public_registries
 from tests.e2e.machines import Go, Machine, ProjectInside, User
 from tests.e2e.public_registries import Registries
 from tests.e2e.waiting import wait_until
-from toolchain.images import cluster_images
 from toolchain.machine.engine import Engine, daemon, restricted_host
 from toolchain.paths import ROOT
 from toolchain.tools import choice
@@ -33,7 +31,6 @@ DOCKER = ("docker.io", "iptables", "ca-certificates")
 PYTHON = ("python3-venv",)
 """Root's commands install it; anybody else's ask for it, or for uv."""
 RUNTIME = "usr/local/lib/oci-runtime"
-GITHUB = "srv/github"
 PLUGINS = "opt/pulumi-standins"
 OF_A_DAEMON_OF_OURS = ("data-root", "exec-root", "pidfile", "hosts")
 
@@ -49,7 +46,6 @@ def standing(engine: Engine) -> Iterator[ProjectInside]:
         machines.standing(SUITE, place, go=Go.NONE, more=more, user=USER, change=public.pin) as project,
         _names(project.machine, public),
     ):
-        _give_manifests(project.machine)
         _give_programs(project.machine)
         with _docker(project.machine):
             yield project
@@ -126,27 +122,6 @@ def _give_programs(machine: Machine) -> None:
     _run(machine, f"{environment}/bin/pip", "install", "--quiet", f"/{PLUGINS}/source")
     for name in ("pulumi-language-python", "pulumi-resource-kubernetes", "pulumi-resource-pulumi-python"):
         (programs / name).symlink_to(f"{environment}/bin/{name}")
-
-
-def _give_manifests(machine: Machine) -> None:
-    """Have git read the operator's repository at github.com from a copy with its manifests."""
-    address, _, rest = overlay.URL.partition("/manifests/")
-    host = "https://github.com/"
-    assert address.startswith(host), address
-    repository = machine.root / GITHUB / address.removeprefix(host)
-    # <module>/manifests/overlays/standalone
-    shutil.copytree(cluster_images.operator_overlay().parents[1], repository / "manifests")
-    git = ("git", "-C", str(repository), "-c", "user.name=test", "-c", "user.email=test@localhost")
-    for words in (
-        ("init", "--quiet"),
-        ("add", "--all"),
-        ("commit", "--quiet", "--message", rest),
-        ("tag", overlay.VERSION),
-    ):
-        subprocess.run([*git, *words], check=True)
-    (machine.root / "etc" / "gitconfig").write_text(
-        f'[url "file:///{GITHUB}/"]\n\tinsteadOf = {host}\n[safe]\n\tdirectory = *\n'
-    )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import yaml
 
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.training_operator.patches import INIT_IMAGE
+from infra.upstream import vendored
 from tests.e2e.clones import PROJECT_LABEL
 from tests.e2e.project import Project
 from toolchain.images import base, cluster_images
@@ -144,10 +145,8 @@ def _own(name: str) -> str:
 
 def _operator() -> str:
     """As upstream's manifests name it."""
-    (image,) = yaml.safe_load((cluster_images.operator_overlay() / "kustomization.yaml").read_text())[
-        "images"
-    ]
-    return f"{image['name']}:{image['newTag']}"
+    (deployment,) = [each for each in vendored.objects("training-operator") if each["kind"] == "Deployment"]
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
 
 
 def _node(engine: Engine, folder: Path) -> str:

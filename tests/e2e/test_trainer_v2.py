@@ -25,8 +25,8 @@ from tests.e2e.jobs import Jobs
 from tests.e2e.project import Project
 from tests.e2e.test_published import MANIFESTS
 from tests.e2e.waiting import wait_until
-from toolchain.images import cluster_images
 from toolchain.machine.engine import Engine
+from toolchain.tools import build, go_modules
 
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings on both")
 NAME = "pytorch-simple"
@@ -75,8 +75,9 @@ def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone:
 
 def shipped_runtime() -> Path:
     """`torch-distributed` as Trainer ships it; the stack installs no runtimes of images that are not its own."""
-    base = cluster_images.trainer_manifests()[cluster_images.TRAINER_MANIFESTS]
-    return Path(base, "runtimes", "torch_distributed.yaml")
+    module = go_modules.load("trainer-controller")
+    manifests = build.source(module, "github.com/kubeflow/trainer/v2", "manifests")
+    return manifests / "base" / "runtimes" / "torch_distributed.yaml"
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def asked() -> Stack:
 
 @pytest.fixture(scope="module")
 def manifests(asked: Stack) -> list[Manifest]:
-    return component.manifests(asked, WHOLE, cluster_images.scheduler_manifests())
+    return component.manifests(asked, WHOLE)
 
 
 @pytest.fixture(scope="module")

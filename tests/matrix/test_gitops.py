@@ -25,7 +25,6 @@ from tests.matrix.merged_folder import STACK, MergedFolder
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.played_trainer import REFUSAL, PlayedTrainer
 from tests.matrix.test_trainer_v2 import Server, controllers, server, v2  # noqa: F401 - fixtures
-from toolchain.images import cluster_images
 
 ENGINES = [
     pytest.param(MergedFolder, id="kubectl"),
@@ -148,11 +147,7 @@ def test_a_committed_kustomization_builds_the_folders_objects(stack: str) -> Non
 
 
 @pytest.mark.parametrize("stack", ["dev", "existing"])
-def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(
-    stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in cluster_images.trainer_manifests().items():
-        monkeypatch.setenv(name, value)
+def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(stack: str, tmp_path: Path) -> None:
     sections = read(folder.STACKS / f"Pulumi.{stack}.yaml")
     operator = {**sections.get("operator", {}), "api": "v2"}
     folder.write(tmp_path, stack, folder.files(from_raw(stack, {**sections, "operator": operator}, stack)))

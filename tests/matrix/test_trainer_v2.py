@@ -19,7 +19,7 @@ from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.objects.kinds import Kind
 from infra.objects.manifest import Manifest
 from infra.review import rendering
-from infra.trainer_controller import component, upstream
+from infra.trainer_controller import component
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -27,7 +27,6 @@ from tests.e2e.test_trainer_v2 import PUBLISHED, shipped_runtime
 from tests.e2e.waiting import wait_until
 from tests.unit.infra.job.test_trainjob import ENTRIES, is_refused, rendered
 from tests.unit.infra.samples import stack
-from toolchain.images import cluster_images
 
 NAMESPACE = "default"
 WHOLE = Plan(crd=True, operator=True, namespaces=())
@@ -64,9 +63,7 @@ def v2() -> Stack:
 
 @pytest.fixture(scope="module")
 def controllers(v2: Stack) -> list[Manifest]:
-    found = cluster_images.trainer_manifests()
-    assert found.keys() == {upstream.TRAINER, upstream.JOBSET}
-    return component.manifests(v2, WHOLE, found)
+    return component.manifests(v2, WHOLE)
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,13 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 from pulumi.runtime.mocks import MockMonitor
 
 from infra import dataset, paths
 from infra.config.load import read
-from infra.training_operator import overlay
 from tests.unit.infra.recorder import Recorder
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
-RENDERED = paths.ROOT / "stacks" / "rendered"
 STACK_TYPE = "pulumi:pulumi:Stack"
 COMPONENT = "trainstack:"
 
@@ -69,13 +66,12 @@ class _Monitor(MockMonitor):
 
 
 def resources(stack: str) -> list[Resource]:
-    """Those of `stack`, whose file and rendering are committed, without the stack itself; in no certain order."""
+    """Those of `stack`, whose file is committed, without the stack itself; in no certain order."""
     mocks = Recorder()
     monitor = _Monitor(mocks)
     file = paths.ROOT / "stacks" / f"Pulumi.{stack}.yaml"
     given = {f"trainstack:{name}": json.dumps(value) for name, value in read(file).items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overlay, "rendered", lambda where, cache: operator_objects(stack))
         patch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
         patch.setenv("PULUMI_CONFIG", json.dumps(given))
         for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
@@ -88,12 +84,6 @@ def resources(stack: str) -> list[Resource]:
 
         program()
     return [each for each in monitor.registered.values() if each.type != STACK_TYPE]
-
-
-def operator_objects(stack: str) -> list[dict[str, Any]]:
-    """The operator's manifests as they are committed for review: no tool is needed to render them."""
-    files = [*(RENDERED / "shared").glob("*.yaml"), *sorted((RENDERED / stack / "operator").glob("*.yaml"))]
-    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
 
 
 def component_of(resource: Resource, among: Iterable[Resource]) -> Resource | None:

@@ -162,9 +162,9 @@ def disk_full(rehearsal: Rehearsal) -> None:
 def older_operator(rehearsal: Rehearsal) -> None:
     """The operator's version before this one is pinned, committed and up."""
     folder = rehearsal.project.root / "toolchain" / "tools" / "go" / "training-operator"
-    overlay = rehearsal.project.root / "infra" / "training_operator" / "overlay.py"
+    upstream = rehearsal.project.root / "infra" / "upstream"
     with committed(rehearsal):
-        overlay.write_text(overlay.read_text().replace('VERSION = "v1.9.3"', 'VERSION = "v1.9.2"'))
+        (upstream / "training-operator-1.9.3").rename(upstream / "training-operator-1.9.2")
         get = ["go", "get", "github.com/kubeflow/training-operator@v1.9.2"]
         subprocess.run(get, cwd=folder, check=True, capture_output=True)
 

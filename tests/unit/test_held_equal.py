@@ -23,14 +23,12 @@ from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.gang_scheduler import component as gang_scheduler
-from infra.gang_scheduler import upstream as scheduler_plugins
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.objects.api import usual_kubeconfig
 from infra.run import provider, timeline
 from infra.trainer_controller import component as trainer_controller
-from infra.trainer_controller import upstream
-from infra.training_operator import overlay
+from infra.upstream import vendored
 from toolchain import paths as toolchain_paths
 from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
@@ -92,29 +90,24 @@ def test_the_model_on_the_volume() -> None:
 
 def test_the_operators_version() -> None:
     built = f"v{go_modules.load('training-operator').version}"
-    assert built == overlay.VERSION, "VERSION in infra/training_operator/overlay.py"
+    assert built == vendored.version("training-operator"), vendored.FOLDER
 
 
 def test_the_versions_of_the_trainer_and_jobset() -> None:
     built = [f"v{go_modules.load(name).version}" for name in ("trainer-controller", "jobset-controller")]
-    assert built == [upstream.TRAINER_VERSION, upstream.JOBSET_VERSION], (
-        "infra/trainer_controller/upstream.py"
-    )
+    assert built == [vendored.version("trainer"), vendored.version("jobset")], vendored.FOLDER
 
 
 def test_the_variables_of_the_trainer() -> None:
-    manifests = (cluster_images.TRAINER_MANIFESTS, cluster_images.JOBSET_MANIFESTS)
-    assert manifests == (upstream.TRAINER, upstream.JOBSET)
     assert set(cluster_images.TRAINER_PROGRAMS) == set(trainer_controller.IMAGES.values())
 
 
 def test_the_version_of_the_gang_scheduler() -> None:
     built = f"v{go_modules.load(cluster_images.SCHEDULER_MODULE).version}"
-    assert built == scheduler_plugins.VERSION, "infra/gang_scheduler/upstream.py"
+    assert built == vendored.version("scheduler-plugins"), vendored.FOLDER
 
 
 def test_the_variables_of_the_gang_scheduler() -> None:
-    assert cluster_images.SCHEDULER_MANIFESTS == scheduler_plugins.MANIFESTS
     assert set(cluster_images.SCHEDULER_PROGRAMS) == set(gang_scheduler.IMAGES.values())
 
 

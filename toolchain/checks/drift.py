@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from toolchain import stack_files
-from toolchain.checks import review
 from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.steps import SetupError, step
 
@@ -36,7 +35,6 @@ def differences(stack: str) -> list[str]:
         variables = environment.for_stack(variables, stack)
         if not recovery.has_resources(recovery.deployment_of_any_backend(variables, stack)):
             raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
-        variables = review.with_operator_of(stack, variables)
         backend.prepare(stack, variables)
         with step("pulumi preview"):
             return changed_steps(pulumi_cli.preview(variables, stack, "--refresh"))

@@ -1,4 +1,4 @@
-"""The images that a cluster needs, and the operator's manifests: published ones where they can be had, else our own."""
+"""The images that a cluster needs: published ones where they can be had, else our own."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ PUBLISHED_NODE = (
 )
 # Names the base of the trainer image.
 CPU_BASE = "TRAINSTACK_CPU_BASE"
-# Tells the program where the operator's manifests are.
-OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
-TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
-JOBSET_MANIFESTS = "TRAINSTACK_JOBSET_MANIFESTS"
-SCHEDULER_MANIFESTS = "TRAINSTACK_SCHEDULER_MANIFESTS"
 ANSWER_S = 20
 # Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
 OPERATOR = ("training-operator",)
@@ -159,7 +154,6 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
             programs["training-operator"].result() / "training-operator.v1",
             log,
         ),
-        OPERATOR_OVERLAY: str(operator_overlay()),
     }
 
 
@@ -170,13 +164,12 @@ def trainer(engine: Engine, nodes: bool) -> dict[str, str]:
     """
     if published(engine, nodes):
         return {}
-    images = {
+    return {
         variable: scratch.operator(
             engine, name, build.build(go_modules.load(name)) / program, LOGS / "images.log"
         )
         for variable, (name, program) in TRAINER_PROGRAMS.items()
     }
-    return {**images, **trainer_manifests()}
 
 
 def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
@@ -185,34 +178,12 @@ def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
     Returns the variables that tell the Pulumi program where they are. Raises SetupError.
     """
     if published(engine, nodes):
-        return scheduler_manifests()
+        return {}
     programs = build.build(go_modules.load(SCHEDULER_MODULE))
-    images = {
+    return {
         variable: scratch.operator(engine, name, programs / program, LOGS / "images.log")
         for variable, (program, name) in SCHEDULER_PROGRAMS.items()
     }
-    return {**images, **scheduler_manifests()}
-
-
-def scheduler_manifests() -> dict[str, str]:
-    """The variable that names the folder of scheduler-plugins' manifests. Raises SetupError."""
-    module = go_modules.load(SCHEDULER_MODULE)
-    return {SCHEDULER_MANIFESTS: str(build.source(module, "sigs.k8s.io/scheduler-plugins", "manifests"))}
-
-
-def trainer_manifests() -> dict[str, str]:
-    """The variables that name the folders of Trainer's and JobSet's manifests. Raises SetupError."""
-    trainer, jobset = go_modules.load("trainer-controller"), go_modules.load("jobset-controller")
-    manifests = build.source(trainer, "github.com/kubeflow/trainer/v2", "manifests")
-    config = build.source(jobset, "sigs.k8s.io/jobset", "config")
-    return {TRAINER_MANIFESTS: str(manifests / "base"), JOBSET_MANIFESTS: str(config / "default")}
-
-
-def operator_overlay() -> Path:
-    """The folder with the operator's manifests, from its Go module. Raises SetupError."""
-    operator = go_modules.load("training-operator")
-    manifests = build.source(operator, "github.com/kubeflow/training-operator", "manifests")
-    return manifests / "overlays" / "standalone"
 
 
 def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:

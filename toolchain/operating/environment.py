@@ -118,11 +118,6 @@ def claim(stack: str) -> tuple[str, bool] | None:
     return (str(name), bool(found.get("claimMayWait"))) if name else None
 
 
-def installs_operator(stack: str) -> bool:
-    """Whether a review of `stack` shows the training-operator. Raises SetupError as `cluster` does."""
-    return bool(_cluster_access(stack).get("installsOperator"))
-
-
 def uses_gpu_base(stack: str) -> bool:
     """Whether the image of `stack` is built on the base of target `gpu`. Raises SetupError as `cluster` does."""
     return bool(_cluster_access(stack).get("usesGpuBase"))

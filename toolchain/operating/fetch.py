@@ -19,7 +19,7 @@ def fetch(stack: str) -> None:
             found = setup.prepare(stack, builds_image=True) | setup.prepare_operators(stack)
             variables = environment.for_stack(found, stack)
             _pull_node_image(engine.ensure(), found, stack)
-            with step("manifests and registry"):
+            with step("registry"):
                 program_calls.fetch(variables, stack)
             with step("trainer image"):
                 program_calls.build_image(variables, stack)

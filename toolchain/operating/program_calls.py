@@ -17,7 +17,7 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
 
 
 def fetch(variables: Mapping[str, str], stack: str) -> None:
-    """Download the manifests and the registry's image that `stack` needs. Raises SetupError."""
+    """Download the registry's image where `stack` needs one. Raises SetupError."""
     _show(_run(variables, "infra.prefetch", stack))
 
 

@@ -9,8 +9,8 @@ import pulumi
 import pytest
 
 from infra import dataset, paths
-from infra.training_operator import overlay
-from tests.unit.infra.samples import OVERLAY
+from infra.upstream import vendored
+from tests.unit.infra.samples import upstreams
 
 REFERENCE = "trainstack-dev-registry:5000/trainstack/trainer@sha256:" + "a" * 64
 OWNER_ID = "0123456789abcdef"
@@ -71,9 +71,9 @@ class Recorder(pulumi.runtime.Mocks):
 
 
 def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:
-    """Pulumi's mocks for stack `dev`, which record; the program has no data set, and reads no overlay of upstream's."""
+    """Pulumi's mocks for stack `dev`, which record; the program has no data set, and OVERLAY is upstream's."""
     mocks = Recorder()
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     monkeypatch.setattr(paths, "DATA", folder / "data")
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)

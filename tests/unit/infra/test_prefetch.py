@@ -1,4 +1,4 @@
-"""`make fetch` where images are pulled: the program finds its manifests and its registry's image without a network."""
+"""`make fetch` where images are pulled: the engine has the registry's image before the network is cut."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import pytest
 from infra import prefetch
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.process import CommandError
-from infra.trainer_controller import upstream
-from infra.training_operator import overlay
 from tests.unit.infra import samples
 
-V2 = {"operator": {"api": "v2"}}
 EXISTING = {
     "operator": {"install": "never"},
     "cluster": {"kind": "existing"},
@@ -26,8 +23,7 @@ class Machine:
     """Programs that note how they are called, and a network that can be cut."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.cache = folder, folder / "cache"
-        self.program("kubectl", "echo 'kind: Deployment'")
+        self.folder = folder
         # The engine has what it has pulled.
         self.program(
             "docker",
@@ -47,7 +43,7 @@ class Machine:
 
     def fetch(self, sections: dict[str, Any] | None = None, **environment: str) -> list[str]:
         said: list[str] = []
-        prefetch.fetch(samples.stack(**sections or {}), environment, self.cache, said.append)
+        prefetch.fetch(samples.stack(**sections or {}), environment, said.append)
         return said
 
 
@@ -57,37 +53,24 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path)
 
 
-def test_the_published_manifests_and_registry_are_had_once_and_then_without_a_network(
-    machine: Machine,
-) -> None:
+def test_the_published_registry_is_had_once_and_then_without_a_network(machine: Machine) -> None:
     machine.fetch()
-    assert machine.calls("kubectl") == [f"kubectl kustomize {overlay.URL}"]
+    (machine.folder / "cut").touch()
+    with pytest.raises(CommandError):
+        machine.fetch()
+    (machine.folder / "cut").unlink()
+    machine.fetch()
     assert machine.calls("docker pull") == [f"docker pull --quiet {REGISTRY_IMAGE}"]
-    (machine.folder / "cut").touch()
-    assert overlay.rendered(overlay.location({}), machine.cache) == [{"kind": "Deployment"}]
-    assert len(machine.calls("kubectl")) == 1
-
-
-def test_of_v2_all_parts_are_kept(machine: Machine) -> None:
-    machine.fetch(V2)
-    assert machine.calls("kubectl") == [f"kubectl kustomize {where}" for where in upstream.locations({})]
-    (machine.folder / "cut").touch()
-    assert len(upstream.rendered({}, machine.cache)) == len(upstream.locations({}))
 
 
 def test_what_set_up_has_made_is_taken(machine: Machine) -> None:
-    built = machine.folder / "overlay"
-    built.mkdir()
     (machine.folder / "pulled").touch()
-    said = machine.fetch(
-        TRAINSTACK_OPERATOR_OVERLAY=str(built), TRAINSTACK_REGISTRY_IMAGE="trainstack/registry:1"
-    )
-    assert said[-1] == "registry's image: trainstack/registry:1"
-    assert machine.calls("kubectl") == [f"kubectl kustomize {built}"]
+    said = machine.fetch(TRAINSTACK_REGISTRY_IMAGE="trainstack/registry:1")
+    assert said == ["registry's image: trainstack/registry:1"]
     assert machine.calls("docker pull") == []
 
 
-def test_a_cluster_that_is_there_has_no_registry_of_ours_and_may_have_its_operator(machine: Machine) -> None:
+def test_a_cluster_that_is_there_has_no_registry_of_ours(machine: Machine) -> None:
     assert machine.fetch(EXISTING) == []
     assert not (machine.folder / "calls").exists()
 

@@ -29,7 +29,6 @@ from typing import Any
 import dill
 import pulumi
 import pytest
-import yaml
 from google.protobuf import json_format
 from pulumi.runtime import resource as sdk
 from pulumi.runtime import settings
@@ -43,13 +42,11 @@ from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw, read
-from infra.gang_scheduler import upstream as gang_manifests
 from infra.image import inputs, project
 from infra.objects.manifest import Manifest
 from infra.review import rendering
-from infra.trainer_controller import upstream as trainer_manifests
-from infra.training_operator import overlay
 from infra.training_operator.patches import CRD_KIND
+from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import BASE, set_key
 from tests.unit.infra.config import test_sweep
@@ -59,7 +56,7 @@ Line = dict[str, Any]
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 RECORDS = Path(__file__).with_name("registrations")
 WRITE = "WRITE_REGISTRATIONS"
-UPSTREAM = paths.ROOT / "infra" / "upstream"
+_read = vendored.objects
 STACKS = sorted(each.stem.removeprefix("Pulumi.") for each in (paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 # What set-up hands to the program on a machine that builds its own images.
 BUILT_HERE = {
@@ -221,7 +218,7 @@ def registered(
         patch.setattr(project, "build", _build_by_name)
         # A quarter of the time, for what NOT_OURS leaves out.
         patch.setattr(sdk, "_get_stack_trace", source_pb2.StackTrace)
-        _with_upstreams(patch)
+        patch.setattr(vendored, "objects", _shortened)
         for variable, value in variables().items():
             patch.setenv(variable, value)
         pulumi.runtime.set_mocks(mocks, project="trainstack", stack=stack, preview=False, monitor=monitor)
@@ -246,35 +243,10 @@ def _build_by_name(
     return project.ProjectBuild(arguments, trainer, named.removeprefix("sha256:")[:12])
 
 
-def _with_upstreams(patch: pytest.MonkeyPatch) -> None:
-    read_before = {
-        overlay.URL: "training-operator",
-        **dict.fromkeys(trainer_manifests.locations({})[:1], "jobset"),
-        **dict.fromkeys(trainer_manifests.locations({})[1:2], "trainer"),
-    }
-    patch.setattr(overlay, "rendered", lambda where, cache: _upstream(read_before.get(where, "no")))
-    patch.setattr(gang_manifests, "folder", lambda environment: next(UPSTREAM.glob("scheduler-plugins-*")))
-    patch.setattr(
-        gang_manifests,
-        "rendered",
-        lambda folder, namespace: json.loads(
-            json.dumps(_upstream("scheduler-plugins")).replace(
-                '"namespace": "scheduler-plugins"', f'"namespace": "{namespace}"'
-            )
-        ),
-    )
-    patch.setattr(
-        gang_manifests,
-        "profile",
-        lambda folder: yaml.safe_load((folder / "scheduler-config.yaml").read_text()),
-    )
-
-
 @functools.cache
-def _upstream(name: str) -> list[Manifest]:
-    folder = next(UPSTREAM.glob(f"{name}-[0-9]*"), None)
-    files = [*sorted((folder / "crds").glob("*.yaml")), folder / "manifests.yaml"] if folder else []
-    found = [each for file in files for each in yaml.load_all(file.read_text(), yaml.CSafeLoader)]
+def _shortened(project: str) -> list[Manifest]:
+    """As vendored.objects, with a digest of what is long."""
+    found = copy.deepcopy(_read(project))
     for each in found:
         if each["kind"] == CRD_KIND:
             each["spec"]["versions"] = _digest(each["spec"]["versions"])

@@ -13,10 +13,10 @@ from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import ONLY_FOR, OUR_VOLUME, REQUIRED, StorageKind
 from infra.objects.api import ApiAddress
 from infra.review import folder
-from infra.training_operator import overlay
+from infra.upstream import vendored
 from storage.manifests import manifests
 from tests.unit.infra.recorder import Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.samples import JOB, stack, upstreams
 from tests.unit.infra.test_program import RUN, configured, recorder, run_program
 
 __all__ = ["recorder"]
@@ -88,7 +88,7 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_a_rendering_passes_the_policies_and_holds_what_is_ours(
     kind: StorageKind, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     known = of_kind(kind, cluster)
     files = folder.files(known)
     assert [each["kind"] for each in manifests(volumes.models(known))] == MADE[kind]

@@ -12,9 +12,9 @@ from infra import paths, registered_volumes, volumes
 from infra.config import ConfigError, Stack, from_file
 from infra.objects import stack_state
 from infra.review import folder
-from infra.training_operator import overlay
+from infra.upstream import vendored
 from storage.manifests import persistent_volume
-from tests.unit.infra.samples import OVERLAY, stack
+from tests.unit.infra.samples import stack, upstreams
 
 OLD = "/var/lib/trainstack/models"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -54,7 +54,7 @@ def test_a_kind_cluster_is_the_stacks_own() -> None:
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_a_rendering_passes_the_policies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     assert folder.files(from_file(path))
 
 

@@ -18,10 +18,7 @@ from toolchain.tools import build, go_modules
 
 ENGINE = Engine("docker", ours=False, env={})
 NODES = {"TRAINSTACK_NODE_IMAGE", "TRAINSTACK_REGISTRY_IMAGE"}
-COMMON = {
-    *("TRAINSTACK_CPU_BASE", "TRAINSTACK_INIT_IMAGE", "TRAINSTACK_OPERATOR_IMAGE"),
-    cluster_images.OPERATOR_OVERLAY,
-}
+COMMON = {"TRAINSTACK_CPU_BASE", "TRAINSTACK_INIT_IMAGE", "TRAINSTACK_OPERATOR_IMAGE"}
 
 
 @pytest.fixture
@@ -34,7 +31,6 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return answer
 
     monkeypatch.setattr(cluster_images, "published", lambda engine, nodes: False)
-    monkeypatch.setattr(cluster_images, "operator_overlay", lambda: tmp_path)
     monkeypatch.setattr(go_modules, "load", lambda name: name)
     monkeypatch.setattr(build, "build", lambda name: note(name, tmp_path))
     monkeypatch.setattr(cluster_images, "_base", lambda engine, system: note(system.name, "base"))

@@ -9,11 +9,9 @@ import pytest
 
 from infra import paths
 from infra.config import from_file
-from infra.config.cluster import ClusterKind
 from infra.config.cluster_access import access, main
 from infra.config.errors import ConfigError
-from infra.config.operator import Install, OperatorApi
-from infra.review import rendering
+from infra.config.operator import OperatorApi
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 
@@ -34,7 +32,6 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "kind": stack.cluster.kind.value,
         "context": stack.cluster.context,
         "namespace": stack.cluster.namespace,
-        "installsOperator": rendering.rendered_plan(stack).operator,
         "operatorApi": stack.operator.api.value,
         "gang": stack.operator.gang.value,
         "protected": False,
@@ -78,15 +75,6 @@ def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
     assert (found["cluster"], found["kubeconfig"]) == (None, "/etc/there.yaml")
 
 
-@pytest.mark.parametrize("kind", [*ClusterKind])
-@pytest.mark.parametrize("install", [Install.AUTO, Install.ALWAYS])
-def test_tells_whether_a_review_shows_the_operator(tmp_path: Path, kind: str, install: str) -> None:
-    job = "{name: x}, trainstack:image: {repository: localhost:5000/x}"
-    text = f"config: {{trainstack:cluster: {{kind: {kind}}}, trainstack:operator: {{install: {install}}}, "
-    file = stack_file(tmp_path, f"{text}trainstack:job: {job}}}\n")
-    assert access(file)["installsOperator"] is rendering.rendered_plan(from_file(file)).operator
-
-
 @pytest.mark.parametrize(
     ("image", "dockerfile", "said"),
     [
@@ -109,11 +97,6 @@ def test_tells_whether_the_image_begins_with_the_gpu_base(
     (project / "Dockerfile").write_text(dockerfile)
     text = f"config: {{trainstack:image: {image.replace('PROJECT', str(project))}, trainstack:job: {{name: x}}}}\n"
     assert access(stack_file(tmp_path, text))["usesGpuBase"] is said
-
-
-def test_an_operator_that_is_never_installed_is_not_shown(tmp_path: Path) -> None:
-    file = stack_file(tmp_path, "config:\n  trainstack:operator: {install: never}\n")
-    assert access(file)["installsOperator"] is False
 
 
 def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:

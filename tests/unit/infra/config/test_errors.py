@@ -23,7 +23,6 @@ PROGRAM = Path(paths.__file__).parent / "__main__.py"
 def test_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recorder = Recorder()
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setenv("TRAINSTACK_OPERATOR_OVERLAY", "never-read")
     monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     given = {f"trainstack:{section}": json.dumps(each) for section, each in CASES[name].sections.items()}

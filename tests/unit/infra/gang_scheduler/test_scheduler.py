@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,96 +10,27 @@ import yaml
 
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
-from infra.gang_scheduler import component, patches, upstream
+from infra.gang_scheduler import component, patches
 from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
 from infra.objects.labels import STACK
-from infra.process import CommandError
 from infra.review import folder, rendering
-from infra.training_operator import overlay
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
+from infra.upstream import vendored
 from tests.unit.infra.recorder import REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, stack
+from tests.unit.infra.samples import JOB, stack, upstreams
 from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
 
 GANG: dict[str, Any] = {"operator": {"gang": "scheduler-plugins"}, "job": JOB}
-VALUES = {
-    "scheduler": {"name": SCHEDULER, "image": "example/scheduler:1"},
-    "controller": {"name": patches.CONTROLLER, "image": "example/controller:1"},
-}
-DEPLOYMENT = """\
-kind: Deployment
-apiVersion: apps/v1
-metadata:
-  name: {{ .Values.%s.name }}
-  namespace: {{ .Release.Namespace }}
-spec:
-  template:
-    metadata: {labels: {app: x}}
-    spec:
-      containers:
-      - name: program
-        image: {{ .Values.%s.image }}
-        %s
-      hostNetwork: false
-"""
-PROBED = "readinessProbe: {httpGet: {path: /healthz, port: 10259, scheme: HTTPS}}\n        command: [/bin/x]"
-RBAC = """\
-kind: RoleBinding
-apiVersion: rbac.authorization.k8s.io/v1
-metadata:
-  name: sched-plugins::reader
-  namespace: kube-system
-subjects:
-- kind: ServiceAccount
-  name: {{ .Values.scheduler.name }}
-  namespace: {{ .Release.Namespace }}
-"""
-PROFILE = {
-    "kind": "KubeSchedulerConfiguration",
-    "clientConnection": {"kubeconfig": "REPLACE_ME"},
-    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"queueSort": {}}}],
-}
 
 
-@pytest.fixture
-def manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder laid out as upstream's is."""
-    chart = tmp_path / "manifests" / upstream.CHART
-    texts = {
-        **{
-            f"../../../{file}": yaml.safe_dump(
-                {
-                    "apiVersion": "apiextensions.k8s.io/v1",
-                    "kind": CRD_KIND,
-                    "metadata": {"name": name},
-                    "spec": {},
-                }
-            )
-            for file, name in zip(upstream.CRDS, CRDS, strict=True)
-        },
-        f"../../../{upstream.PROFILE}": yaml.safe_dump(PROFILE),
-        "values.yaml": yaml.safe_dump(VALUES),
-        "templates/serviceaccount.yaml": "",
-        "templates/rbac.yaml": RBAC,
-        "templates/deployment.yaml": "---\n".join(
-            [
-                DEPLOYMENT % ("controller", "controller", "args:"),
-                DEPLOYMENT % ("scheduler", "scheduler", PROBED),
-            ]
-        ),
-    }
-    for name, text in texts.items():
-        file = (chart / name).resolve()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    monkeypatch.setenv(upstream.MANIFESTS, str(tmp_path / "manifests"))
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+@pytest.fixture(autouse=True)
+def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vendored, "objects", upstreams)
     for name in component.IMAGES.values():
         monkeypatch.delenv(name, raising=False)
-    return tmp_path / "manifests"
 
 
 @pytest.fixture
@@ -108,7 +39,7 @@ def asked() -> Stack:
 
 
 @pytest.fixture
-def objects(manifests: Path, asked: Stack) -> list[dict[str, Any]]:
+def objects(asked: Stack) -> list[dict[str, Any]]:
     return component.manifests(asked, plan(asked, ClusterContents()))
 
 
@@ -121,11 +52,11 @@ def programs(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def test_both_crds_come_first(objects: list[dict[str, Any]]) -> None:
-    assert [each["metadata"]["name"] for each in objects if each["kind"] == CRD_KIND] == list(CRDS)
+    assert {each["metadata"]["name"] for each in objects if each["kind"] == CRD_KIND} == {*CRDS}
     assert [each["kind"] for each in objects[: len(CRDS)]] == [CRD_KIND] * len(CRDS)
 
 
-def test_a_crd_of_somebody_elses_is_left_as_it_is(manifests: Path, asked: Stack) -> None:
+def test_a_crd_of_somebody_elses_is_left_as_it_is(asked: Stack) -> None:
     planned = plan(asked, ClusterContents(gang_definitions=frozenset(CRDS[:1])))
     found = {each["metadata"]["name"] for each in component.manifests(asked, planned)}
     assert CRDS[0] not in found
@@ -133,12 +64,15 @@ def test_a_crd_of_somebody_elses_is_left_as_it_is(manifests: Path, asked: Stack)
 
 
 def test_a_stack_that_installs_none_reads_nothing(asked: Stack) -> None:
-    assert component.manifests(asked, Plan(crd=True, operator=True, namespaces=()), {}) == []
+    assert component.manifests(asked, Plan(crd=True, operator=True, namespaces=())) == []
 
 
-def test_manifests_that_nobody_has_fetched_are_an_error_with_a_way_out(asked: Stack) -> None:
-    with pytest.raises(CommandError, match=r"(?s)Go module.*fix: put Go on PATH"):
-        component.manifests(asked, plan(asked, ClusterContents()), {})
+def test_all_goes_into_the_operators_namespace_but_what_is_kubernetes_own(asked: Stack) -> None:
+    there = replace(asked, operator=asked.operator.model_copy(update={"namespace": "gangs"}))
+    found = component.manifests(there, plan(there, ClusterContents()))
+    spaces = {each["metadata"]["namespace"] for each in found if "namespace" in each["metadata"]}
+    assert spaces == {"gangs", "kube-system"}
+    assert {who["namespace"] for each in found for who in each.get("subjects", ())} == {"gangs"}
 
 
 def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], asked: Stack) -> None:
@@ -161,17 +95,20 @@ def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]
     found = yaml.safe_load(configured["data"][patches.FILE])
     assert [each["schedulerName"] for each in found["profiles"]] == [SCHEDULER]
     assert "clientConnection" not in found
-    assert found["profiles"][0]["plugins"] == PROFILE["profiles"][0]["plugins"]  # type: ignore[index]
+    assert found["profiles"][0]["plugins"] == patches.profile()["profiles"][0]["plugins"]
 
 
 def test_the_scheduler_alone_is_told_when_to_try_again(objects: list[dict[str, Any]]) -> None:
     found = {name: each.get("args") for name, each in programs(objects).items()}
-    assert found == {SCHEDULER: [patches.RETRY], patches.CONTROLLER: None}
+    assert found == {
+        SCHEDULER: [f"--config=/etc/kubernetes/{patches.FILE}", patches.RETRY],
+        patches.CONTROLLER: None,
+    }
 
 
-def test_another_profile_starts_the_scheduler_anew(manifests: Path, objects: list[dict[str, Any]]) -> None:
+def test_another_profile_starts_the_scheduler_anew(objects: list[dict[str, Any]]) -> None:
     other = patches.patched(
-        upstream.rendered(manifests, "kubeflow"), {**PROFILE, "parallelism": 4}, "dev", "kubeflow"
+        vendored.objects(patches.PROJECT), {**patches.profile(), "parallelism": 4}, "dev", "kubeflow"
     )
     pods = [
         {
@@ -210,7 +147,7 @@ def test_who_may_not_ask_is_taken_to_have_upstreams() -> None:
     assert gang_schedulers(lambda _: False, None) == (SCHEDULER,)
 
 
-def test_a_review_has_the_scheduler_in_the_stacks_own_folder(manifests: Path, asked: Stack) -> None:
+def test_a_review_has_the_scheduler_in_the_stacks_own_folder(asked: Stack) -> None:
     found = folder.files(asked)
     with_scheduler = [name for name in found if SCHEDULER in name or any(crd in name for crd in CRDS)]
     assert with_scheduler
@@ -221,7 +158,6 @@ def test_a_review_has_the_scheduler_in_the_stacks_own_folder(manifests: Path, as
 
 
 def test_the_whole_program_registers_the_scheduler_before_operator_and_job(
-    manifests: Path,
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,8 +14,9 @@ from infra.objects.api import ApiAddress
 from infra.review import folder, rendering
 from infra.run.reader_pod import MountedClaim
 from infra.run.reader_pod import manifest as reader
-from infra.training_operator import overlay, patches
-from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, stack
+from infra.training_operator import patches
+from infra.upstream import vendored
+from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, stack, upstreams
 
 QUOTA = {"cpu": 4, "memory": "8Gi", "gpu": 2, "pods": 10}
 GPU_JOB = {**JOB, "resources": {"cpu": 1, "memory": "2Gi", "gpu": 1}, "replicas": {"master": 1, "worker": 1}}
@@ -59,7 +60,7 @@ ENOUGH = [("cpu", "2500m"), ("memory", "4608Mi"), ("pods", 3)]
 
 @pytest.fixture
 def overlay_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
 
 
 @pytest.mark.usefixtures("overlay_of_samples")

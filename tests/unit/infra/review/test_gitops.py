@@ -22,15 +22,15 @@ from infra.job.queue import SUSPEND
 from infra.objects.job_kinds import NAMES, OF_API, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
-from infra.training_operator import overlay
 from infra.training_operator.patches import CRD_KIND
+from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.entries import Entry
 from tests.matrix.project import set_key
 from tests.unit.infra.job.test_trainjob import is_refused
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
-from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.samples import JOB, job_context, stack
 from tests.unit.infra.trainer_controller import test_trainer
 
 recorder = test_rendering.recorder
@@ -55,11 +55,7 @@ STACKS = [
 @pytest.fixture(autouse=True)
 def _upstreams(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operators of both APIs."""
-
-    def rendered(where: str, cache: Path) -> list[Manifest]:
-        return OVERLAY if "training-operator" in where else test_trainer.read(where, cache)
-
-    monkeypatch.setattr(overlay, "rendered", rendered)
+    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
 
 
 @cache

@@ -24,10 +24,9 @@ from infra.review import conformity, consequences, folder, page, rendering
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from infra.review.object_changes import object_changes
-from infra.training_operator import overlay
+from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
-from tests.unit.infra.samples import OVERLAY
 from tests.unit.infra.trainer_controller import test_trainer
 
 NAME = "shown"
@@ -336,16 +335,11 @@ def test_a_base_that_is_refused_leaves_open_what_is_replaced_and_lost(
 def test_of_a_base_that_is_refused_no_shared_object_is_called_new(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overlay, "rendered", operators_of_both)
+    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
     monkeypatch.setattr(rendering, "operator", operators.manifests)
     repository.before(**ON_KIND)
     (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: 7\n")
     assert part(repository.shown(**ON_KIND), "Objects") == ["No object changes."]
-
-
-def operators_of_both(where: str, cache: Path) -> list[dict[str, Any]]:
-    """Upstream's objects, as overlay.rendered reads them."""
-    return OVERLAY if "training-operator" in where else test_trainer.read(where, cache)
 
 
 @pytest.mark.parametrize("api", OperatorApi)
@@ -353,7 +347,7 @@ def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, api: OperatorApi
 ) -> None:
     """As docs/trainer-v2.md promises, there and back."""
-    monkeypatch.setattr(overlay, "rendered", operators_of_both)
+    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
     monkeypatch.setattr(rendering, "operator", operators.manifests)
     (other,) = set(OperatorApi) - {api}
     repository.before(**ON_KIND, **{"operator.api": other.value})

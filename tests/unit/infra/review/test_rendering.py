@@ -25,11 +25,12 @@ from infra.objects import owner
 from infra.objects.manifest import Manifest
 from infra.review import folder, rendering
 from infra.review.text import text
-from infra.training_operator import overlay, patches
+from infra.training_operator import patches
+from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack, upstreams
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -39,7 +40,7 @@ REPOSITORY = OUTPUTS["pulumi-python:dynamic/trainstack:RepositoryImage"]["refere
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: rendered_dataset(chosen))
     for module in (component, addresses, selection):
         monkeypatch.setattr(module, "kubeconfig_path", lambda chosen: tmp_path / "none")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,14 @@ from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
 from infra.review import folder, gitops, policies, rendering
-from infra.trainer_controller import component, patches, upstream
-from infra.training_operator import overlay, webhook
+from infra.trainer_controller import component, patches
+from infra.training_operator import webhook
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
+from infra.upstream import vendored
 from tests.unit.infra.recorder import REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, job_context, stack
+from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
 from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
@@ -59,8 +59,8 @@ JOBSET: list[dict[str, Any]] = [
         "webhooks": [{"clientConfig": {"service": {"namespace": "jobset-system", "name": "x"}}}],
     },
 ]
-TRAINER: dict[str, list[dict[str, Any]]] = {
-    "crds": [
+TRAINER: list[dict[str, Any]] = [
+    *(
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": CRD_KIND,
@@ -68,43 +68,32 @@ TRAINER: dict[str, list[dict[str, Any]]] = {
             "spec": {"group": TRAINJOB.group},
         }
         for name in TRAINJOB.crds[1:]
-    ],
-    "manager": [deployment(patches.TRAINER, "example/trainer")],
-    "rbac": [
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "trainer"},
-            "subjects": [{"kind": "ServiceAccount", "name": "trainer"}],
-        }
-    ],
-    "webhook": [],
-}
+    ),
+    deployment(patches.TRAINER, "example/trainer"),
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "trainer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "trainer"}],
+    },
+]
 
 
-def read(where: str, _cache: Path) -> list[dict[str, Any]]:
-    """As overlay.rendered, by the folder's or the URL's last word."""
-    return TRAINER.get(where.partition("?")[0].rpartition("/")[2], JOBSET)
+def operators_of_both(project: str) -> list[dict[str, Any]]:
+    """As vendored.objects, with few objects of each project."""
+    return {"jobset": JOBSET, "trainer": TRAINER, "training-operator": OVERLAY}[project]
 
 
 @pytest.fixture(autouse=True)
 def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay, "rendered", read)
-    for name in (*component.IMAGES.values(), upstream.TRAINER, upstream.JOBSET):
+    monkeypatch.setattr(vendored, "objects", operators_of_both)
+    for name in component.IMAGES.values():
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def objects() -> list[dict[str, Any]]:
-    return component.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()), {})
-
-
-def test_each_part_of_upstream_is_read_from_the_folder_that_is_named() -> None:
-    found = upstream.locations({upstream.JOBSET: "/jobset", upstream.TRAINER: "/trainer"})
-    assert found == ["/jobset", *(f"/trainer/{part}" for part in upstream.PARTS)]
-    published = upstream.locations({})
-    assert all(overlay.PINNED.search(each) for each in published), "so that they are read once"
-    assert len(published) == len(found)
+    return component.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
 
 
 def test_the_crds_come_first_and_convert_nothing(objects: list[dict[str, Any]]) -> None:
@@ -138,7 +127,7 @@ def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> 
 
 @pytest.mark.parametrize(("crd", "operator"), [(True, False), (False, True), (False, False)])
 def test_only_what_is_missing_is_installed(crd: bool, operator: bool) -> None:
-    found = component.manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()), {})
+    found = component.manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()))
     assert {each["kind"] == CRD_KIND for each in found} == ({True} if crd else {False} if operator else set())
 
 
@@ -150,7 +139,7 @@ def test_a_trainer_that_is_there_is_used() -> None:
 def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
-    found = {each["metadata"]["name"] for each in component.manifests(stack(**V2), planned, {})}
+    found = {each["metadata"]["name"] for each in component.manifests(stack(**V2), planned)}
     assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
     assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
 
@@ -176,7 +165,9 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
         return provided[-1]
 
     monkeypatch.setattr(operators, "provide", noted)
-    monkeypatch.setattr(overlay, "rendered", read)  # where `recorder` has the training-operator's
+    monkeypatch.setattr(
+        vendored, "objects", operators_of_both
+    )  # where `recorder` has the training-operator's
     for variable in component.IMAGES.values():
         monkeypatch.setenv(variable, "trainstack/controller:abc")
     configured(**V2)

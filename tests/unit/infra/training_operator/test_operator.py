@@ -15,9 +15,10 @@ from infra.guard import admission
 from infra.objects import pytorchjob
 from infra.objects.labels import RUN, STACK
 from infra.review import policies
-from infra.training_operator import component, overlay, patches
+from infra.training_operator import component, patches
 from infra.training_operator.plan import Plan, plan
-from tests.unit.infra.samples import OVERLAY, stack
+from infra.upstream import vendored
+from tests.unit.infra.samples import OVERLAY, stack, upstreams
 
 IMAGE = "registry.example/operator@sha256:" + "0" * 64
 
@@ -245,50 +246,12 @@ def test_what_cannot_be_done_is_refused(install: str, found: ClusterContents) ->
         plan(stack(operator={"install": install}), found)
 
 
-@pytest.fixture
-def kustomize(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    calls: list[str] = []
-
-    def run(*command: str) -> str:
-        calls.append(command[-1])
-        return "kind: Namespace\n---\nkind: Secret\n"
-
-    monkeypatch.setattr(overlay, "output", run)
-    return calls
-
-
-def test_a_pinned_overlay_is_rendered_once(tmp_path: Path, kustomize: list[str]) -> None:
-    assert overlay.rendered(overlay.URL, tmp_path) == overlay.rendered(overlay.URL, tmp_path)
-    assert kustomize == [overlay.URL]
-
-
-def test_a_folder_is_rendered_again_when_its_base_changes(tmp_path: Path, kustomize: list[str]) -> None:
-    folder, base = tmp_path / "overlays" / "standalone", tmp_path / "base"
-    folder.mkdir(parents=True)
-    base.mkdir()
-    (base / "service.yaml").write_text("kind: Service")
-    cache = tmp_path.parent / f"{tmp_path.name}-cache"
-    overlay.rendered(str(folder), cache)
-    overlay.rendered(str(folder), cache)
-    assert len(kustomize) == 1
-    (base / "service.yaml").write_text("kind: Service # changed")
-    overlay.rendered(str(folder), cache)
-    assert len(kustomize) == 2
-
-
-def test_a_branch_is_rendered_each_time(tmp_path: Path, kustomize: list[str]) -> None:
-    branch = "https://github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=master"
-    overlay.rendered(branch, tmp_path)
-    overlay.rendered(branch, tmp_path)
-    assert len(kustomize) == 2
-
-
 @pytest.mark.parametrize("crd", [True, False])
 @pytest.mark.parametrize("operator", [True, False])
 def test_a_review_shows_what_is_registered_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, crd: bool, operator: bool
 ) -> None:
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     kinds = {each["kind"] for each in component.manifests(stack(), Plan(crd, operator, ()))}
     assert (patches.CRD_KIND in kinds) is crd
     assert ("Deployment" in kinds) is operator

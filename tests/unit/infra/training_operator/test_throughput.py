@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ import yaml
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.trainer_controller import patches
-from infra.training_operator import component, overlay, throughput
+from infra.training_operator import component, throughput
 from infra.training_operator.plan import Plan, plan
-from tests.unit.infra.samples import OVERLAY, stack
+from infra.upstream import vendored
+from tests.unit.infra.samples import stack, upstreams
 
 ALL = {"concurrency": 7, "qps": 70, "burst": 140}
 FLAGS = ["--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"]
@@ -32,9 +32,9 @@ statusServer:
 
 
 def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
-    monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
+    monkeypatch.setattr(vendored, "objects", upstreams)
     planned = Plan(crd=True, operator=True, namespaces=())
-    found = component.manifests(stack(operator=given), planned, {overlay.OVERLAY: str(Path("overlay"))})
+    found = component.manifests(stack(operator=given), planned)
     (deployment,) = [each for each in found if each["kind"] == "Deployment"]
     return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 

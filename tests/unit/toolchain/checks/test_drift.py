@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.checks import drift, review
+from toolchain.checks import drift
 from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
 from toolchain.steps import SetupError
 
@@ -36,7 +36,6 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         (user_backend, "check", lambda stack: None),
         (setup, "project_lock", lock),
         (environment, "load", lambda: {"PULUMI_HOME": "/nowhere"}),
-        (environment, "installs_operator", lambda stack: False),
         (backend, "prepare", lambda stack, variables: None),
         (recovery, "deployment", lambda stack: {"resources": [{"type": "kubernetes:core/v1:Pod"}]}),
         (pulumi_cli, "preview", preview),
@@ -106,25 +105,16 @@ def test_a_stack_that_there_is_not_cannot_be_told(steps: list[dict[str, Any]]) -
         drift.drift("none")
 
 
-@pytest.mark.parametrize("trainer", [False, True])
 def test_a_machine_without_set_up_gets_what_a_preview_needs(
-    steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, trainer: bool
+    steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str | bool] = []
+    asked: list[str] = []
 
     def prepare() -> dict[str, str]:
         asked.append("pulumi")
         return {}
 
-    def with_operator(found: dict[str, str], wants_trainer: bool) -> dict[str, str]:
-        asked.extend(["operator", wants_trainer])
-        return found
-
     monkeypatch.setattr(environment, "load", lambda: None)
     monkeypatch.setattr(setup, "prepare_pulumi", prepare)
-    monkeypatch.setattr(environment, "installs_operator", lambda stack: True)
-    monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
-    monkeypatch.setattr(environment, "wants_gangs", lambda stack: False)
-    monkeypatch.setattr(review, "with_operator", with_operator)
     assert drift.drift("dev") == drift.NONE
-    assert asked == ["pulumi", "operator", trainer]
+    assert asked == ["pulumi"]

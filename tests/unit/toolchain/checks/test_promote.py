@@ -22,7 +22,7 @@ from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files
 from toolchain.checks import promote, protected, review
-from toolchain.operating import environment, recovery
+from toolchain.operating import recovery
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -116,7 +116,6 @@ def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     for module in (promote, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(environment, "installs_operator", lambda stack: False)
     monkeypatch.setattr(recovery, "deployment", lambda stack: {})
     return Clone(root, models)
 

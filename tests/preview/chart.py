@@ -1,4 +1,4 @@
-"""Fills in the templates of a Helm chart that uses little of Helm: values, and blocks that are left out.
+"""What scheduler-plugins' chart yields. It uses little of Helm: values, and blocks that are left out.
 
 Anything else in a template is an error, so that a later release of the chart is never read wrongly.
 """
@@ -9,11 +9,19 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from infra.gang_scheduler.patches import RELEASE
 from infra.objects.manifest import Manifest
+
+# Its controller reconciles both kinds, and ends where one is missing.
+CRDS = ("coscheduling/crd.yaml", "capacityscheduling/crd.yaml")
+PROFILE = "coscheduling/scheduler-config.yaml"
+CHART = "install/charts/as-a-second-scheduler"
+TEMPLATES = ("serviceaccount.yaml", "rbac.yaml", "deployment.yaml")
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
 _BLOCK = re.compile(r"^(?:if|with)\s+(.*)$")
@@ -24,6 +32,17 @@ _VALUES, _NAMESPACE = ".Values.", ".Release.Namespace"
 
 class ChartError(ValueError):
     """The template has something that is not known here."""
+
+
+def texts(manifests: Path) -> list[str]:
+    """The definitions' files in upstream's folder, and each object of the chart with its own values."""
+    values = yaml.safe_load((manifests / CHART / "values.yaml").read_text())
+    templates = ((manifests / CHART / "templates" / name).read_text() for name in TEMPLATES)
+    made = [each for text in templates for each in objects(text, values, RELEASE)]
+    return [
+        *((manifests / name).read_text() for name in CRDS),
+        yaml.safe_dump_all(made, sort_keys=False),
+    ]
 
 
 def objects(template: str, values: Mapping[str, Any], namespace: str) -> list[Manifest]:

@@ -1,0 +1,1 @@
+"""Upstream's manifests, as upstream publishes them."""
