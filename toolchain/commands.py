@@ -25,8 +25,6 @@ from toolchain.operating import (
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.planning import forecast
-from toolchain.planning.plan_options import FIGURES, given, whole
 from toolchain.runs import board, comparison, listing, models, notebook, use
 from toolchain.sweep import searching
 
@@ -89,10 +87,6 @@ def _show_environment(asked: Asked) -> None:
     if found is None:
         print("set-up is missing or out of date: run `make up`", file=sys.stderr)
     print(environment.exports(environment.for_stack(found or {}, asked.stack)))
-
-
-def _plan(asked: Asked) -> None:
-    forecast.plan(asked.stack, asked.job, whole("--most", asked.most), given(vars(asked)), asked.json)
 
 
 def _status(asked: Asked) -> int:
@@ -313,19 +307,6 @@ ALL: tuple[Command, ...] = (
         "notebook --stack dev",
         lambda asked: notebook.notebook(asked.stack, asked.run),
         (STACK, Option("--run", "this one, not the stack's latest", "RUN", offer=Offer.RUNS)),
-    ),
-    Command(
-        "plan",
-        "say what more replicas would bring: bytes and seconds of a step, and when one more stops paying",
-        "plan --stack gpu --link h200 --images-per-s 40000",
-        _plan,
-        (
-            STACK,
-            Option("--job", "this job of the stack, not its first", "JOB"),
-            Option("--most", "replicas to look at; 1000 with nccl, else 64"),
-            *FIGURES,
-            JSON,
-        ),
     ),
     Command(
         "clean",

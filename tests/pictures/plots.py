@@ -187,15 +187,13 @@ def replicas(figure: Any, found: Measured) -> None:
     axes = figure.subplots(1, len(batches), sharey=True)
     for place, (batch, rows) in zip(axes, batches.items(), strict=True):
         x = [row["replicas"] for row in rows]
-        place.plot(x, [row["measured_images_per_s"] for row in rows], "o-", color=BLUE, label="measured")
-        place.plot(x, [row["model_images_per_s"] for row in rows], "s--", color=ORANGE, label="model")
+        place.plot(x, [row["images_per_s"] for row in rows], "o-", color=BLUE)
         place.set_xscale("log", base=2)
         plain(place.xaxis, x)
         place.set(xlabel="replicas", title=BATCHES[batch])
     axes[0].set_ylim(0)
     axes[0].set_ylabel("images a second")
     axes[0].yaxis.set_major_formatter(_matplotlib_ticker().StrMethodFormatter("{x:,.0f}"))
-    axes[-1].legend(loc="lower left")
 
 
 DRAWN: dict[str, Callable[..., None]] = {

@@ -23,7 +23,6 @@ BY_NAME = {"import_module", "__import__"}
 # What the trainer image has.
 IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
-PROBE = ROOT / "toolchain" / "planning" / "all_reduce_probe.py"
 
 
 def _modules(package: str) -> Iterator[tuple[str, Path]]:
@@ -81,13 +80,7 @@ def test_nothing_is_imported_by_a_name_in_a_text() -> None:
 def test_the_toolchain_needs_the_standard_library_only() -> None:
     """It runs before any package is installed."""
     known = {"toolchain", *sys.stdlib_module_names}
-    modules = [(name, path) for name, path in _modules("toolchain") if path != PROBE]
-    assert _foreign(modules, known.__contains__) == []
-
-
-def test_the_probe_runs_in_the_trainer_image_and_imports_nothing_of_ours() -> None:
-    known = {"torch", *sys.stdlib_module_names}
-    assert _foreign([("probe", PROBE)], known.__contains__) == []
+    assert _foreign(_modules("toolchain"), known.__contains__) == []
 
 
 def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:
