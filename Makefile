@@ -10,7 +10,7 @@ TRACE ?=
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
-# For `make use`: a run that `make runs` lists, or none; for `make notebook` one, not the latest.
+# For `make use`: a run that `make runs` lists, or none.
 RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
@@ -28,7 +28,7 @@ MIN_ACCURACY ?=
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 
-.PHONY: up fetch down watch status doctor runs models use compare sweep board notebook test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
@@ -65,9 +65,6 @@ sweep:
 
 board:
 	@$(PYTHON) -m toolchain board --port "$(PORT)" $(ARGS)
-
-notebook:
-	@$(PYTHON) -m toolchain notebook --stack "$(STACK)" --run "$(RUN)" $(ARGS)
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -25,7 +25,7 @@ from toolchain.operating import (
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.runs import board, comparison, listing, models, notebook, use
+from toolchain.runs import board, comparison, listing, models, use
 from toolchain.sweep import searching
 
 Asked = argparse.Namespace
@@ -300,13 +300,6 @@ ALL: tuple[Command, ...] = (
         "board --port 0",
         lambda asked: board.board(asked.port),
         (Option("--port", "0 for one that is free", "PORT", default=board.PORT),),
-    ),
-    Command(
-        "notebook",
-        "look at the data and at a finished run's model: docs/notebook.ipynb, run from top to bottom",
-        "notebook --stack dev",
-        lambda asked: notebook.notebook(asked.stack, asked.run),
-        (STACK, Option("--run", "this one, not the stack's latest", "RUN", offer=Offer.RUNS)),
     ),
     Command(
         "clean",

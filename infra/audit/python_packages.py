@@ -14,7 +14,7 @@ LOCKS = (
     "requirements-board.lock",
     "requirements-browser.lock",
     "requirements-katib.lock",
-    "requirements-notebook.lock",
+    "requirements-plots.lock",
     "requirements-sweep.lock",
     "toolchain/images/gpu-base.lock",
 )

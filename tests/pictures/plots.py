@@ -1,6 +1,6 @@
 """`.venv/bin/python -m tests.pictures.plots`: draws the plots of docs/benchmarks.md from the data beside them.
 
-It starts itself again in an environment with matplotlib: that of requirements-notebook.lock.
+It starts itself again in an environment with matplotlib: that of requirements-plots.lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tests.pictures import measured
 from tests.pictures.measured import FOLDER, KEY, PLOTS, ROOT, Measured
 
-LOCK = ROOT / "requirements-notebook.lock"
+LOCK = ROOT / "requirements-plots.lock"
 PACKAGES = ROOT / ".trainstack" / "plots"
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 150
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#59636e"

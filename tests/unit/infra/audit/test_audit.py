@@ -63,9 +63,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "requirements-browser.lock").write_text("of-a-test==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-katib.lock").write_text("of-a-schema==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-sweep.lock").write_text("of-a-search==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-notebook.lock").write_text(
-        "of-the-notebook==1.0 \\\n    --hash=sha256:" + 64 * "c"
-    )
+    (tmp_path / "requirements-plots.lock").write_text("of-a-plot==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "toolchain" / "images").mkdir()
     (tmp_path / "toolchain" / "images" / "gpu-base.lock").write_text(
         "of-cuda==1.0 \\\n    --hash=sha256:" + 64 * "d"
@@ -97,7 +95,7 @@ def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path
     assert found["not-here"].gaps() == ["licence"]
     assert found["of-the-board"].place == "requirements-board.lock"
     assert found["of-a-test"].place == "requirements-browser.lock"
-    assert found["of-the-notebook"].place == "requirements-notebook.lock"
+    assert found["of-a-plot"].place == "requirements-plots.lock"
     assert found["of-a-schema"].place == "requirements-katib.lock"
     assert found["of-a-search"].place == "requirements-sweep.lock"
     assert found["of-cuda"].place == "toolchain/images/gpu-base.lock"
@@ -236,7 +234,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
         "     4  Go modules",
         "     2  Debian packages",
         "     6  images",
-        "gap: 7 Python packages without a licence: not-here, of-the-board, of-a-test, of-a-schema, of-the-notebook, "
+        "gap: 7 Python packages without a licence: not-here, of-the-board, of-a-test, of-a-schema, of-a-plot, "
         "of-a-search and 1 more",
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
