@@ -72,9 +72,6 @@ def _down(asked: Asked) -> None:
 
 
 def _sweep(asked: Asked) -> None:
-    if asked.katib:
-        searching.katib(asked.stack)
-        return
     if asked.verbose:
         pulumi_output.be_verbose()
     searching.sweep(asked.stack, protected.ensure_committed)
@@ -288,9 +285,6 @@ ALL: tuple[Command, ...] = (
         _sweep,
         (
             STACK,
-            Option(
-                "--katib", "print an Experiment for a cluster with Katib, and search nothing", is_switch=True
-            ),
             VERBOSE,
         ),
     ),

@@ -13,7 +13,6 @@ LOCKS = (
     "requirements.lock",
     "requirements-board.lock",
     "requirements-browser.lock",
-    "requirements-katib.lock",
     "requirements-plots.lock",
     "requirements-sweep.lock",
     "toolchain/images/gpu-base.lock",
