@@ -185,10 +185,8 @@ NAMESAKES = {
     "image": "a section of the stack file, and the room that makes its objects",
     "images": "container images: those that the audit lists, those that the toolchain builds",
     "job": "a section of the stack file, and the room that makes its objects",
-    "kind": "the kind cluster, and the forwarders for states of release 0.1",
     "kubeconfig": "which kubeconfig is read, and how",
     "manifest": "the type of all manifests, and that of the job",
-    "microk8s": "the MicroK8s cluster, and the forwarders for states of release 0.1",
     "objects": "Kubernetes objects as data",
     "options": "options of a command line: the trainer's, the toolchain's",
     "patches": "changes to upstream's objects, one pure function each",
@@ -226,8 +224,7 @@ def test_the_unit_tests_lie_in_the_rooms_of_the_code() -> None:
     assert [str(folder) for folder in folders if not (ROOT / folder / "__init__.py").exists()] == []
     # A room of the program whose tests lie elsewhere would have to be searched for.
     rooms = {path.parent.relative_to(ROOT) for path in ROOT.glob("infra/*/__init__.py")}
-    forwarders = {Path("infra/kind"), Path("infra/microk8s")}
-    assert rooms - forwarders <= folders
+    assert rooms <= folders
 
 
 def test_every_shipped_package_has_its_borders() -> None:
