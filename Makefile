@@ -10,14 +10,14 @@ TRACE ?=
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
-# For `make use`: a run that `make runs` lists, or none; for `make notebook` one, not the latest.
+# For `make use`: a run that `make runs` lists, or none.
 RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
 # For `make board`: where TensorBoard listens on this machine, 0 for a free port.
 PORT ?= 6006
-# For `make rerun` and `make plan`: one job of a stack that has several.
+# For `make rerun`: one job of a stack that has several.
 JOB ?=
 # For `make promote`: two stacks, and the accuracy that the first has to have reached.
 FROM ?=
@@ -28,7 +28,7 @@ MIN_ACCURACY ?=
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 
-.PHONY: up fetch down watch status doctor runs models use compare sweep board notebook plan test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
@@ -65,12 +65,6 @@ sweep:
 
 board:
 	@$(PYTHON) -m toolchain board --port "$(PORT)" $(ARGS)
-
-notebook:
-	@$(PYTHON) -m toolchain notebook --stack "$(STACK)" --run "$(RUN)" $(ARGS)
-
-plan:
-	@$(PYTHON) -m toolchain plan --stack "$(STACK)" --job "$(JOB)" $(ARGS)
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)

@@ -8,10 +8,10 @@ from infra import (
     operators,
     paths,
     program,
-    registered_volumes,
     removed_definitions,
     removed_namespaces,
     retained_claims,
+    volumes,
 )
 from infra.clusters import addresses, namespaces, selection
 from infra.guard import component as guard
@@ -30,7 +30,6 @@ def main() -> None:
     try:
         stack = program.stack_config()
         owned = program.ownership(stack)
-        stack = registered_volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
         contents = selection.examine(stack, owned.is_ours)
         planned = plan(stack, contents)
@@ -52,7 +51,7 @@ def main() -> None:
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = operators.provide(stack, cluster, planned, spaces)
     guarded = guard.provide(stack, cluster, spaces)
-    storage = registered_volumes.provide(stack, cluster, spaces)
+    storage = volumes.provide(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
     pulled = [*prepared, *image.on_nodes]

@@ -10,7 +10,7 @@ from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider, UpdateResult
 
-from infra import dynamic_host, paths
+from infra import dynamic_host
 
 Props = dict[str, Any]
 GONE = ""
@@ -48,12 +48,7 @@ class Provider(ResourceProvider):
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
     """Those of `keys` whose values differ."""
-    return [key for key in keys if _comparable(olds.get(key)) != _comparable(news.get(key))]
-
-
-def _comparable(value: Any) -> Any:
-    """States of release 0.1 hold whole paths of the clone."""
-    return paths.portable(value) if isinstance(value, str) and value.startswith("/") else value
+    return [key for key in keys if olds.get(key) != news.get(key)]
 
 
 def missing() -> ReadResult:
@@ -67,5 +62,5 @@ def show(line: str) -> None:
 
 
 def plain_props(props: Props) -> Props:
-    """Properties without Pulumi's own, and without a path of this clone that an older state holds."""
-    return {key: _comparable(value) for key, value in props.items() if key not in IGNORED}
+    """Properties without Pulumi's own."""
+    return {key: value for key, value in props.items() if key not in IGNORED}

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.waiting import HANG_S
-from toolchain.images import on_debian
+from toolchain import steps
+from toolchain.images import base, cluster_images, scratch
+from toolchain.images.made_once import made_once
 from toolchain.machine.engine import Engine
+from toolchain.paths import LOGS
 
 HERE = Path(__file__).resolve().parent
 GIVEN = "/given"
@@ -19,8 +22,25 @@ ALONE = ("--init", "--network", "none", "--tmpfs", "/tmp:exec,mode=1777")
 
 
 def image(engine: Engine, suite: str) -> str:
-    """The image that tests/<suite>/Dockerfile describes."""
-    return on_debian.ensure(engine, suite, HERE / suite / "Dockerfile")
+    """The image that tests/<suite>/Dockerfile describes: Debian's packages on the trainer image's base, as BASE."""
+    dockerfile, under = HERE / suite / "Dockerfile", _base(engine)
+    name = f"trainstack/{suite}:{scratch.digest(dockerfile, under)}"
+    # The Dockerfile comes from standard input: nothing can be copied.
+    command = [engine.docker, "build", "--quiet", "--build-arg", f"BASE={under}", "--tag", name, "-"]
+    log, text = LOGS / f"{suite}.log", dockerfile.read_bytes()
+    return made_once(engine, name, lambda: steps.run(command, log=log, env=engine.env, stdin=text))
+
+
+def _base(engine: Engine) -> str:
+    """The user's base of the trainer image, ours where it is there, else the published one; made where none is."""
+    if own := base.users_own(cluster_images.CPU_BASE):
+        return own
+    if engine.has_image(base.TRAINER_CPU.image):
+        return base.TRAINER_CPU.image
+    published = base.published("CPU_BASE")
+    if any(cluster_images.succeeds(engine, asked, "inspect", published) for asked in ("image", "manifest")):
+        return published
+    return base.ensure(engine, base.TRAINER_CPU, LOGS / "base.log")
 
 
 def give(folder: Path, files: Mapping[str, Path | str]) -> None:

@@ -25,9 +25,7 @@ from toolchain.operating import (
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.planning import forecast
-from toolchain.planning.plan_options import FIGURES, given, whole
-from toolchain.runs import board, comparison, listing, models, notebook, use
+from toolchain.runs import board, comparison, listing, models, use
 from toolchain.sweep import searching
 
 Asked = argparse.Namespace
@@ -74,9 +72,6 @@ def _down(asked: Asked) -> None:
 
 
 def _sweep(asked: Asked) -> None:
-    if asked.katib:
-        searching.katib(asked.stack)
-        return
     if asked.verbose:
         pulumi_output.be_verbose()
     searching.sweep(asked.stack, protected.ensure_committed)
@@ -89,10 +84,6 @@ def _show_environment(asked: Asked) -> None:
     if found is None:
         print("set-up is missing or out of date: run `make up`", file=sys.stderr)
     print(environment.exports(environment.for_stack(found or {}, asked.stack)))
-
-
-def _plan(asked: Asked) -> None:
-    forecast.plan(asked.stack, asked.job, whole("--most", asked.most), given(vars(asked)), asked.json)
 
 
 def _status(asked: Asked) -> int:
@@ -294,9 +285,6 @@ ALL: tuple[Command, ...] = (
         _sweep,
         (
             STACK,
-            Option(
-                "--katib", "print an Experiment for a cluster with Katib, and search nothing", is_switch=True
-            ),
             VERBOSE,
         ),
     ),
@@ -306,26 +294,6 @@ ALL: tuple[Command, ...] = (
         "board --port 0",
         lambda asked: board.board(asked.port),
         (Option("--port", "0 for one that is free", "PORT", default=board.PORT),),
-    ),
-    Command(
-        "notebook",
-        "look at the data and at a finished run's model: docs/notebook.ipynb, run from top to bottom",
-        "notebook --stack dev",
-        lambda asked: notebook.notebook(asked.stack, asked.run),
-        (STACK, Option("--run", "this one, not the stack's latest", "RUN", offer=Offer.RUNS)),
-    ),
-    Command(
-        "plan",
-        "say what more replicas would bring: bytes and seconds of a step, and when one more stops paying",
-        "plan --stack gpu --link h200 --images-per-s 40000",
-        _plan,
-        (
-            STACK,
-            Option("--job", "this job of the stack, not its first", "JOB"),
-            Option("--most", "replicas to look at; 1000 with nccl, else 64"),
-            *FIGURES,
-            JSON,
-        ),
     ),
     Command(
         "clean",

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain.interruption import POLL_S
@@ -100,9 +100,8 @@ def run(
     cwd: Path | None = None,
     timeout: float | None = None,
     stdin: bytes | None = None,
-    stdout: Path | None = None,
 ) -> None:
-    """Run `cmd` to its end with both outputs appended to `log`, or what it prints written to the file `stdout`.
+    """Run `cmd` to its end with both outputs appended to `log`.
 
     `env` is added to the process's own environment, which goes without the names in `unset`. Raises SetupError
     with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
@@ -111,7 +110,7 @@ def run(
     shown = " ".join(words)
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink, stdout.open("wb") if stdout else nullcontext(sink) as printed:
+    with log.open("ab") as sink:
         sink.write(f"$ {shown}\n".encode())
         sink.flush()
         start = sink.tell()
@@ -119,8 +118,8 @@ def run(
             child = subprocess.Popen(
                 words,
                 stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=printed,
-                stderr=sink,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
                 env={**inherited, **(env or {})},
                 cwd=cwd,
             )

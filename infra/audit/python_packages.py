@@ -13,8 +13,7 @@ LOCKS = (
     "requirements.lock",
     "requirements-board.lock",
     "requirements-browser.lock",
-    "requirements-katib.lock",
-    "requirements-notebook.lock",
+    "requirements-plots.lock",
     "requirements-sweep.lock",
     "toolchain/images/gpu-base.lock",
 )

@@ -29,7 +29,7 @@ class Objective(StrEnum):
 
     @property
     def direction(self) -> str:
-        """`maximize` or `minimize`, as Optuna and Katib say it."""
+        """`maximize` or `minimize`, as Optuna says it."""
         return "maximize" if self is Objective.ACCURACY else "minimize"
 
 

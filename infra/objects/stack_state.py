@@ -52,12 +52,6 @@ class StackState:
         before = f"{NAMESPACE.kind}/"
         return {each.removeprefix(before): uid for each, uid in self.uids.items() if each.startswith(before)}
 
-    @property
-    def folders(self) -> frozenset[str]:
-        """Those of its volumes on the nodes."""
-        paths = [(spec.get("hostPath") or {}).get("path") for spec in self.storage.values()]
-        return frozenset(path for path in paths if path)
-
 
 def read() -> StackState:
     """What the state holds now; in an update with `--refresh`, after the refresh."""

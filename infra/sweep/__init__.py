@@ -1,1 +1,1 @@
-"""A search over options of the training: what it asks for, its study, and Katib's Experiment of it."""
+"""A search over options of the training: what it asks for, and its study."""

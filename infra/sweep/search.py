@@ -48,7 +48,8 @@ def search(stack: Stack) -> dict[str, Any]:
         kind = f"{stack.cluster.kind.value}, with storage.kind {stack.storage.kind.value}"
         allowed = "kind with storage.kind hostPath: a search reads and writes on a volume of this machine"
         fix = (
-            f"make sweep STACK={stack.name} ARGS=--katib, which prints an Experiment for a cluster with Katib"
+            "search with a stack of this machine, and take its best options over: "
+            f"make promote FROM=<that stack> TO={stack.name} MIN_ACCURACY=<0 to 1>"
         )
         raise ConfigError(paragraph(stack.file, key_of(("cluster", "kind")), f"({kind})", allowed, fix))
     return {

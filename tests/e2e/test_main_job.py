@@ -198,18 +198,6 @@ def test_the_run_has_a_report_a_card_and_an_origin(project: Project, up: dict[st
     assert re.search(rf"models/{project.stack}/mnist_cnn.pt +{folder.name} .*{origin['commit'][:8]}", listed)
 
 
-def test_the_notebook_computes_the_accuracy_of_the_run(project: Project, up: dict[str, str]) -> None:
-    (report,) = re.findall(r"^report: (.*)$", up["output"], re.MULTILINE)
-    done = project.make("notebook", f"RUN={project.stack}/{Path(report).parent.name}")
-    assert done.returncode == 0, done.stdout
-    (result,) = re.findall(r"^notebook: (.*)$", done.stdout, re.MULTILINE)
-    cells = json.loads(Path(result).read_text())["cells"]
-    printed = "".join(
-        text for cell in cells for out in cell.get("outputs", []) for text in out.get("text", [])
-    )
-    assert f"accuracy={float(up['accuracy']):.4f}, and the run says" in printed
-
-
 def test_stack_outputs_name_everything(project: Project, up: dict[str, str]) -> None:
     outputs = project.outputs()
     assert outputs["namespace"] == "kubeflow"

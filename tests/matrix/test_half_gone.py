@@ -169,18 +169,3 @@ def test_a_request_that_the_server_writes_otherwise_is_no_change(project: Applie
     assert identities(project.objects()) == identities(found)
     project.up()
     project.settled()
-
-
-def test_a_volume_in_the_folder_of_release_0_1_stays_there(project: AppliedProject) -> None:
-    old, new = "/var/lib/trainstack/models", "/var/lib/trainstack/volumes/trainstack-matrix-models"
-    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new
-    project.up(**{"storage.hostPath": old})
-    before = identities(project.objects())
-    told = project.up()
-    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == old
-    assert identities(project.objects()) == before, "nothing is moved or made anew"
-    assert f"stay in {old}" in told
-    told = project.up(**{"storage.hostPath": new})
-    assert project.objects()[VOLUME]["spec"]["hostPath"]["path"] == new
-    assert f"stay in {old}" not in told
-    assert project.up("--expect-no-changes")

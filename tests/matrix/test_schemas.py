@@ -15,11 +15,7 @@ import yaml
 
 from infra.config.operator import OperatorApi
 from infra.review import conformity, folder, schemas
-from infra.sweep import katib
 from standins.tests.apiserver import ApiServer
-from tests.unit.infra.samples import JOB as JOB_SECTION
-from tests.unit.infra.samples import stack
-from tests.unit.infra.sweep.test_katib import submitted
 
 SHARED = folder.STACKS / folder.SHARED[OperatorApi.V1]
 JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
@@ -120,13 +116,3 @@ def test_another_shape_is_refused(
     (tmp_path / "object.yaml").write_text(yaml.safe_dump(manifest))
     (told,) = kubeconform(location, tmp_path / "object.yaml")
     assert told["status"] == status, told
-
-
-def test_a_trial_of_katibs_has_the_servers_shape(location: str, tmp_path: Path) -> None:
-    """Katib's Experiment itself is held to Katib's own models in tests/sweep."""
-    options = {"training.lr": {"min": 0.001, "max": 0.3}, "training.batchSize": [32, 64]}
-    experiment = katib.experiment(stack(job=JOB_SECTION, sweep={"options": options}))
-    trial = submitted(experiment, "trial-a1b2", {"lr": "0.1", "batchSize": "32"})
-    (tmp_path / "trial.yaml").write_text(yaml.safe_dump(trial))
-    (told,) = kubeconform(location, tmp_path / "trial.yaml")
-    assert told["status"] == "statusValid", told

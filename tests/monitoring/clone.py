@@ -14,10 +14,8 @@ FILES = (
     "Pulumi.yaml",
     "pyproject.toml",
     "Dockerfile_training",
-    "docs/notebook.ipynb",
     "requirements.lock",
     "requirements-board.lock",
-    "requirements-notebook.lock",
 )
 # As the trainer writes them; what it imports beside is in the image only, and writes no event.
 WRITE_EVENTS = """
@@ -36,7 +34,6 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         shutil.copytree(ROOT / "toolchain", root / "toolchain", ignore=shutil.ignore_patterns("__pycache__"))
-        (root / "docs").mkdir()
         for name in FILES:
             shutil.copy2(ROOT / name, root / name)
 

@@ -1,6 +1,6 @@
 """`.venv/bin/python -m tests.pictures.plots`: draws the plots of docs/benchmarks.md from the data beside them.
 
-It starts itself again in an environment with matplotlib: that of requirements-notebook.lock.
+It starts itself again in an environment with matplotlib: that of requirements-plots.lock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tests.pictures import measured
 from tests.pictures.measured import FOLDER, KEY, PLOTS, ROOT, Measured
 
-LOCK = ROOT / "requirements-notebook.lock"
+LOCK = ROOT / "requirements-plots.lock"
 PACKAGES = ROOT / ".trainstack" / "plots"
 WIDTH, HEIGHT, DPI = 8.0, 4.2, 150
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#59636e"
@@ -187,15 +187,13 @@ def replicas(figure: Any, found: Measured) -> None:
     axes = figure.subplots(1, len(batches), sharey=True)
     for place, (batch, rows) in zip(axes, batches.items(), strict=True):
         x = [row["replicas"] for row in rows]
-        place.plot(x, [row["measured_images_per_s"] for row in rows], "o-", color=BLUE, label="measured")
-        place.plot(x, [row["model_images_per_s"] for row in rows], "s--", color=ORANGE, label="model")
+        place.plot(x, [row["images_per_s"] for row in rows], "o-", color=BLUE)
         place.set_xscale("log", base=2)
         plain(place.xaxis, x)
         place.set(xlabel="replicas", title=BATCHES[batch])
     axes[0].set_ylim(0)
     axes[0].set_ylabel("images a second")
     axes[0].yaxis.set_major_formatter(_matplotlib_ticker().StrMethodFormatter("{x:,.0f}"))
-    axes[-1].legend(loc="lower left")
 
 
 DRAWN: dict[str, Callable[..., None]] = {

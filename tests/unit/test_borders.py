@@ -23,7 +23,6 @@ BY_NAME = {"import_module", "__import__"}
 # What the trainer image has.
 IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
-PROBE = ROOT / "toolchain" / "planning" / "all_reduce_probe.py"
 
 
 def _modules(package: str) -> Iterator[tuple[str, Path]]:
@@ -81,13 +80,7 @@ def test_nothing_is_imported_by_a_name_in_a_text() -> None:
 def test_the_toolchain_needs_the_standard_library_only() -> None:
     """It runs before any package is installed."""
     known = {"toolchain", *sys.stdlib_module_names}
-    modules = [(name, path) for name, path in _modules("toolchain") if path != PROBE]
-    assert _foreign(modules, known.__contains__) == []
-
-
-def test_the_probe_runs_in_the_trainer_image_and_imports_nothing_of_ours() -> None:
-    known = {"torch", *sys.stdlib_module_names}
-    assert _foreign([("probe", PROBE)], known.__contains__) == []
+    assert _foreign(_modules("toolchain"), known.__contains__) == []
 
 
 def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:
@@ -192,10 +185,8 @@ NAMESAKES = {
     "image": "a section of the stack file, and the room that makes its objects",
     "images": "container images: those that the audit lists, those that the toolchain builds",
     "job": "a section of the stack file, and the room that makes its objects",
-    "kind": "the kind cluster, and the forwarders for states of release 0.1",
     "kubeconfig": "which kubeconfig is read, and how",
     "manifest": "the type of all manifests, and that of the job",
-    "microk8s": "the MicroK8s cluster, and the forwarders for states of release 0.1",
     "objects": "Kubernetes objects as data",
     "options": "options of a command line: the trainer's, the toolchain's",
     "patches": "changes to upstream's objects, one pure function each",
@@ -233,8 +224,7 @@ def test_the_unit_tests_lie_in_the_rooms_of_the_code() -> None:
     assert [str(folder) for folder in folders if not (ROOT / folder / "__init__.py").exists()] == []
     # A room of the program whose tests lie elsewhere would have to be searched for.
     rooms = {path.parent.relative_to(ROOT) for path in ROOT.glob("infra/*/__init__.py")}
-    forwarders = {Path("infra/kind"), Path("infra/microk8s")}
-    assert rooms - forwarders <= folders
+    assert rooms <= folders
 
 
 def test_every_shipped_package_has_its_borders() -> None:

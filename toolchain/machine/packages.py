@@ -134,12 +134,10 @@ def _services_forbidden() -> Iterator[None]:
 
 
 def _policy_is_ours() -> bool:
-    """Release 0.1 wrote it without the mark."""
     try:
-        text = POLICY.read_text()
+        return POLICY_MARK in POLICY.read_text()
     except OSError:
         return False
-    return POLICY_MARK in text or text == "#!/bin/sh\nexit 101\n"
 
 
 def _apt_runs() -> bool:
@@ -182,8 +180,6 @@ def purge() -> None:
     with machine_wide("packages"):
         _finish_interrupted()
         ours = set(RECORD.read_text().split()) & apt.names()
-        marked = set(MARKED.read_text().split()) if MARKED.exists() else set()
-        _mark(sorted(ours - marked))  # release 0.1 marked none
         unneeded = _unneeded(ours)
         if unneeded:
             REMOVING.touch()

@@ -173,7 +173,7 @@ def _short_title(manifest: Manifest) -> str:
 
 
 def owner_of(manifest: Manifest) -> str | None:
-    """The owner's id in an object's mark; objects of release 0.1 carry none."""
+    """The owner's id in an object's mark; None for an object without one."""
     labels = (manifest.get("metadata") or {}).get("labels") or {}
     return labels.get(OWNER_LABEL)
 

@@ -10,8 +10,6 @@ from toolchain.paths import CLUSTERS, ROOT
 from toolchain.steps import SetupError
 
 PROJECT = f"label=trainstack.project={ROOT}"
-# Where release 0.1 kept what all clones' registries hold.
-SHARED_VOLUME = "trainstack-registry"
 
 
 def marker(cluster: str) -> Path:
@@ -75,16 +73,13 @@ def _made_elsewhere(engine: Engine, cluster: str) -> str:
 
 
 def remove_registries(engine: Engine) -> None:
-    """Remove this clone's registries with their volume; the shared one of release 0.1 where no container uses it.
+    """Remove this clone's registries with their volume.
 
     Nodes pull from them: none of this clone's clusters may be there any more.
     """
     if registries := engine.output("ps", "--all", "--quiet", "--filter", PROJECT).split():
         engine.output("rm", "--force", "--volumes", *registries)
     volumes = engine.output("volume", "ls", "--quiet", "--filter", PROJECT).split()
-    shared = engine.output("volume", "ls", "--quiet", "--filter", f"name=^{SHARED_VOLUME}$").split()
-    if shared and not engine.output("ps", "--all", "--quiet", "--filter", f"volume={SHARED_VOLUME}"):
-        volumes += shared
     if volumes:
         engine.output("volume", "rm", *volumes)
 

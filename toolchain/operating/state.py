@@ -103,22 +103,6 @@ def kind_cluster(deployment: Deployment) -> str | None:
     return str(json.loads(found["inputs"]["config"])["name"]) if found else None
 
 
-def drops_unreachable(deployment: Deployment) -> bool:
-    """Whether objects of an unreachable cluster would be dropped: states of release 0.1 hold that."""
-    return any("deleteUnreachable" in values for values in _provider_values(deployment))
-
-
-def keep_unreachable(deployment: Deployment) -> None:
-    """Take that setting out of the state."""
-    for values in _provider_values(deployment):
-        values.pop("deleteUnreachable", None)
-
-
-def _provider_values(deployment: Deployment) -> list[dict[str, Any]]:
-    providers = [each for each in resources(deployment) if each["type"] == PROVIDER]
-    return [each[key] for each in providers for key in ("inputs", "outputs") if each.get(key)]
-
-
 def forget_pending(deployment: dict[str, Any]) -> None:
     """Forget the pending operations of a killed run: their objects, if any, go with the cluster."""
     deployment["pending_operations"] = []

@@ -259,8 +259,6 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
     deployment = _deployment(variables, stack)
     if not state.objects(deployment):
         return
-    if state.drops_unreachable(deployment):
-        pulumi_cli.edit_state(variables, stack, state.keep_unreachable)
     if cluster_gone.proved(deployment, engine.ensure(), variables):
         with step("the cluster is gone: taking its objects out of the state"):
             given_up = {**variables, environment.DELETE_UNREACHABLE: "true"}

@@ -49,13 +49,6 @@ def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> 
     print("\n".join(conclusion.lines(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
 
 
-def katib(stack: str) -> None:
-    """Print the search of `stack` as an Experiment of Katib's. Raises SetupError."""
-    stack_files.check(stack)
-    venv.ensure()
-    print(venv.output(MODULE, stack, "--katib"), end="")
-
-
 def search(stack: str) -> Search:
     """What the stack file asks for. Raises SetupError."""
     found = json.loads(venv.output(MODULE, stack))

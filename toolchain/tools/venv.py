@@ -95,11 +95,6 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
     return folder / "bin"
 
 
-def install_for(machine: str, python: str, lock: Path, target: Path) -> None:
-    """Put the packages that `lock` names into the folder `target`, as install_arguments says. Raises SetupError."""
-    _uv(find_uv(), target, *install_arguments(machine, python, lock, target))
-
-
 def install_arguments(machine: str, python: str, lock: Path, target: Path) -> list[str]:
     """The words for uv that put the packages of `lock` into `target`, for the Python of another Linux than this one.
 

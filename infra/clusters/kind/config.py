@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from infra import paths
@@ -46,9 +45,8 @@ class KindConfig:
 
     @classmethod
     def decode(cls, text: str) -> KindConfig:
-        """From the state. Release 0.1 wrote absolute paths; the stack's name is the last part of `models`."""
+        """From the state; a key that this program does not know is left out."""
         given = json.loads(text)
-        given.setdefault("stack", Path(given.get("models", "")).name)
         return cls(**{field.name: given[field.name] for field in fields(cls) if field.name in given})
 
 

@@ -17,7 +17,7 @@ from infra.process import CommandError, output
 
 NETWORK = "kind"
 PROJECT = "trainstack.project"
-# The container's label that says which login it asks for; those of release 0.1 ask for none.
+# The container's label that says which login it asks for.
 LOGIN = "trainstack.login"
 RESTART = "unless-stopped"
 HTPASSWD = "htpasswd"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -16,7 +15,7 @@ from infra.dynamic import Props, Provider, changed, missing, plain_props, show
 class MicroK8sProvider(Provider):
     """Properties: `name` of the stack's cluster, `channel`, `addons`.
 
-    It is gone only when snapd says so: one that is stopped is started. States of release 0.1 hold paths for the name.
+    It is gone only when snapd says so: one that is stopped is started.
     """
 
     updated_by = ("channel", "addons")
@@ -46,7 +45,7 @@ class MicroK8sProvider(Provider):
 
 def cluster_name(props: Mapping[str, Any]) -> str:
     """Name of the stack's cluster in the properties of an installation."""
-    return str(props.get("name") or Path(props["marker"]).stem)
+    return str(props["name"])
 
 
 class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):

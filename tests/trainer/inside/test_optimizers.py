@@ -91,7 +91,7 @@ def test_torch_s_weight_decay_is_left_to_the_trainer_where_it_is_given(name: str
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_gradients_and_the_loss_are_exchanged_in_float32(name: str) -> None:
-    """What `make plan` reckons with, docs/plan.md: buffers come on top, of which these have none."""
+    """As the formula of docs/plan.md says. Buffers come on top; these networks have none."""
     network = networks.build(name, seed=1)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     assert Flat(network).exchanged.nbytes == 4 * (parameters + 1)

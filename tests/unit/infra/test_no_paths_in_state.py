@@ -13,7 +13,6 @@ import yaml
 from infra import paths
 from infra.clusters.existing import component, kubeconfig
 from infra.config import cluster_access, from_file
-from infra.dynamic import changed, plain_props
 from infra.objects.api import ApiAddress
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
@@ -83,17 +82,6 @@ def test_the_state_tells_how_a_cluster_that_is_there_is_reached(
     path.write_text(yaml.safe_dump(written))
     access = reached(recorder, path, monkeypatch)
     assert access == state.Access(file or str(tmp_path / "usual.yaml"), context)
-
-
-def test_a_refresh_shortens_the_paths_of_an_older_state() -> None:
-    held = {"target": str(paths.models("gpu") / "a.pt"), "nodes": ["one"], "__provider": "pickled"}
-    assert plain_props(held) == {"target": "models/gpu/a.pt", "nodes": ["one"]}
-
-
-def test_a_whole_path_of_an_older_state_is_no_difference() -> None:
-    held = {"target": str(paths.models("gpu") / "mnist_cnn.pt")}
-    assert changed(("target",), held, {"target": "models/gpu/mnist_cnn.pt"}) == []
-    assert changed(("target",), held, {"target": "models/gpu/another.pt"}) == ["target"]
 
 
 def test_each_clone_means_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ ASK_FOR_IMAGES = {
     "made_once.py": "makes them",
     "cluster_images.py": "says beforehand what will be made",
     "gpu_base.py": "says what has been made",
-    "on_debian.py": "says what has been made",
 }
 
 

@@ -28,14 +28,6 @@ def test_a_failed_command_shows_its_own_last_lines_only(tmp_path: Path) -> None:
     assert failure.value.fix == f"see {tmp_path / 'log'}"
 
 
-def test_what_a_command_prints_goes_to_a_file_and_what_it_complains_of_to_the_log(tmp_path: Path) -> None:
-    command = ["sh", "-c", "echo printed; echo complained >&2; exit 4"]
-    with pytest.raises(SetupError, match="complained") as failure:
-        run(command, log=tmp_path / "log", stdout=tmp_path / "printed")
-    assert (tmp_path / "printed").read_text() == "printed\n"
-    assert "| printed" not in str(failure.value)
-
-
 def long_command(folder: Path) -> list[str]:
     """Leaves a file `finished` in `folder` unless it is ended within ten minutes."""
     return [

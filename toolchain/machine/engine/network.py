@@ -65,8 +65,7 @@ def _saved_settings(path: Path) -> dict[str, Any] | None:
         kept: dict[str, Any] = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    # Release 0.1 noted no boot.
-    return kept if kept.get("boot", boot_id()) == boot_id() else None
+    return kept if kept.get("boot") == boot_id() else None
 
 
 def _forward_policy(rules: str) -> str:

@@ -190,14 +190,6 @@ def test_not_even_what_nobody_needs_any_more_goes_along_when_it_is_not_ours(debi
     assert debian.packages == {"base", "old", "runc"}
 
 
-def test_what_an_older_release_has_installed_goes_too(debian: Debian) -> None:
-    for name in ("docker.io", "iptables"):
-        debian.wants(name)  # it marked nothing, and asked for these two by name
-    packages.MARKED.unlink()
-    packages.purge()
-    assert debian.packages == {"base"}
-
-
 def test_only_root_removes_them_and_the_record_stays(debian: Debian, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(SetupError, match="only root"):

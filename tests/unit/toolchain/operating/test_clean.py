@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.unit.toolchain.conftest import Machine
 
-# A docker with one registry and volumes: this clone's, release 0.1's, which another clone may use, and a stranger's.
+# A docker with one registry and one volume of this clone.
 DOCKER = """
 case "$*" in
 "version "*) echo 27.0 ;;
 "ps --all --quiet --filter label=trainstack.project=$ROOT") echo registry-1 ;;
-"ps --all --quiet --filter volume=trainstack-registry") echo "$USED_BY" ;;
 "volume ls --quiet --filter label=trainstack.project=$ROOT") echo trainstack-registry-0123 ;;
-"volume ls --quiet --filter name=^trainstack-registry\\$") echo trainstack-registry ;;
 esac
 """
 LEFTOVERS = """
@@ -25,19 +21,13 @@ leftovers.remove_registries(engine.find())
 """
 
 
-@pytest.mark.parametrize(
-    ("used_by", "removed"),
-    [("", ["trainstack-registry-0123 trainstack-registry"]), ("another", ["trainstack-registry-0123"])],
-)
-def test_the_registrys_volume_goes_and_the_shared_one_only_where_nobody_uses_it(
-    machine: Machine, used_by: str, removed: list[str]
-) -> None:
+def test_the_registry_goes_with_its_volume(machine: Machine) -> None:
     machine.program("docker", DOCKER)
-    done = machine.python(LEFTOVERS, ROOT=str(machine.root), USED_BY=used_by)
+    done = machine.python(LEFTOVERS, ROOT=str(machine.root))
     assert done.returncode == 0, done.stderr
     calls = machine.called("docker")
     assert [call for call in calls if call.startswith("rm ")] == ["rm --force --volumes registry-1"]
-    assert [call.removeprefix("volume rm ") for call in calls if call.startswith("volume rm")] == removed
+    assert [call for call in calls if call.startswith("volume rm")] == ["volume rm trainstack-registry-0123"]
 
 
 def test_where_nothing_of_ours_is_left_nothing_is_removed(machine: Machine) -> None:
@@ -49,9 +39,9 @@ def test_where_nothing_of_ours_is_left_nothing_is_removed(machine: Machine) -> N
 
 def test_make_clean_takes_them_away(machine: Machine) -> None:
     machine.program("docker", DOCKER)
-    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
+    done = machine.toolchain("clean", ROOT=str(machine.root))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "volume rm trainstack-registry-0123 trainstack-registry" in machine.called("docker")
+    assert "volume rm trainstack-registry-0123" in machine.called("docker")
 
 
 # A docker whose kind clusters are one of this clone, running or stopped, and another clone's.
@@ -72,14 +62,14 @@ def test_make_clean_keeps_a_state_whose_stack_file_is_not_checked_out(machine: M
     state.parent.mkdir(parents=True)
     state.write_text(json.dumps(HELD))
     machine.program("docker", DOCKER)
-    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
+    done = machine.toolchain("clean", ROOT=str(machine.root))
     assert done.returncode == 1
     for part in ("still up: gone", "make down STACK=gone", "stacks/Pulumi.gone.yaml"):
         assert part in done.stderr
     assert state.exists()
     assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
     state.write_text("{}")
-    assert machine.toolchain("clean", ROOT=str(machine.root), USED_BY="").returncode == 0
+    assert machine.toolchain("clean", ROOT=str(machine.root)).returncode == 0
     assert not state.exists()
 
 
@@ -88,7 +78,7 @@ def test_make_clean_goes_on_where_go_is_gone(machine: Machine) -> None:
     record = machine.home / ".cache" / "trainstack" / "go-caches"
     record.parent.mkdir(parents=True)
     record.write_text("GOCACHE\nGOMODCACHE\n")
-    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="", PATH=f"{machine.bin}:/usr/bin:/bin")
+    done = machine.toolchain("clean", ROOT=str(machine.root), PATH=f"{machine.bin}:/usr/bin:/bin")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "go clean -modcache" in done.stdout + done.stderr
     assert not record.exists()
@@ -97,7 +87,7 @@ def test_make_clean_goes_on_where_go_is_gone(machine: Machine) -> None:
 def test_make_clean_takes_no_registry_from_a_cluster_that_another_backend_tells_of(machine: Machine) -> None:
     machine.program("docker", DOCKER + CLUSTERS)
     marker = machine.python("from toolchain.operating import leftovers; print(leftovers.marker('shared'))")
-    given = {"ROOT": str(machine.root), "USED_BY": "", "PULUMI_BACKEND_URL": "file:///srv/states"}
+    given = {"ROOT": str(machine.root), "PULUMI_BACKEND_URL": "file:///srv/states"}
     done = machine.toolchain("clean", **given, OURS=marker.stdout.strip())
     assert done.returncode == 1
     for part in ("shared: still there", "make down STACK=", "PULUMI_BACKEND_URL"):
@@ -108,6 +98,6 @@ def test_make_clean_takes_no_registry_from_a_cluster_that_another_backend_tells_
 
 def test_make_clean_goes_on_beside_another_clones_cluster(machine: Machine) -> None:
     machine.program("docker", DOCKER + CLUSTERS)
-    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="", OURS="/a/third/clone.json")
+    done = machine.toolchain("clean", ROOT=str(machine.root), OURS="/a/third/clone.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rm --force --volumes registry-1" in machine.called("docker")

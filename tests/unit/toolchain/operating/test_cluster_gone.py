@@ -137,15 +137,6 @@ def test_the_users_shell_does_not_say_what_is_given_up(monkeypatch: pytest.Monke
     )
 
 
-def test_a_state_of_release_0_1_no_longer_drops_what_cannot_be_reached() -> None:
-    provider = resource(state.PROVIDER, "trainstack-dev", deleteUnreachable="true", clusterIdentifier="one")
-    held = deployment(provider)
-    assert state.drops_unreachable(held)
-    state.keep_unreachable(held)
-    assert not state.drops_unreachable(held)
-    assert provider["inputs"] == provider["outputs"] == {"clusterIdentifier": "one"}
-
-
 @pytest.mark.parametrize("pending", [[], [{"type": "creating"}]])
 def test_a_kind_cluster_is_taken_down_without_its_api_server(
     monkeypatch: pytest.MonkeyPatch, pending: list[Any]

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolchain import commands, stack_files
-from toolchain.__main__ import read
+from toolchain import stack_files
 from toolchain.operating import environment
 from toolchain.paths import STACKS
 from toolchain.steps import SetupError
@@ -131,13 +130,3 @@ def test_what_the_stack_file_says_wrongly_is_told(
     with pytest.raises(SetupError, match=r"^stacks/Pulumi\.dev\.yaml: wrong$"):
         searching.search("dev")
     assert asked[0][-3:] == ["-m", "infra.sweep", "dev"]
-
-
-def test_katib_is_printed_and_nothing_else_is_done(
-    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(venv, "output", lambda module, stack, *options: f"{stack} {options}\n")
-    asked = read(["sweep", "--stack", "dev", "--katib"])
-    commands.BY_NAME["sweep"].run(asked)
-    assert capsys.readouterr().out == "dev ('--katib',)\n"
-    assert not (clone / "models").exists()

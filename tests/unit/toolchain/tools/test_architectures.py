@@ -14,8 +14,8 @@ from toolchain.tools import go_modules, venv
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Those with Python packages that run on the user's machine; the GPU image's are for amd64 alone, as PyTorch's is.
 LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
-# What they come with is left out on purpose: tests read one file of each.
-WITHOUT_DEPENDENCIES = ("requirements-browser.lock", "requirements-katib.lock")
+# What they come with is left out on purpose: tests read one file of it.
+WITHOUT_DEPENDENCIES = ("requirements-browser.lock",)
 PLATFORMS = [*(f"{name}-manylinux_2_28" for name in ARCHITECTURES.values()), "aarch64-apple-darwin"]
 NETWORK = pytest.mark.slow(
     reason="asks the package index, or Go's module proxy where a module is not in the cache"

@@ -165,7 +165,7 @@ def test_the_nodes_containerd_logs_in_and_only_root_reads_how(container: Registr
             assert set(entry["capabilities"]) == {"pull", "resolve"}
 
 
-OLDER = {"without a login, as release 0.1 made it": {}, "with another login": {registry.LOGIN: "0" * 16}}
+OLDER = {"without a login": {}, "with another login": {registry.LOGIN: "0" * 16}}
 
 
 @pytest.mark.parametrize("labels", OLDER.values(), ids=OLDER.keys())

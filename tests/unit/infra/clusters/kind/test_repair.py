@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -177,34 +176,3 @@ class TestBeforePulumi:
         engine.silent = 1000
         assert command.main(["c"]) == 1
         assert "nothing was replaced" in capsys.readouterr().err
-
-
-def test_the_state_of_release_0_1_is_taken_over(
-    engine: Engine, props: dict[str, Any], made: dict[str, Any]
-) -> None:
-    """Its properties, recorded from a stack that commit 6dfdd45 made."""
-    old = {
-        "config": json.dumps(
-            {
-                "name": "c",
-                "marker": "/clone/.trainstack/clusters/c.json",
-                "models": "/clone/models/dev",
-                "data": "/clone/data",
-                "models_path": "/var/lib/trainstack/models",
-                "workers": 0,
-                "api_server_port": None,
-                "own_image": True,
-            },
-            sort_keys=True,
-        ),
-        "image": "trainstack/node:v1.34.4-older",
-        "kubeconfigPath": "/clone/.trainstack/kubeconfig/c.yaml",
-        "project": "/clone",
-        "instance": made["instance"],
-        "nodes": made["nodes"],
-        "kubeconfig": made["kubeconfig"],
-    }
-    difference = ClusterProvider().diff("c", old, props)
-    assert (difference.changes, difference.replaces) == (False, [])
-    assert (ClusterProvider().read("c", old).outs or {})["instance"] == made["instance"]
-    assert (ClusterProvider().update("c", old, props).outs or {})["image"] == old["image"]

@@ -168,15 +168,6 @@ def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
         MicroK8sProvider().read("microk8s", made)
 
 
-def test_the_state_of_release_0_1_is_taken_over(bin_folder: Path, props: dict[str, Any]) -> None:
-    standin.install(bin_folder)
-    made = MicroK8sProvider().create(props).outs or {}
-    old = {key: value for key, value in made.items() if key != "name"}
-    old |= {"marker": "/clone/.trainstack/clusters/c.json", "kubeconfigPath": "/clone/kubeconfig/c.yaml"}
-    assert MicroK8sProvider().diff("microk8s", old, props).changes is False
-    assert MicroK8sProvider().read("microk8s", old).id == "microk8s"
-
-
 def test_a_changed_channel_moves_an_installation_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
     provider = MicroK8sProvider()
