@@ -10,7 +10,6 @@ from typing import NoReturn
 import pulumi
 
 from infra import dataset, paths
-from infra.clusters import addresses
 from infra.clusters.kind.engine_record import AnotherEngineError
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import ForeignClusterError
@@ -25,6 +24,7 @@ from infra.config.load import PREFIX, Sections, read, sections
 from infra.config.training import Dataset
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
+from infra.objects.look import Look, UnknownError
 from infra.objects.manifest import Manifest
 from infra.process import CommandError
 from infra.review import rendering
@@ -43,6 +43,7 @@ REFUSALS = (
     CommandError,
     ForeignClusterError,
     AnotherEngineError,
+    UnknownError,
 )
 """Errors that need no traceback: they say what to change."""
 
@@ -118,14 +119,14 @@ def ownership(stack: Stack) -> Ownership:
     return Ownership(held, held.owner or given, own_cluster=stack.cluster.kind is ClusterKind.KIND)
 
 
-def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> bool:
+def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
     """Whether only cluster and image are registered now, because the state was lost.
 
     With the cluster there, its objects can be looked up.
 
-    Raises OthersObjectsError and LostObjectsError, before anything is touched.
+    Raises OthersObjectsError, LostObjectsError and UnknownError, before anything is touched.
     """
-    found = adoption.survey(addresses.of_stack(stack), objects, owned)
+    found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
     return adoption.hand_over(found, owned, stack.name)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from infra import paths
 from infra.clusters import foreign_objects
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look, UnknownError
 
 VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
 SHOWN = 10
@@ -43,9 +44,8 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
     """
     why = ", ".join(reasons)
     try:
-        address = ApiAddress(str(paths.kubeconfig(name)))
-        others = foreign_objects.titles(address, stack)
-    except foreign_objects.UnknownError as error:
+        others = foreign_objects.titles(Look(ApiAddress(str(paths.kubeconfig(name))), say), stack)
+    except UnknownError as error:
         if not is_allowed():
             raise ReplacementRefusedError(
                 f"cluster {name} would be replaced ({why}), and its objects cannot be listed: {error}\n"
