@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, paths
+from infra import dataset, docker, paths
 from infra.training_operator import overlay
 from tests.unit.infra.samples import OVERLAY
 
@@ -65,8 +65,9 @@ class Recorder(pulumi.runtime.Mocks):
 
 
 def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:
-    """Pulumi's mocks for stack `dev`, which record; the program has no data set, and reads no overlay of upstream's."""
+    """Pulumi's mocks for stack `dev`, which record. No data set, no container, no overlay of upstream's."""
     mocks = Recorder()
+    monkeypatch.setattr(docker, "labelled", lambda label: [])
     monkeypatch.setattr(overlay, "rendered", lambda where, cache: OVERLAY)
     monkeypatch.setattr(paths, "DATA", folder / "data")
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
