@@ -23,6 +23,18 @@ def begun() -> list[str]:
     return sorted(file.stem for file in CLUSTERS.glob("*.json"))
 
 
+def unfinished(cluster: str) -> str | None:
+    """The id of a cluster of that name whose creation was never finished, as its marker says; None for any other.
+
+    infra/clusters/kind/ownership.py writes it.
+    """
+    try:
+        told = json.loads(marker(cluster).read_bytes())
+        return str(told["id"]) if told.get("finished") is False else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
     """Ids of the nodes with `labels` of a kind cluster of that name, whoever made it, stopped ones too."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
