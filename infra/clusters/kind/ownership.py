@@ -11,6 +11,7 @@ cluster; from then on other people may keep their work in it.
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -95,7 +96,7 @@ def adopt(cluster: str) -> None:
 
 
 def _write(cluster: str, marker: Marker) -> None:
-    """A crash leaves the old marker or the new one, none that is torn."""
+    """A crash or a power cut leaves the old marker or the new one, none that is torn."""
     file = paths.marker(cluster)
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {
@@ -106,8 +107,16 @@ def _write(cluster: str, marker: Marker) -> None:
         "finished": marker.finished,
     }
     fresh = file.with_name(f".{file.name}")
-    fresh.write_text(json.dumps(content) + "\n")
+    with fresh.open("w") as handle:
+        handle.write(json.dumps(content) + "\n")
+        handle.flush()
+        os.fsync(handle.fileno())
     fresh.replace(file)
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def nodes(cluster: str) -> list[Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -184,6 +185,20 @@ class TestFinished:
         ClusterProvider().create(props)
         ownership.finish("c", "another")
         assert ownership.standing("c") is Standing.UNFINISHED
+
+    def test_a_marker_that_cannot_be_written_leaves_the_old_one_whole(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given(engine, Standing.UNFINISHED)
+        before = ownership.read_marker("c")
+
+        def full(_: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            ownership.finish("c", before.uid if before else "")
+        assert ownership.read_marker("c") == before
 
     def test_without_a_marker_nothing_is_written(self, engine: Engine) -> None:
         ownership.finish("c", "one")
