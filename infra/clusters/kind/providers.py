@@ -23,7 +23,7 @@ class ClusterProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         config = _config(props)
-        return CreateResult(config.name, plain_props(props) | kind_cli.create(config, props["image"]))
+        return CreateResult(config.name, plain_props(props) | kind_cli.create(config, props.get("image")))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         config = _config(_olds)
