@@ -9,10 +9,12 @@ from typing import NoReturn
 
 import pulumi
 
-from infra import dataset, paths
-from infra.clusters.kind.engine_record import AnotherEngineError
+from infra import dataset, docker, paths
+from infra.clusters import selection
+from infra.clusters.kind import predecessor
 from infra.clusters.kind.old_objects import OldObjectsError
-from infra.clusters.kind.ownership import ForeignClusterError
+from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
+from infra.clusters.kind.predecessor import Step
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
@@ -41,6 +43,7 @@ REFUSALS = (
     ReplacementRefusedError,
     MicroK8sError,
     CommandError,
+    docker.EngineError,
     ForeignClusterError,
     AnotherEngineError,
     UnknownError,
@@ -122,12 +125,20 @@ def ownership(stack: Stack) -> Ownership:
 def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
     """Whether only cluster and image are registered now, because the state was lost.
 
-    With the cluster there, its objects can be looked up.
+    With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
+    of its name holds.
 
-    Raises OthersObjectsError, LostObjectsError and UnknownError, before anything is touched.
+    Raises OthersObjectsError, LostObjectsError, UnknownError, and what `predecessor.refusal` makes, before anything is
+    touched.
     """
+    standing = selection.creation_of(stack, owned.held)
+    step = predecessor.step(standing) if standing else None
+    if step in (Step.MAKE, Step.CLEAR):
+        return False
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
+    if standing and step is Step.REFUSE:
+        raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
     return adoption.hand_over(found, owned, stack.name)
 
 

@@ -8,15 +8,15 @@ each thing done. The exit status is 1, with the reason, when the cluster cannot 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 
-from infra import docker, paths
+from infra import docker
 from infra.clusters import registries
-from infra.clusters.kind import engine_record, ownership, registry
+from infra.clusters.kind import ownership, registry
 from infra.clusters.kind.repair import NotReadyError
 from infra.clusters.kind.repair import repair as repair_kind
+from infra.clusters.microk8s import installation
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.microk8s.repair import repair as repair_microk8s
 from infra.process import CommandError
@@ -28,14 +28,11 @@ def repair(name: str, say: Callable[[str], None]) -> None:
     Raises what its kind's `repair` raises, ForeignClusterError for a kind cluster of that name that is not ours, and
     AnotherEngineError for one that is in another container engine.
     """
-    marker = paths.marker(name)
-    try:
-        found = json.loads(marker.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        ownership.refuse_others(name)
-        return
-    if "installed" in found:
+    if installation.is_ours(name):
         repair_microk8s(name, say)
+        return
+    if ownership.read_marker(name) is None:
+        ownership.refuse_others(name)
         return
     registry_name = registries.kind_name(name)
     if registry.start(registry_name):
@@ -53,7 +50,7 @@ def main(arguments: list[str]) -> int:
         MicroK8sError,
         NotReadyError,
         ownership.ForeignClusterError,
-        engine_record.AnotherEngineError,
+        ownership.AnotherEngineError,
     ) as error:
         print(error, file=sys.stderr)
         return 1

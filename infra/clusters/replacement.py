@@ -32,7 +32,7 @@ def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
         return ""
     return (
         f"the cluster runs node image {made_with or 'of kind'}, and {now or 'that of kind'} is there: it is kept.\n"
-        f"  to make the cluster anew with it: {_command(stack)}"
+        f"  to make the cluster anew with it: {command(stack)}"
     )
 
 
@@ -49,14 +49,14 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
         if not is_allowed():
             raise ReplacementRefusedError(
                 f"cluster {name} would be replaced ({why}), and its objects cannot be listed: {error}\n"
-                f"  fix: undo the change; to lose them all the same: {_command(stack)}"
+                f"  fix: undo the change; to lose them all the same: {command(stack)}"
             ) from None
         others = []
     if others and not is_allowed():
         raise ReplacementRefusedError(
             f"cluster {name} would be replaced ({why}), and these objects in it are not stack "
             f"{stack}'s:\n{_listed(others)}\n"
-            f"  fix: save them or undo the change; to lose them: {_command(stack)}"
+            f"  fix: save them or undo the change; to lose them: {command(stack)}"
         )
     lost = f"\n  lost with it:\n{_listed(others)}" if others else ""
     say(
@@ -65,7 +65,19 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
     )
 
 
-def _command(stack: str) -> str:
+def held(name: str, stack: str) -> str:
+    """Lines that say what the cluster `name` holds that is not `stack`'s, as far as it can be asked now."""
+    try:
+        others = foreign_objects.titles(ApiAddress(str(paths.kubeconfig(name))), stack)
+    except foreign_objects.UnknownError as error:
+        return f"  its objects cannot be listed now: {error}"
+    if not others:
+        return f"  it holds no objects but stack {stack}'s"
+    return f"  it holds objects that are not stack {stack}'s:\n{_listed(others)}"
+
+
+def command(stack: str) -> str:
+    """How the user asks for the replacement of the cluster."""
     return f"make up STACK={stack} REPLACE_CLUSTER=yes (plain pulumi: {VARIABLE}=yes)"
 
 

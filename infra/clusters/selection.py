@@ -17,6 +17,7 @@ from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
 from infra.clusters.kind import ownership, repair
 from infra.clusters.kind.component import Kind
 from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.ownership import Standing
 from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
@@ -142,7 +143,7 @@ def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
     kind = stack.cluster.kind
     if held.kind_cluster:
         old = KindConfig.decode(held.kind_cluster["config"]).name
-        if not ownership.own_nodes(old):
+        if not ownership.own_nodes(old, held.kind_cluster.get("instance")):
             return "", ""  # deleted by hand: nothing is left to lose
         if kind is not ClusterKind.KIND:
             return old, f"cluster.kind: {ClusterKind.KIND} -> {kind}"
@@ -152,6 +153,21 @@ def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
     if held.microk8s and held.microk8s.get("ours") and kind is not ClusterKind.MICROK8S:
         return cluster_name(held.microk8s), f"cluster.kind: {ClusterKind.MICROK8S} -> {kind}"
     return "", ""
+
+
+def creation_of(stack: Stack, held: StackState) -> Standing | None:
+    """What is there of the name of a kind cluster that the update creates; None where it creates none.
+
+    A preview of a cluster that this clone has not begun asks no engine.
+    """
+    if stack.cluster.kind is not ClusterKind.KIND:
+        return None
+    name = stack.cluster_name
+    if held.kind_cluster and KindConfig.decode(held.kind_cluster["config"]).name == name:
+        return None
+    if pulumi.runtime.is_dry_run() and not paths.marker(name).exists():
+        return None
+    return ownership.standing(name)
 
 
 def ensure_gpus(stack: Stack, offered: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
-from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
+from toolchain.paths import CLUSTERS, DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import go_caches
 
@@ -27,8 +27,9 @@ def clean() -> None:
         up.down(stack)
     with setup.project_lock():
         _ensure_nothing_stands()
-        if answering := engine.find():
-            _ensure_no_cluster(answering)
+        answering = engine.find()
+        _ensure_no_cluster(answering)
+        if answering:
             leftovers.remove_registries(answering)
         if not engine.stop() and os.geteuid() == 0:  # anybody else leaves root's as it is
             raise SetupError(
@@ -65,9 +66,18 @@ def _ensure_nothing_stands() -> None:
         )
 
 
-def _ensure_no_cluster(answering: engine.Engine) -> None:
-    """Raise SetupError, before anything of them is touched, for clusters that no state of this clone tells of."""
-    if there := leftovers.clusters(answering):
+def _ensure_no_cluster(answering: engine.Engine | None) -> None:
+    """Raise SetupError, before anything of them is touched, for clusters that no state of this clone tells of.
+
+    An engine that does not answer may hold those that were begun.
+    """
+    if answering is None:
+        if begun := leftovers.begun():
+            raise SetupError(
+                f"{', '.join(begun)}: begun in this clone, and no container engine answers that could hold it",
+                f"start that engine, then `make clean`; where it is gone for good, remove {CLUSTERS}",
+            )
+    elif there := leftovers.clusters(answering):
         raise SetupError(
             f"{', '.join(there)}: still there, and no state of this clone's own backend tells of it",
             "run `make down STACK=<its stack>`, with the PULUMI_BACKEND_URL that it was made with, then `make clean`",

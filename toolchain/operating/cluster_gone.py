@@ -17,10 +17,14 @@ def proved(deployment: state.Deployment, engine: Engine, variables: Mapping[str,
     """Whether the cluster in `deployment` is gone, and its objects with it.
 
     Of a kind cluster the container engine says so: it answers, and has no control plane that mounts the cluster's
-    marker. Of MicroK8s snapd says so. A cluster by kubeconfig is somebody else's, and never proved gone.
+    marker. The marker says so where an interrupted replacement has begun another cluster. Of MicroK8s snapd says so. A
+    cluster by kubeconfig is somebody else's, and never proved gone.
     """
     if name := state.kind_cluster(deployment):
-        return not leftovers.nodes(engine, name, CONTROL_PLANE)
+        begun = leftovers.unfinished(name)
+        return (begun is not None and begun != state.instance(deployment)) or not leftovers.nodes(
+            engine, name, CONTROL_PLANE
+        )
     if state.of_type(deployment, state.MICROK8S):
         return _snap_is_gone(variables)
     return False

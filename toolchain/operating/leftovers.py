@@ -7,7 +7,6 @@ from pathlib import Path
 
 from toolchain.machine.engine import Engine
 from toolchain.paths import CLUSTERS, ROOT
-from toolchain.steps import SetupError
 
 PROJECT = f"label=trainstack.project={ROOT}"
 
@@ -17,9 +16,21 @@ def marker(cluster: str) -> Path:
     return CLUSTERS / f"{cluster}.json"
 
 
-def markers() -> bool:
-    """Whether any cluster of this clone was begun and not yet taken down."""
-    return any(CLUSTERS.glob("*.json"))
+def begun() -> list[str]:
+    """Names of this clone's clusters that were begun and not yet taken down."""
+    return sorted(file.stem for file in CLUSTERS.glob("*.json"))
+
+
+def unfinished(cluster: str) -> str | None:
+    """The id of a cluster of that name whose creation was never finished, as its marker says; None for any other.
+
+    infra/clusters/kind/ownership.py writes it.
+    """
+    try:
+        told = json.loads(marker(cluster).read_bytes())
+        return str(told["id"]) if told.get("finished") is False else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
@@ -39,37 +50,6 @@ def clusters(engine: Engine) -> list[str]:
     found = engine.output("ps", "--all", "--quiet", "--filter", "label=io.x-k8s.kind.cluster").split()
     mounted = (Path(source) for node in found for source in _sources(engine, node))
     return sorted({file.stem for file in mounted if file == marker(file.stem)})
-
-
-def remove(engine: Engine, cluster: str) -> None:
-    """Remove nodes that mount our marker, and the registry labelled with this folder; no others.
-
-    Raises SetupError where the cluster was made in another engine, which alone could say that nothing of it is left.
-    """
-    ours = nodes(engine, cluster)
-    if not ours and (host := _made_elsewhere(engine, cluster)):
-        raise SetupError(
-            f"cluster {cluster} was made in the container engine at {host}, and another one answers now",
-            f"export DOCKER_HOST={host}; or, where that engine is gone for good, rm {marker(cluster)}",
-        )
-    registry = ("--filter", PROJECT, "--filter", f"name=^{cluster}-registry$")
-    ours += engine.output("ps", "--all", "--quiet", *registry).split()
-    if ours:
-        engine.output("rm", "--force", "--volumes", *ours)
-    marker(cluster).unlink(missing_ok=True)
-
-
-def _made_elsewhere(engine: Engine, cluster: str) -> str:
-    """Host of the engine that the cluster's marker names, where the one that answers is another; else empty."""
-    try:
-        recorded = json.loads(marker(cluster).read_text()).get("engine") or {}
-    except (FileNotFoundError, ValueError):
-        return ""
-    is_same = not recorded or (
-        engine.output("info", "--format", "{{.ID}} {{.DockerRootDir}}") == recorded["id"]
-        or engine.output("context", "inspect", "--format", "{{.Endpoints.docker.Host}}") == recorded["host"]
-    )
-    return "" if is_same else str(recorded["host"])
 
 
 def remove_registries(engine: Engine) -> None:

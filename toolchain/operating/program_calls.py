@@ -47,20 +47,24 @@ def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dic
     return found
 
 
+def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
+    """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
+    _run(variables, "infra.clusters.unfinished", cluster, stack)
+
+
 def _run(
     variables: Mapping[str, str],
     module: str,
-    stack: str,
-    *,
+    *arguments: str,
     stdin: str = "",
     about: str = "",
 ) -> str:
-    """Run a module of the program for `stack`; its output.
+    """Run a module of the program; its output.
 
     Raises SetupError with `about` and what the module says, where it fails.
     """
     try:
-        return venv.output(module, stack, env=environment.for_child(variables), stdin=stdin)
+        return venv.output(module, *arguments, env=environment.for_child(variables), stdin=stdin)
     except SetupError as error:
         raise SetupError(f"{about}{error}") from None
 

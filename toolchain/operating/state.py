@@ -103,6 +103,11 @@ def kind_cluster(deployment: Deployment) -> str | None:
     return str(json.loads(found["inputs"]["config"])["name"]) if found else None
 
 
+def instance(deployment: Deployment) -> str | None:
+    """The id of the stack's own kind cluster; None where the state has none."""
+    return ((of_type(deployment, KIND_CLUSTER) or {}).get("outputs") or {}).get("instance")
+
+
 def forget_pending(deployment: dict[str, Any]) -> None:
     """Forget the pending operations of a killed run: their objects, if any, go with the cluster."""
     deployment["pending_operations"] = []
@@ -113,8 +118,7 @@ def left_behind(deployment: Deployment) -> list[Resource]:
 
     They went with it, and nobody can delete them any more: whoever asks their API server waits in vain.
     """
-    cluster = of_type(deployment, KIND_CLUSTER)
-    current = ((cluster or {}).get("outputs") or {}).get("instance")
+    current = instance(deployment)
     if current is None:
         return []
     old = {

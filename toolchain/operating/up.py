@@ -173,7 +173,7 @@ def down(stack: str) -> None:
     stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
-        if leftovers.markers():
+        if leftovers.begun():
             venv.ensure()  # the program's models tell whether one of them is this stack's
         cluster = environment.cluster(stack)
         half_made = cluster is not None and leftovers.marker(cluster).exists()
@@ -187,7 +187,8 @@ def down(stack: str) -> None:
         if recovery.has_resources(deployment := _deployment(variables, stack)):
             _destroy(variables, deployment, stack)
         if cluster:
-            leftovers.remove(engine.ensure(), cluster)
+            engine.ensure()
+            program_calls.remove_unfinished(variables, stack, cluster)
         engine.stop()
     print(f"stack {stack} is down; its models are kept in {MODELS / stack}")
 

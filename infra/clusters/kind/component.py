@@ -57,11 +57,15 @@ class Kind(pulumi.ComponentResource):
         held = stack_state.read()
         if held.kind_cluster and held.objects:
             reasons = replaced_for(dict(held.kind_cluster), inputs)
-            if reasons and ownership.own_nodes(name) and not pulumi.runtime.is_dry_run():
+            old = KindConfig.decode(held.kind_cluster["config"]).name
+            is_there = ownership.own_nodes(old, held.kind_cluster.get("instance"))
+            if reasons and is_there and not pulumi.runtime.is_dry_run():
                 # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
-                replacement.ensure_allowed(name, stack.name, reasons, say=lambda _line: None)
+                replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
             old_objects.ensure_they_may_go(name, reasons)
         cluster = KindCluster(name, inputs, child)
+        # Pulumi tells the outputs of a resource once they are in the state.
+        cluster.instance.apply(lambda uid: ownership.finish(name, uid))
         registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
         registry_name = registries.kind_name(name)
         registry = Registry(registry_name, {"name": registry_name, "image": registry_image}, child)

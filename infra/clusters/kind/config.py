@@ -8,10 +8,9 @@ from typing import Any
 
 from infra import paths
 
-# Where pods' volumes and our marker lie on every node.
+# Where pods' volumes lie on every node.
 MODELS = "/var/lib/trainstack/models"
 DATA = "/var/lib/trainstack/data"
-OWNER = "/var/lib/trainstack/owner.json"
 
 # toolchain/ builds node images of this name; they bring a pod network of their own.
 OWN_NODE_IMAGE = "trainstack/node:"
@@ -61,12 +60,17 @@ def is_own_image(image: str | None) -> bool:
     return (image or "").startswith(OWN_NODE_IMAGE)
 
 
-def render(config: KindConfig, own_image: bool) -> dict[str, Any]:
-    """The document that `kind create cluster --config` reads."""
+def owner_file(uid: str) -> str:
+    """Where our marker lies on the nodes of the cluster with this id. The engine tells it even of a stopped node."""
+    return f"/var/lib/trainstack/owner-{uid}.json"
+
+
+def render(config: KindConfig, own_image: bool, uid: str) -> dict[str, Any]:
+    """The document that `kind create cluster --config` reads. `uid`: the id of the cluster that it makes."""
     mounts = [
         {"hostPath": str(paths.models(config.stack)), "containerPath": config.models_path},
         {"hostPath": str(paths.DATA), "containerPath": DATA, "readOnly": True},
-        {"hostPath": str(paths.marker(config.name)), "containerPath": OWNER, "readOnly": True},
+        {"hostPath": str(paths.marker(config.name)), "containerPath": owner_file(uid), "readOnly": True},
     ]
     networking: dict[str, Any] = {"apiServerAddress": "127.0.0.1"}
     if own_image:

@@ -12,7 +12,6 @@ from infra.clusters import replacement
 from infra.clusters.kind import kind_cli, ownership, registry, repair
 from infra.clusters.kind.config import KindConfig, differences
 from infra.dynamic import Props, Provider, missing, plain_props, show
-from infra.objects import owner
 
 
 class ClusterProvider(Provider):
@@ -24,10 +23,7 @@ class ClusterProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         config = _config(props)
-        # Whoever gives the owner's id back has lost the state, not the cluster.
-        if owner.id_to_adopt() and (found := kind_cli.read(config.name)):
-            return CreateResult(config.name, plain_props(props) | found)
-        return CreateResult(config.name, plain_props(props) | kind_cli.create(config, props["image"]))
+        return CreateResult(config.name, plain_props(props) | kind_cli.create(config, props.get("image")))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         config = _config(_olds)
@@ -56,7 +52,7 @@ class ClusterProvider(Provider):
         return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        kind_cli.delete(_id)
+        kind_cli.delete(_id, _props.get("instance"))
 
 
 def _config(props: Props) -> KindConfig:

@@ -39,21 +39,24 @@ def repair(name: str, say: Say, uid: str | None = None) -> bool:
     """Make our cluster `name` work again; True when something had to be done.
 
     Parameters:
-        name: of the cluster. Where there is none of ours, nothing is done.
+        name: of the cluster. Where there is none of ours, or an unfinished one, nothing is done.
         say: gets a line for each thing done.
         uid: the cluster's id as the state knows it.
 
     Raises NotReadyError when the API server does not come back, CommandError when a node cannot be started.
     """
     nodes, kubeconfig = ownership.own_nodes(name, uid), paths.kubeconfig(name)
+    marker = ownership.read_marker(name)
+    if not nodes or marker is None or not marker.finished:
+        return False
     begun = datetime.now(UTC)
     stopped = [ownership.node_name(node) for node in nodes if _has_to_be_started(node)]
     for node in nodes:
         _start(node, say)
-    written = bool(nodes) and _restore_kubeconfig(name, kubeconfig, say)
+    written = _restore_kubeconfig(name, kubeconfig, say)
     if stopped or written:
         _wait_for_api(name, kubeconfig)
-    if nodes and kubeconfig.exists():
+    if kubeconfig.exists():
         pod_network.connect(ownership.own_nodes(name), kubeconfig)
     if stopped:
         _wait_for_pods(kubeconfig, begun)
@@ -72,7 +75,7 @@ def _start(node: ownership.Node, say: Say) -> None:
 
 
 def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
-    """Write the file where it is missing. A cluster that `kind create` never finished has none to write."""
+    """Write the file where it is missing. The node has none before kubeadm has run; older markers do not tell that."""
     if kubeconfig.exists():
         return False
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +83,7 @@ def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
     try:
         output(*command)
     except CommandError:
-        if _finished(name):
+        if _has_kubeconfig(name):
             raise
         return False
     os.chmod(kubeconfig, 0o600)
@@ -88,7 +91,7 @@ def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
     return True
 
 
-def _finished(name: str) -> bool:
+def _has_kubeconfig(name: str) -> bool:
     control_plane = ownership.node_name(ownership.own_nodes(name)[0])
     try:
         docker.execute(control_plane, "test", "-e", "/etc/kubernetes/admin.conf")

@@ -36,6 +36,14 @@ def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
     return outputs(name)
 
 
+def is_ours(name: str) -> bool:
+    """Whether the marker says that we installed MicroK8s for the stack's cluster of that name."""
+    try:
+        return "installed" in json.loads(paths.marker(name).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def reach(name: str, may_start: bool) -> None:
     """Write the kubeconfig of an installation that is there, so that it can be asked what it holds.
 

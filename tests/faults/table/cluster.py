@@ -53,6 +53,18 @@ def forget_restarts(project: Project) -> None:
     project.run("kubectl", "wait", *ready)
 
 
+@contextmanager
+def without_api_server(project: Project) -> Iterator[None]:
+    """The API server is away inside; it answers again when the block has ended."""
+    project.run("docker", "exec", node(project), "systemctl", "stop", "kubelet")
+    try:
+        kill(project, "kube-apiserver")
+        wait_until("it is away", lambda: not api_answers(project))
+        yield
+    finally:
+        forget_restarts(project)
+
+
 def api_answers(project: Project) -> bool:
     asked = ("kubectl", "get", "--raw", "/readyz", "--request-timeout=2s")
     return project.run(*asked, check=False).returncode == 0

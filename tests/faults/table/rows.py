@@ -85,6 +85,22 @@ _OF_PYTORCHJOBS = {
         DOWN_PHASES,
     ),
     "up-interrupted": Row("`make up` and `make down` themselves", "`make up` from nothing, Ctrl-C", 4),
+    "up-killed-unsaved": Row(
+        "`make up` and `make down` themselves",
+        "`make up` from nothing killed with -9 when the cluster is Ready and the state does not have it yet",
+        1,
+        ("before the state has it",),
+    ),
+    "state-lost": Row(
+        "The state",
+        "state and its copies deleted, the API server away during `make up`, which refuses; then `ADOPT`",
+        1,
+    ),
+    "state-without-cluster": Row(
+        "The state",
+        "the cluster deleted from the state alone; `make up` refuses and says what the cluster holds; then `ADOPT`",
+        1,
+    ),
     "two-of-one-stack": Row("Several at once", "two `make up` of one stack", 1),
     "two-stacks": Row("Several at once", "`make up` of two stacks of one clone, from nothing", 1),
     "two-users": Row(

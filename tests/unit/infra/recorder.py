@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, paths
+from infra import dataset, docker, paths
 from infra.upstream import vendored
 from tests.unit.infra.samples import upstreams
 
@@ -71,8 +71,9 @@ class Recorder(pulumi.runtime.Mocks):
 
 
 def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:
-    """Pulumi's mocks for stack `dev`, which record; the program has no data set, and OVERLAY is upstream's."""
+    """Pulumi's mocks for stack `dev`, which record. No data set, no container; upstream's manifests are OVERLAY."""
     mocks = Recorder()
+    monkeypatch.setattr(docker, "labelled", lambda label: [])
     monkeypatch.setattr(vendored, "objects", upstreams)
     monkeypatch.setattr(paths, "DATA", folder / "data")
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)

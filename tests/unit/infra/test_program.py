@@ -13,14 +13,16 @@ import pulumi
 import pytest
 
 from infra import dataset, paths, program
-from infra.clusters import foreign_objects, selection
-from infra.clusters.kind import engine_record, ownership
+from infra.clusters import foreign_objects, replacement, selection
+from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.ownership import Standing
 from infra.config.training import Dataset
+from infra.objects import stack_state
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ
 from infra.sweep import search
-from tests.unit.infra.recorder import OWNER_ID, REFERENCE, Recorder, recording
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, recording
 from tests.unit.infra.samples import JOB, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -171,6 +173,44 @@ def test_another_cluster_is_refused_before_anything_is_registered(
     assert recorder.registered == []
 
 
+@pytest.mark.parametrize(
+    "held", [{}, {"urn": {"type": stack_state.OWNER, "outputs": {"owner": OWNER_ID}}}], ids=["lost", "owner"]
+)
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_registered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], replaces: bool
+) -> None:
+    """An owner's id that was made for the refused run could not be given back by ADOPT any more."""
+    monkeypatch.setattr(recorder, "call", lambda args: ({"outputs": held} if args.token == READ else {}, []))
+    monkeypatch.setattr(ownership, "standing", lambda name: Standing.FINISHED)
+    monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: ["namespaces/precious"])
+    if replaces:
+        monkeypatch.setenv(replacement.VARIABLE, "yes")
+    configured(job=JOB)
+    if replaces:
+        run_program()
+        assert len(recorder.of(CLUSTER)) == 1
+        return
+    known = OWNER_ID if held else "<owner>"
+    with pytest.raises(
+        pulumi.RunError, match=f"(?s)trainstack-dev is there.*namespaces/precious.*ADOPT={known}"
+    ):
+        run_program()
+    assert recorder.registered == []
+
+
+@pytest.mark.parametrize("uid", ["one", "another"])
+def test_the_program_finishes_the_cluster_that_the_state_has(recorder: Recorder, uid: str) -> None:
+    marker = paths.marker("trainstack-dev")
+    marker.parent.mkdir(parents=True)
+    marker.write_text(json.dumps({"id": uid, "finished": False}))
+    configured(job=JOB)
+    run_program()
+    found = ownership.read_marker("trainstack-dev")
+    assert found
+    assert found.finished is (uid == OUTPUTS[CLUSTER]["instance"])
+
+
 def test_several_jobs_each_have_a_run(recorder: Recorder) -> None:
     configured(jobs=[{"name": "one"}, {"name": "two"}])
     run_program()
@@ -246,7 +286,7 @@ def test_a_data_set_that_no_review_has_shown_is_said(
 
 
 @pytest.mark.parametrize(
-    "error", [ownership.ForeignClusterError("another's"), engine_record.AnotherEngineError("elsewhere")]
+    "error", [ownership.ForeignClusterError("another's"), ownership.AnotherEngineError("elsewhere")]
 )
 def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, error: Exception

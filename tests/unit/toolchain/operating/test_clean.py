@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from tests.unit.toolchain.conftest import Machine
 
@@ -101,3 +102,17 @@ def test_make_clean_goes_on_beside_another_clones_cluster(machine: Machine) -> N
     done = machine.toolchain("clean", ROOT=str(machine.root), OURS="/a/third/clone.json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "rm --force --volumes registry-1" in machine.called("docker")
+
+
+def test_make_clean_forgets_no_cluster_whose_engine_does_not_answer(machine: Machine) -> None:
+    """Its engine may be ours, stopped: the cluster would go with that engine's data."""
+    machine.program("docker", "exit 1")
+    marker = machine.python("from toolchain.operating import leftovers; print(leftovers.marker('shared'))")
+    file = Path(marker.stdout.strip())
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
+    assert done.returncode == 1
+    for part in ("shared: begun in this clone", "no container engine answers", str(file.parent)):
+        assert part in done.stderr
+    assert file.exists()

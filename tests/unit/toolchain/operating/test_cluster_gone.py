@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from infra import docker, paths
+from infra.clusters.kind import ownership
 from toolchain.machine import engine as container_engine
 from toolchain.machine.engine import Engine
 from toolchain.operating import (
@@ -74,6 +76,44 @@ def test_the_engine_says_whether_a_kind_cluster_is_gone(
     engine: Callable[[str, str], Engine], listed: str, mounted: Callable[[], str], gone: bool
 ) -> None:
     assert cluster_gone.proved(deployment(KIND), engine(listed, mounted()), variables()) is gone
+
+
+@pytest.mark.parametrize(
+    ("marker", "gone"),
+    [
+        ({"id": "two", "finished": False}, True),
+        ({"id": "one", "finished": False}, False),
+        ({"id": "two", "finished": True}, False),
+        ({"id": "two"}, False),
+        ([], False),
+    ],
+    ids=["its successor is unfinished", "it is unfinished itself", "finished", "an older marker", "damaged"],
+)
+def test_a_cluster_whose_replacement_was_interrupted_is_gone(
+    engine: Callable[[str, str], Engine], marker: object, gone: bool
+) -> None:
+    """The half-made node of its successor is no sign of it. Else `make up` would wait for its API server for ever."""
+    leftovers.marker("trainstack-dev").parent.mkdir(parents=True, exist_ok=True)
+    leftovers.marker("trainstack-dev").write_text(json.dumps(marker))
+    held = {**KIND, "outputs": {**KIND["outputs"], "instance": "one"}}
+    there = engine("echo node", mounts(leftovers.marker("trainstack-dev")))
+    try:
+        assert cluster_gone.proved(deployment(held), there, variables()) is gone
+    finally:
+        leftovers.marker("trainstack-dev").unlink()
+
+
+def test_the_marker_that_the_program_writes_is_the_one_that_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(paths, "STATE", tmp_path)
+    monkeypatch.setattr(leftovers, "CLUSTERS", tmp_path / "clusters")
+    monkeypatch.setattr(docker, "identity", lambda: {"id": "AAAA", "host": "unix:///a"})
+    uid = ownership.begin("c")
+    assert leftovers.unfinished("c") == uid
+    ownership.finish("c", uid)
+    assert leftovers.unfinished("c") is None
+    assert leftovers.begun() == ["c"]
 
 
 def test_an_engine_that_does_not_answer_proves_nothing(engine: Callable[[str, str], Engine]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from infra import paths
 from infra.clusters import repair as command
-from infra.clusters.kind import engine_record, kind_cli, ownership, registry
+from infra.clusters.kind import kind_cli, ownership, registry
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -45,7 +45,7 @@ def test_another_engine_proves_nothing(
 ) -> None:
     there = str(engine.identity["host"])
     engine.nodes, engine.identity = [], present
-    with pytest.raises(engine_record.AnotherEngineError) as refused:
+    with pytest.raises(ownership.AnotherEngineError) as refused:
         JUDGES[judge](props, made)
     assert f"export DOCKER_HOST={there}" in str(refused.value)
     assert "nothing was touched" in str(refused.value)
@@ -79,7 +79,7 @@ def test_a_marker_of_release_0_1_gets_its_engine(engine: Engine) -> None:
     marker.write_text(json.dumps({"cluster": "c", "project": str(paths.ROOT), "id": "one"}))
     engine.nodes = [node("c-control-plane", marker)]
     assert (kind_cli.read("c") or {})["instance"] == "one"
-    assert engine_record.of(marker) == engine.identity
+    assert (ownership.read_marker("c") or ownership.Marker("")).engine == engine.identity
 
 
 def test_the_marker_of_anothers_cluster_is_left_as_it_is(engine: Engine) -> None:
@@ -88,7 +88,7 @@ def test_the_marker_of_anothers_cluster_is_left_as_it_is(engine: Engine) -> None
     marker.write_text(json.dumps({"cluster": "c", "id": "one"}))
     engine.nodes = [node("c-control-plane", marker.parent / "another.json")]
     assert kind_cli.read("c") is None
-    assert engine_record.of(marker) == {}
+    assert (ownership.read_marker("c") or ownership.Marker("")).engine == {}
 
 
 def test_the_command_says_so_without_a_traceback(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from infra import paths
-from infra.clusters.kind import kind_cli, last_words
+from infra.clusters.kind import kind_cli
 from infra.clusters.kind.config import KindConfig
 from infra.process import CommandError
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -32,10 +31,8 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_the_error_has_the_nodes_last_words_and_the_fix(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, said: str
-) -> None:
-    monkeypatch.setattr(last_words, "output", lambda *words: "first\n" + "more\n" * 20 + said)
+def test_the_error_has_the_nodes_last_words_and_the_fix(engine: Engine, said: str) -> None:
+    engine.logs = lambda: "first\n" + "more\n" * 20 + said
     with pytest.raises(CommandError) as failed:
         kind_cli.create(KindConfig(name="c", stack="dev"), "image")
     text = str(failed.value)
@@ -49,26 +46,34 @@ def test_the_error_has_the_nodes_last_words_and_the_fix(
     assert engine.nodes == []
 
 
-def test_nodes_whose_words_cannot_be_had_go_too(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*words: str) -> str:
+def test_nodes_whose_words_cannot_be_had_go_too(engine: Engine) -> None:
+    def fail() -> str:
         raise CommandError("the engine is gone")
 
-    monkeypatch.setattr(last_words, "output", fail)
+    engine.logs = fail
     with pytest.raises(CommandError, match=r"admin\.conf"):
         kind_cli.create(KindConfig(name="c", stack="dev"), "image")
     assert engine.nodes == []
 
 
-def test_nodes_of_others_are_not_touched(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+QUICKER = {
+    "another clone": lambda: node("c-control-plane", Path("/another/clone/c.json")),
+    "another run of this clone": lambda: node("c-control-plane", paths.marker("c"), uid="another"),
+}
+
+
+@pytest.mark.parametrize("who", QUICKER)
+def test_nodes_that_this_creation_did_not_make_are_not_touched(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
     """Somebody was quicker, with the same name."""
-    theirs: list[dict[str, Any]] = [node("c-control-plane", Path("/another/clone/c.json"))]
     run = engine.run
 
     def too_late(*command: str, stdin: str | None = None) -> str:
         try:
             return run(*command, stdin=stdin)
         finally:
-            engine.nodes = theirs
+            engine.nodes = [QUICKER[who]()]
 
     monkeypatch.setattr(kind_cli, "output", too_late)
     with pytest.raises(CommandError, match=r"admin\.conf"):

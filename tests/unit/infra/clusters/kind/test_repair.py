@@ -20,6 +20,7 @@ STATES = ["created", "running", "paused", "restarting", "exited", "dead"]
 @pytest.fixture
 def made(engine: Engine, props: dict[str, Any]) -> dict[str, Any]:
     outs = ClusterProvider().create(props).outs or {}
+    ownership.finish("c", outs["instance"])
     engine.calls.clear()
     return outs
 
@@ -80,7 +81,7 @@ def test_a_deleted_marker_is_written_again_from_the_state(engine: Engine, made: 
     paths.marker("c").unlink()
     found = ClusterProvider().read("c", made)
     assert (found.outs or {})["instance"] == made["instance"]
-    assert ownership.cluster_uid(paths.marker("c")) == made["instance"]
+    assert ownership.read_marker("c") == ownership.Marker(made["instance"], engine.identity)
 
 
 def test_a_restarted_worker_gets_its_routes_again(engine: Engine, made: dict[str, Any]) -> None:
@@ -141,7 +142,7 @@ class TestBeforePulumi:
         ]
 
     def test_a_cluster_that_was_never_finished_is_left_to_pulumi(self, engine: Engine) -> None:
-        ownership.write_marker("c")
+        ownership.begin("c")
         engine.finished = False
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
         assert command.main(["c"]) == 0

@@ -1,0 +1,74 @@
+"""What a killed `make up` left of a cluster is removed from its own engine; a finished cluster stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infra import paths
+from infra.clusters import foreign_objects, unfinished
+from infra.clusters.kind import ownership, registry
+from infra.clusters.kind.ownership import Standing
+from tests.unit.infra.clusters.kind.standin import Engine, given
+
+STAYS = (Standing.FINISHED, Standing.UNTOLD)
+
+
+@pytest.fixture(autouse=True)
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The registries that were removed."""
+    found: list[str] = []
+    monkeypatch.setattr(registry, "delete", found.append)
+    monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: ["namespaces/precious"])
+    return found
+
+
+@pytest.mark.parametrize("standing", [each for each in Standing if each not in STAYS])
+def test_what_is_left_goes_and_is_forgotten(engine: Engine, removed: list[str], standing: Standing) -> None:
+    before = given(engine, standing)
+    assert unfinished.main(["c", "dev"]) == 0
+    assert engine.nodes == (before if standing is Standing.OTHERS else [])
+    assert removed == ["c-registry"]
+    assert not paths.marker("c").exists()
+
+
+@pytest.mark.parametrize("standing", STAYS)
+def test_a_cluster_that_may_be_in_use_stays(
+    engine: Engine, removed: list[str], capsys: pytest.CaptureFixture[str], standing: Standing
+) -> None:
+    before = given(engine, standing)
+    told = paths.marker("c").exists() and paths.marker("c").read_text()
+    assert unfinished.main(["c", "dev"]) == 1
+    said = capsys.readouterr().err
+    for part in ("namespaces/precious", "nothing was touched", "ADOPT=", "kind delete cluster --name c"):
+        assert part in said
+    assert engine.nodes == before
+    assert (engine.called("kind"), removed) == ([], [])
+    assert (paths.marker("c").exists() and paths.marker("c").read_text()) == told
+
+
+def test_another_engine_does_not_make_it_forgotten(
+    engine: Engine, removed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(engine, Standing.UNFINISHED)
+    engine.nodes, engine.identity = [], {"id": "CCCC:DDDD", "host": "tcp://build-machine:2376"}
+    assert unfinished.main(["c", "dev"]) == 1
+    assert "export DOCKER_HOST=unix:///var/run/docker.sock" in capsys.readouterr().err
+    assert paths.marker("c").exists()
+    assert removed == []
+
+
+@pytest.mark.parametrize("text", ["", '{"id": "one"}'])
+def test_a_marker_that_names_no_engine_goes_with_the_nodes(engine: Engine, text: str) -> None:
+    paths.marker("c").parent.mkdir(parents=True)
+    paths.marker("c").write_text(text)
+    assert unfinished.main(["c", "dev"]) == 0
+    assert not paths.marker("c").exists()
+
+
+def test_nodes_of_another_clone_keep_theirs(engine: Engine, tmp_path: Path) -> None:
+    before = given(engine, Standing.OTHERS)
+    ownership.begin("c")
+    assert unfinished.main(["c", "dev"]) == 0
+    assert engine.nodes == before
