@@ -11,7 +11,7 @@ import yaml
 from infra.gang_scheduler import upstream
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
-from infra.training_operator.patches import CRD_KIND, confine, labelled
+from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled
 
 CONTROLLER = "scheduler-plugins-controller"
 REPOSITORIES = (
@@ -89,5 +89,5 @@ def patched(upstreams: list[Manifest], profile: dict[str, Any], stack: str, name
         for each in [*upstreams, configured]
     ]
     return sorted(
-        (labelled(renamed(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+        (labelled(explicit(renamed(each)), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
     )
