@@ -89,5 +89,6 @@ def patched(upstreams: list[Manifest], profile: dict[str, Any], stack: str, name
         for each in [*upstreams, configured]
     ]
     return sorted(
-        (labelled(explicit(renamed(each)), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+        (labelled(explicit(renamed(each)), stack) for each in objects),
+        key=lambda each: each["kind"] != CRD_KIND,
     )

@@ -214,4 +214,6 @@ def patched(
     wanted = [each for each in only_pytorch(upstream) if each["kind"] != "Namespace"]
     objects = [moved(by_kind.get(each["kind"], copy.deepcopy)(each), namespace) for each in wanted]
     objects.append(init_template(namespace))
-    return sorted((labelled(explicit(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND)
+    return sorted(
+        (labelled(explicit(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+    )

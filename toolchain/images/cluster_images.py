@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ OPERATOR_OVERLAY = "TRAINSTACK_OPERATOR_OVERLAY"
 TRAINER_MANIFESTS = "TRAINSTACK_TRAINER_MANIFESTS"
 JOBSET_MANIFESTS = "TRAINSTACK_JOBSET_MANIFESTS"
 SCHEDULER_MANIFESTS = "TRAINSTACK_SCHEDULER_MANIFESTS"
+NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
 ANSWER_S = 20
 # Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
 OPERATOR = ("training-operator",)
@@ -45,6 +46,15 @@ SCHEDULER_MODULE = "scheduler-plugins"
 SCHEDULER_PROGRAMS = {
     "TRAINSTACK_SCHEDULER_IMAGE": ("scheduler", "gang-scheduler"),
     "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE": ("controller", "gang-controller"),
+}
+# Variable that names a folder of manifests -> the folder of toolchain/tools/go, the Go module that it pins, the folder
+# of that module's source, and the one below it.
+TRAINER_SOURCES = {
+    TRAINER_MANIFESTS: ("trainer-controller", "github.com/kubeflow/trainer/v2", "manifests", "base"),
+    JOBSET_MANIFESTS: ("jobset-controller", "sigs.k8s.io/jobset", "config", "default"),
+}
+SCHEDULER_SOURCES = {
+    SCHEDULER_MANIFESTS: (SCHEDULER_MODULE, "sigs.k8s.io/scheduler-plugins", "manifests", "")
 }
 
 
@@ -123,7 +133,7 @@ def ensure(
             built.
     """
     if published(engine, nodes):
-        return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
+        return {NODE_IMAGE: PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
     trainer_base = jobs.start(lambda: base.users_own(CPU_BASE) or _base(engine, base.TRAINER_CPU))
     jobs.start(lambda: with_base({CPU_BASE: trainer_base.result()}))
@@ -135,7 +145,7 @@ def ensure(
 def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     for system in [jobs.start(partial(_base, engine, system)) for system in _NODE_BASES]:
         system.result()
-    return {"TRAINSTACK_NODE_IMAGE": _node(engine, programs)}
+    return {NODE_IMAGE: _node(engine, programs)}
 
 
 def _base(engine: Engine, system: base.RootFileSystem) -> str:
@@ -196,16 +206,71 @@ def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
 
 def scheduler_manifests() -> dict[str, str]:
     """The variable that names the folder of scheduler-plugins' manifests. Raises SetupError."""
-    module = go_modules.load(SCHEDULER_MODULE)
-    return {SCHEDULER_MANIFESTS: str(build.source(module, "sigs.k8s.io/scheduler-plugins", "manifests"))}
+    return _sources(SCHEDULER_SOURCES)
 
 
 def trainer_manifests() -> dict[str, str]:
     """The variables that name the folders of Trainer's and JobSet's manifests. Raises SetupError."""
-    trainer, jobset = go_modules.load("trainer-controller"), go_modules.load("jobset-controller")
-    manifests = build.source(trainer, "github.com/kubeflow/trainer/v2", "manifests")
-    config = build.source(jobset, "sigs.k8s.io/jobset", "config")
-    return {TRAINER_MANIFESTS: str(manifests / "base"), JOBSET_MANIFESTS: str(config / "default")}
+    return _sources(TRAINER_SOURCES)
+
+
+def _sources(sources: Mapping[str, tuple[str, str, str, str]]) -> dict[str, str]:
+    return {
+        variable: str(build.source(go_modules.load(name), path, folder) / below)
+        for variable, (name, path, folder, below) in sources.items()
+    }
+
+
+def names_of_trainer(found: Mapping[str, str]) -> list[str]:
+    """Names of the variables that `trainer` returns where `ensure` has returned `found`."""
+    return [] if _takes_published(found) else [*TRAINER_PROGRAMS, *TRAINER_SOURCES]
+
+
+def names_of_gangs(found: Mapping[str, str]) -> list[str]:
+    """As `names_of_trainer`, of `gangs`."""
+    return [*SCHEDULER_SOURCES, *([] if _takes_published(found) else SCHEDULER_PROGRAMS)]
+
+
+def _takes_published(found: Mapping[str, str]) -> bool:
+    return found.get(NODE_IMAGE) == PUBLISHED_NODE
+
+
+def known_trainer(found: Mapping[str, str]) -> dict[str, str]:
+    """What `trainer` returns, as far as it is on this machine. Nothing is made, and nobody is asked.
+
+    Parameters:
+        found: what `ensure` has returned.
+    """
+    if _takes_published(found):
+        return {}
+    programs = {variable: (name, program, name) for variable, (name, program) in TRAINER_PROGRAMS.items()}
+    return _known(programs, TRAINER_SOURCES)
+
+
+def known_gangs(found: Mapping[str, str]) -> dict[str, str]:
+    """As `known_trainer`, of what `gangs` returns."""
+    programs = {
+        variable: (SCHEDULER_MODULE, program, name)
+        for variable, (program, name) in SCHEDULER_PROGRAMS.items()
+    }
+    return _known({} if _takes_published(found) else programs, SCHEDULER_SOURCES)
+
+
+def _known(
+    programs: Mapping[str, tuple[str, str, str]], sources: Mapping[str, tuple[str, str, str, str]]
+) -> dict[str, str]:
+    """`programs`: variable that names the image -> module, program and name of the image."""
+    built_ = {name: build.built(go_modules.load(name)) for name, _, _ in programs.values()}
+    copies = {
+        variable: (build.copied(go_modules.load(name), folder), below)
+        for variable, (name, _, folder, below) in sources.items()
+    }
+    images = {
+        variable: scratch.operator_image(image, folder / program)
+        for variable, (name, program, image) in programs.items()
+        if (folder := built_[name])
+    }
+    return images | {variable: str(copy / below) for variable, (copy, below) in copies.items() if copy}
 
 
 def operator_overlay() -> Path:

@@ -84,12 +84,22 @@ def build(module: Module, *binaries: str) -> Path:
         return target / "bin"
 
 
+def copied(module: Module, folder: str) -> Path | None:
+    """What `source` returns, where an earlier call has made the copy; nothing is asked of Go."""
+    target = _copy(module, folder)
+    return target if target.is_dir() else None
+
+
+def _copy(module: Module, folder: str) -> Path:
+    return cache() / "sources" / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
+
+
 def source(module: Module, path: str, folder: str) -> Path:
     """A copy, in the cache, of `folder` in the source of the Go module `path` that `module` pins.
 
     Copied so that a later run needs neither Go nor its module cache. Raises SetupError.
     """
-    target = cache() / "sources" / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
+    target = _copy(module, folder)
     if target.is_dir():
         return target
     sources = cache() / "sources"
