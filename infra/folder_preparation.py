@@ -24,8 +24,14 @@ def manifest(stack: Stack, image: str) -> Manifest:
         config.owner,
         config.group,
         config.mode,
+        users(stack),
         auxiliary_pods.spec_fields(stack.jobs),
     )
+
+
+def users(stack: Stack) -> list[int]:
+    """User ids of the pods that write on the volume."""
+    return sorted({job.user for job in stack.jobs})
 
 
 def prepare(
@@ -44,6 +50,7 @@ def prepare(
         "owner": config.owner,
         "group": config.group,
         "mode": config.mode,
+        "users": users(stack),
     }
     return [*storage.ready, NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
 

@@ -9,7 +9,19 @@ from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, DiffResult, Resource, ResourceProvider, UpdateResult
 
 Props = dict[str, Any]
-COMPARED = ("node", "instance", "path", "owner", "group", "mode")
+COMPARED = ("node", "instance", "path", "owner", "group", "mode", "users")
+# In `runs` is what earlier users of the group have written, some with a umask that keeps the group out. All else in the
+# folder may be others': it stays as it is. A trainer at work renames its files meanwhile, hence the second try.
+_STEPS = """
+again() { "$@" 2>/dev/null || "$@"; }
+mkdir -p "$1"
+chown "$2:$3" "$1"
+chmod "$4" "$1"
+if [ -d "$1/runs" ] && [ ! -L "$1/runs" ]; then
+  again chgrp -R "$3" "$1/runs"
+  again chmod -R g+rwX "$1/runs"
+fi
+"""
 
 
 class DirectoryError(RuntimeError):
@@ -17,22 +29,20 @@ class DirectoryError(RuntimeError):
 
 
 def script(path: str, owner: int, group: int, mode: str) -> list[str]:
-    """Makes the folder and sets owner and mode; what is in it stays as it is."""
-    steps = 'mkdir -p "$1" && chown "$2" "$1" && chmod "$3" "$1"'
-    return ["sh", "-ec", steps, "prepare", path, f"{owner}:{group}", mode]
+    """Makes the folder, sets owner and mode, and gives the group all rights to the runs that are in it."""
+    return ["sh", "-ec", _STEPS, "prepare", path, str(owner), str(group), mode]
 
 
 def prepare(props: Props) -> Props:
     """Run `script` in the node's container.
 
-    A file system without owners (exFAT, NTFS, a share) refuses that, and will do where the owner can write anyway.
+    A file system without owners (exFAT, NTFS, a share) refuses that, and will do where all users can write anyway.
     Raises DirectoryError.
     """
-    owner, group = int(props["owner"]), int(props["group"])
-    done = _on_node(props["node"], *script(props["path"], owner, group, props["mode"]))
-    if (
-        done.returncode
-        and _on_node(props["node"], "test", "-w", props["path"], user=f"{owner}:{group}").returncode
+    node, path, group = props["node"], props["path"], int(props["group"])
+    done = _on_node(node, *script(path, int(props["owner"]), group, props["mode"]))
+    if done.returncode and any(
+        _on_node(node, "test", "-w", path, user=f"{int(user)}:{group}").returncode for user in props["users"]
     ):
         raise DirectoryError(f"cannot prepare {props['path']} on node {props['node']}: {done.stderr.strip()}")
     return {key: props[key] for key in COMPARED}
@@ -43,7 +53,10 @@ def _on_node(node: str, *command: str, user: str = "0:0") -> subprocess.Complete
 
 
 class DirectoryProvider(ResourceProvider):
-    """Properties: COMPARED; `instance` is the cluster's. The folder is never deleted: it holds the models."""
+    """Properties: COMPARED. The folder is never deleted: it holds the models.
+
+    `instance` is the cluster's. `users` are those of the jobs: another one finds what those before it have written.
+    """
 
     serialize_as_secret_always = False
 

@@ -83,7 +83,11 @@ def _show_environment(asked: Asked) -> None:
     found = environment.load()
     if found is None:
         print("set-up is missing or out of date: run `make up`", file=sys.stderr)
-    print(environment.exports(environment.for_stack(found or {}, asked.stack)))
+    variables = environment.for_stack(found or {}, asked.stack)
+    if found and (missing := environment.missing(variables, asked.stack)):
+        command = f"run `make up STACK={asked.stack}`"
+        print(f"not set up for stack {asked.stack}: {', '.join(missing)}: {command}", file=sys.stderr)
+    print(environment.exports(variables))
 
 
 def _status(asked: Asked) -> int:

@@ -145,6 +145,7 @@ def run() -> NoReturn:
     gloo's destructor joins threads that may be waiting for the interpreter lock, which its caller holds: with torch
     2.6 a rank now and then hung in destroy_process_group, and would as well when the interpreter ends by itself.
     """
+    volume.share_with_group()
     try:
         status = main()
     except SystemExit as end:

@@ -17,6 +17,14 @@ class VolumeError(Exception):
     """The volume cannot be read or written; the message names the file, the kernel's reason and the way out."""
 
 
+def share_with_group() -> None:
+    """Let the group read and write what this process makes, whatever umask it was started with.
+
+    The next pod may be another user of the same group: it goes on with the run, or replaces the latest model.
+    """
+    os.umask(os.umask(0o077) & ~0o070)
+
+
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
     """Raises VolumeError for every OSError inside."""

@@ -39,7 +39,7 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("cluster.quota", "cpu memory gpu pods"),
         *_keys("cluster.limitRange", "cpu memory memoryRatio"),
         *_keys("operator", "install namespace concurrency qps burst"),
-        *_keys("storage", "labels capacity shared prepare owner group mode"),
+        *_keys("storage", "labels capacity shared prepare owner mode"),
         *_keys("job", "model egress"),
         *_keys("job.egress", "port protocol cidr namespace"),
         "jobs",
@@ -47,7 +47,7 @@ _RULES: dict[Outcome, list[str]] = {
     ],
     Outcome.JOB_REPLACED: [
         *_keys("operator", "api gang"),
-        *_keys("storage", "mountPath dataPath"),
+        *_keys("storage", "mountPath dataPath group"),
         *_keys("storage.keepRuns", "number days"),
         *_keys("image", "target preset context dockerfile repository reference"),
         *_keys(
@@ -116,6 +116,8 @@ NOTES = {
     "job.queue": "The new one waits for Kueue. The run goes on under its id.",
     "storage.keepRuns.number": "Its run goes on under its id.",
     "storage.keepRuns.days": "Its run goes on under its id.",
+    "storage.group": "Its run goes on under its id.",
+    "job.user": "Its run goes on under its id.",
     "storage.reclaimPolicy": "Only Retain passes the policies: with Delete the files would go with the claim.",
 }
 """What a rule leaves out, one sentence each."""

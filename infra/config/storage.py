@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from enum import StrEnum
 
 from pydantic import field_validator, model_validator
@@ -10,6 +11,10 @@ from infra.config.kept_runs import KeepRuns
 from infra.config.names import AbsolutePath, DnsName, Host, LabelKey, LabelValue, Quantity, quantity
 from infra.config.section import Natural, Section, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
+
+# With the sticky bit nobody could replace the latest model of another user.
+WRITABLE = "a mode in octal with all rights for owner and group, without the sticky bit"
+ALL_OF_BOTH = stat.S_IRWXU | stat.S_IRWXG
 
 
 class AccessMode(StrEnum):
@@ -148,7 +153,7 @@ class StorageConfig(Section):
         examples=[1000],
     )
     group: Natural = setting(
-        about="Group id of the folder; the trainer's pods are in group 0.",
+        about="Group id of the folder; the pods are in it, and in group 0.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[0],
@@ -157,15 +162,16 @@ class StorageConfig(Section):
         about="Permissions of the folder.",
         default="2775",
         pattern=r"^[0-7]{3,4}$",
-        allowed="a mode in octal, quoted, in which the group may write",
+        allowed=f"{WRITABLE}, quoted",
         examples=['"2775"'],
     )
 
     @field_validator("mode")
     @classmethod
     def _writable(cls, mode: str) -> str:
-        if not int(mode, 8) & 0o020:
-            raise refusal("a mode in which the group may write", 'write for example mode: "2775"')
+        bits = int(mode, 8)
+        if bits & ALL_OF_BOTH != ALL_OF_BOTH or bits & stat.S_ISVTX:
+            raise refusal(WRITABLE, 'write for example mode: "2775"')
         return mode
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ import yaml
 
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
-from infra.training_operator.patches import CRD_KIND, confine, labelled, moved
+from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, moved
 from infra.upstream import vendored
 
 PROJECT = "scheduler-plugins"
@@ -107,5 +107,6 @@ def patched(upstreams: list[Manifest], profile: dict[str, Any], stack: str, name
         for each in [*(placed(each, namespace) for each in upstreams), configured]
     ]
     return sorted(
-        (labelled(renamed(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+        (labelled(explicit(renamed(each)), stack) for each in objects),
+        key=lambda each: each["kind"] != CRD_KIND,
     )

@@ -14,11 +14,21 @@ FIELDS: dict[str, Callable[[JobConfig], list[dict[str, Any]]]] = {
 """Field of a pod's spec -> its entries for a job."""
 
 
-def spec_fields(jobs: Iterable[JobConfig]) -> dict[str, Any]:
-    """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry."""
+def membership(group: int) -> dict[str, Any]:
+    """Of a pod's security context: what makes it a member of the volume's `group`. Every pod of ours is in group 0."""
+    return {"supplementalGroups": [group]} if group else {}
+
+
+def spec_fields(jobs: Iterable[JobConfig], group: int = 0) -> dict[str, Any]:
+    """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry.
+
+    Parameters:
+        group: that of the volume's folder, where the pod is to read or write in it.
+    """
     jobs = list(jobs)
     found = {name: [each for job in jobs for each in of(job)] for name, of in FIELDS.items()}
-    return {
+    context = {"securityContext": member} if (member := membership(group)) else {}
+    return context | {
         name: [each for place, each in enumerate(entries) if each not in entries[:place]]
         for name, entries in found.items()
         if entries

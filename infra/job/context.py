@@ -30,6 +30,7 @@ class JobContext:
         keep_runs: which finished runs stay on the volume; None for all.
         api: whether a job is a PyTorchJob or a TrainJob.
         scheduler: that of gangs, which the pods name; empty where they name none.
+        group: that of the volume's folder, which the pods are in beside group 0.
     """
 
     image: pulumi.Input[str]
@@ -43,6 +44,7 @@ class JobContext:
     keep_runs: KeepRuns | None = None
     api: OperatorApi = OperatorApi.V1
     scheduler: str = ""
+    group: int = 0
 
 
 def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
@@ -74,4 +76,5 @@ def context(
         keep_runs=stack.storage.keep_runs,
         api=stack.operator.api,
         scheduler=scheduler,
+        group=stack.storage.group,
     )

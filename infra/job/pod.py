@@ -171,6 +171,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
             "securityContext": {
                 "runAsUser": job.user,
                 "runAsGroup": GID,
+                **auxiliary_pods.membership(context.group),
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },

@@ -51,7 +51,7 @@ class JobRun(pulumi.ComponentResource):
             "image": job.context.image,
             "claim": job.context.claim,
             "mountPath": job.context.mount_path,
-            "pod": auxiliary_pods.spec_fields([config]),
+            "pod": auxiliary_pods.spec_fields([config], job.context.group),
         }
         copies = models is None and config.model is not None
         files = {"models": paths.portable(models)} if models else volume if copies else {}

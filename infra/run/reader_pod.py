@@ -108,7 +108,12 @@ def manifest(
             "automountServiceAccountToken": False,
             **volume.fields,
             **({"affinity": _only_on(node)} if node else {}),
-            "securityContext": {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True},
+            "securityContext": {
+                **volume.fields.get("securityContext", {}),
+                "runAsUser": 1000,
+                "runAsGroup": 0,
+                "runAsNonRoot": True,
+            },
             "containers": [container],
             "volumes": [{"name": "models", "persistentVolumeClaim": source}],
         },

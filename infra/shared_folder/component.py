@@ -114,7 +114,7 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "pod": auxiliary_pods.spec_fields(stack.own_jobs),
+        "pod": auxiliary_pods.spec_fields(stack.own_jobs, stack.storage.group),
         "placements": [Placement.of(job).props() for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),

@@ -11,7 +11,7 @@ from infra.config.operator import OperatorConfig
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.training_operator import throughput
-from infra.training_operator.patches import CRD_KIND, confine, labelled, moved, secret, service
+from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, moved, secret, service
 from infra.upstream import vendored
 
 TRAINER_VERSION, JOBSET_VERSION = vendored.version("trainer"), vendored.version("jobset")
@@ -121,5 +121,5 @@ def patched(
     }
     wanted = [each for each in [*upstream, *additions()] if each["kind"] != "Namespace"]
     objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
-    placed = [labelled(in_namespace(each, operator.namespace), stack) for each in objects]
+    placed = [labelled(explicit(in_namespace(each, operator.namespace)), stack) for each in objects]
     return sorted(placed, key=lambda each: each["kind"] != CRD_KIND)

@@ -57,6 +57,9 @@ INIT_CONTAINER = """\
 LIMITS = {"cpu": "500m", "memory": "512Mi"}
 REQUESTS = {"cpu": "50m", "memory": "256Mi"}
 
+# Kind -> fields of its spec that `kubectl scale` and `kubectl edit` change, and what they are where upstream is silent.
+DEFAULTS: dict[str, Manifest] = {"Deployment": {"replicas": 1}, "Service": {"type": "ClusterIP"}}
+
 
 def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:
     """`objects` without the CRDs and webhooks of other frameworks, 2.5 MB that Pulumi would keep in its state."""
@@ -140,6 +143,12 @@ def confine(pod: dict[str, Any]) -> None:
     }
 
 
+def explicit(manifest: Manifest) -> Manifest:
+    """`manifest` with the fields that upstream leaves to the API server: an update sets right what it names, only."""
+    defaults = DEFAULTS.get(manifest["kind"])
+    return {**manifest, "spec": {**defaults, **manifest["spec"]}} if defaults else manifest
+
+
 def labelled(manifest: Manifest, stack: str) -> Manifest:
     """`manifest` with the labels of what `stack` owns."""
     metadata = manifest["metadata"]
@@ -205,4 +214,6 @@ def patched(
     wanted = [each for each in only_pytorch(upstream) if each["kind"] != "Namespace"]
     objects = [moved(by_kind.get(each["kind"], copy.deepcopy)(each), namespace) for each in wanted]
     objects.append(init_template(namespace))
-    return sorted((labelled(each, stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND)
+    return sorted(
+        (labelled(explicit(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+    )

@@ -1,6 +1,6 @@
 """Two real runs of the stack, looked at together: followed, compared in a browser, on TensorBoard and in Prometheus.
 
-At last `make use` takes the earlier one's model, and goes back to the later one.
+Then `make use` takes the earlier one's model, and goes back to the later one. At last other users of the group train.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 from tests.browser import chromium
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
+from tests.matrix.kind_project import closed_to_the_group
 from tests.monitoring import board
 from tests.monitoring.scraped import QUERIES, filled_in, scraping
 from toolchain.machine.engine import Engine
@@ -158,3 +159,20 @@ def test_the_earlier_one_comes_back_and_goes_again(project: Project, up: dict[st
     assert run_of(again) == runs.second
     assert latest.read_bytes() == files(runs.second)["mnist_cnn.pt"]
     assert again["accuracy"] == runs.closing["accuracy"]
+
+
+def test_other_users_of_the_group_go_on_with_runs_of_release_0_1_and_add_their_own(
+    project: Project, runs: Runs
+) -> None:
+    """That release left runs in which only their own user may write."""
+    subprocess.run(["chmod", "-R", "g-w", project.models / "runs"], check=True)
+    assert closed_to_the_group(project.models)
+    project.configure({"trainstack:job": {"user": 2000}})
+    assert run_of(project.up()) == runs.second, "the run goes on under its id"
+    assert closed_to_the_group(project.models) == []
+
+    project.configure({"trainstack:job": {"user": 3000, "args": ["--seed", "7"]}})
+    third = run_of(project.up())
+    assert third not in (runs.first, runs.second)
+    assert {file.stat().st_uid for file in third.glob("*.pt")} == {3000}
+    assert closed_to_the_group(project.models) == []

@@ -18,8 +18,9 @@ import pytest
 
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, RUNTIME, TRAINER_GROUP, TRAINJOB
-from infra.objects.labels import OF_JOBSET
+from infra.objects.labels import OF_JOBSET, STACK
 from infra.run import job_status
+from infra.trainer_controller import patches
 from tests.e2e import clones
 from tests.e2e.jobs import Jobs
 from tests.e2e.project import Project
@@ -71,6 +72,22 @@ def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone:
             there = [name in crds for name in OF_API[each].crds]
             assert there == [each is api] * len(there), "the other operator is taken away"
     assert len(set(found)) == 1, "the same run, and bit for bit the same model"
+
+
+def test_controllers_that_somebody_has_scaled_to_nothing_come_back(clone: Project) -> None:
+    trained(clone, OperatorApi.V2)
+    words = ("deployments", "--namespace", "kubeflow", "--selector", f"{STACK}={clone.stack}")
+
+    def replicas() -> dict[str, int]:
+        listed = json.loads(clone.run("kubectl", "get", *words, "--output", "json").stdout)["items"]
+        return {each["metadata"]["name"]: each["spec"]["replicas"] for each in listed}
+
+    before = replicas()
+    assert before == dict.fromkeys(patches.IMAGES, 1)
+    clone.run("kubectl", "scale", "--replicas=0", *words)
+    found = clone.up()["output"]
+    assert replicas() == before
+    assert [name for name in before if f"Deployment kubeflow/{name} (spec.replicas)" not in found] == []
 
 
 def shipped_runtime() -> Path:

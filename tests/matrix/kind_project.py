@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,20 @@ class KindProject:
                 continue
             own = self.clone.models / "runs" / jobs[name]["metadata"]["labels"][RUN] / "mnist_cnn.pt"
             assert sha256(self.clone.root / told["modelPath"]) == sha256(own)
+
+
+def closed_to_the_group(models: Path) -> list[str]:
+    """What the trainer has made in `models` that another user of the folder's group could not go on with.
+
+    `make up` adds files of its own to a run; nobody goes on with those.
+    """
+    group, found = models.stat().st_gid, []
+    for each in (models / "runs").rglob("*"):
+        status, least = each.stat(), stat.S_IRWXG if each.is_dir() else stat.S_IRGRP | stat.S_IWGRP
+        is_open = status.st_gid == group and status.st_mode & least == least
+        if not is_open and (each.is_dir() or status.st_uid != os.getuid()):
+            found.append(f"{stat.filemode(status.st_mode)} {status.st_uid}:{status.st_gid} {each}")
+    return found
 
 
 def sha256(file: Path) -> str:

@@ -3,27 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from infra import folder_preparation, volumes
 from infra.config import changes
 from infra.config.changes import Outcome, outcome
+from infra.config.load import from_raw
+from infra.job import pod
+from infra.job.context import context
+from storage.manifests import manifests
 from tests.e2e import clones
 from tests.matrix.entries import OBJECTS, ON_KIND, Entry
 from tests.matrix.judging import Objects, outcome_of, uids
-from tests.matrix.kind_project import UNCHANGED, KindProject
+from tests.matrix.kind_project import UNCHANGED, KindProject, closed_to_the_group
+from tests.matrix.project import with_changes
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow(reason="two or three runs of make up for each key, another cluster for some"),
 ]
+
+
+def on_the_volume(sections: dict[str, Any]) -> set[str]:
+    """Where the models' files are with `sections`, where and as whom pods write them, and who prepares the folder."""
+    stack = from_raw("matrix", with_changes(sections), "matrix.yaml")
+    prepared = folder_preparation.manifest(stack, "image")["spec"] if stack.storage.prepares else None
+    found = {str(prepared), *(str(each["spec"].get("hostPath")) for each in manifests(volumes.models(stack)))}
+    for job in stack.jobs:
+        spec = pod.template(job, context(stack, "image", None), "master")["spec"]
+        (claim,) = (each for each in spec["volumes"] if each["name"] == "models")
+        (container,) = spec["containers"]
+        (mount,) = (each for each in container["volumeMounts"] if each["name"] == "models")
+        found.add(str([spec["securityContext"], claim, mount["mountPath"]]))
+    return found
+
+
+# Their change leads to other files, or to other users of the same: what was written must be writable afterwards.
+DECIDE = [
+    key for key, each in OBJECTS.items() if on_the_volume(each.applied(key)) != on_the_volume(each.given)
+]
+NO_CLIENT = ("storage.kind", "storage.nfsServer", "storage.nfsPath")
+"""kind's nodes have no NFS client: tests/e2e/test_nfs.py and tests/matrix/test_storage_kinds.py."""
 # What the API server's matrix has tried without a kubelet, once more with finished pods on a real volume.
 ALSO_HERE = (
     *changes.ON_KIND,  # their rule differs
+    *(key for key in DECIDE if key not in NO_CLIENT),
     "storage.labels",
     "storage.request",
-    "storage.owner",
-    "storage.mountPath",
     "cluster.namespace",
     "job.runPolicy.suspend",
 )
@@ -71,6 +99,7 @@ def test_changes_as_its_rule_says_and_back(project: KindProject, key: str, entry
     assert_as_expected(expected, back, after)
     project.assert_outputs_name_the_model(back)
     assert_kept(expected, models, project.models())
+    assert closed_to_the_group(project.clone.models) == []
 
 
 def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:

@@ -84,6 +84,14 @@ class Clone:
             copy(ROOT / place, root / place)
         self.script = root / "ci" / "own-plugins"
 
+    def link(self, name: str, program: str | Path, on_path: bool = True) -> None:
+        """As set-up does; `on_path` says whether the shell of `make env` has it."""
+        place = self.links / name / name
+        place.parent.mkdir(parents=True)
+        place.symlink_to(program)
+        shown = f'export PATH={place.parent if on_path else "/nowhere"}:"$$PATH"'
+        (self.links.parents[1] / "Makefile").write_text(f"env:\n\t@echo '{shown}'\n")
+
     def look(self) -> subprocess.CompletedProcess[str]:
         return subprocess.run([self.script], capture_output=True, text=True)
 
@@ -99,14 +107,18 @@ def test_before_any_set_up_nothing_is_said_to_be_well(clone: Clone) -> None:
 
 
 def test_tools_of_ours_are_no_stand_ins(clone: Clone) -> None:
-    clone.links.mkdir(parents=True)
-    (clone.links / "kubectl").symlink_to("/bin/true")
+    clone.link("kubectl", "/bin/true")
     assert clone.look().returncode == 0
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STANDINS.iterdir()))
 def test_each_stand_in_is_told(clone: Clone, name: str) -> None:
-    clone.links.mkdir(parents=True)
-    (clone.links / name).symlink_to(STANDINS / name)
+    clone.link(name, STANDINS / name)
     done = clone.look()
     assert (done.returncode, done.stdout) == (1, f"{name}: a stand-in\n")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in STANDINS.iterdir()))
+def test_one_that_no_shell_takes_is_none(clone: Clone, name: str) -> None:
+    clone.link(name, STANDINS / name, on_path=False)
+    assert clone.look().returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ PUBLISHED_NODE = (
 )
 # Names the base of the trainer image.
 CPU_BASE = "TRAINSTACK_CPU_BASE"
+NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
 ANSWER_S = 20
 # Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
 OPERATOR = ("training-operator",)
@@ -41,7 +42,6 @@ SCHEDULER_PROGRAMS = {
     "TRAINSTACK_SCHEDULER_IMAGE": ("scheduler", "gang-scheduler"),
     "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE": ("controller", "gang-controller"),
 }
-
 
 def built(nodes: bool) -> tuple[str, ...]:
     """The modules that the images are built from. `nodes`: whether the cluster's nodes are ours to make."""
@@ -118,7 +118,7 @@ def ensure(
             built.
     """
     if published(engine, nodes):
-        return {"TRAINSTACK_NODE_IMAGE": PUBLISHED_NODE}
+        return {NODE_IMAGE: PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
     trainer_base = jobs.start(lambda: base.users_own(CPU_BASE) or _base(engine, base.TRAINER_CPU))
     jobs.start(lambda: with_base({CPU_BASE: trainer_base.result()}))
@@ -130,7 +130,7 @@ def ensure(
 def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     for system in [jobs.start(partial(_base, engine, system)) for system in _NODE_BASES]:
         system.result()
-    return {"TRAINSTACK_NODE_IMAGE": _node(engine, programs)}
+    return {NODE_IMAGE: _node(engine, programs)}
 
 
 def _base(engine: Engine, system: base.RootFileSystem) -> str:
@@ -183,6 +183,51 @@ def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
     return {
         variable: scratch.operator(engine, name, programs / program, LOGS / "images.log")
         for variable, (program, name) in SCHEDULER_PROGRAMS.items()
+    }
+
+
+def names_of_trainer(found: Mapping[str, str]) -> list[str]:
+    """Names of the variables that `trainer` returns where `ensure` has returned `found`."""
+    return [] if _takes_published(found) else [*TRAINER_PROGRAMS]
+
+
+def names_of_gangs(found: Mapping[str, str]) -> list[str]:
+    """As `names_of_trainer`, of `gangs`."""
+    return [] if _takes_published(found) else [*SCHEDULER_PROGRAMS]
+
+
+def _takes_published(found: Mapping[str, str]) -> bool:
+    return found.get(NODE_IMAGE) == PUBLISHED_NODE
+
+
+def known_trainer(found: Mapping[str, str]) -> dict[str, str]:
+    """What `trainer` returns, as far as it is on this machine. Nothing is made, and nobody is asked.
+
+    Parameters:
+        found: what `ensure` has returned.
+    """
+    programs = {variable: (name, program, name) for variable, (name, program) in TRAINER_PROGRAMS.items()}
+    return _known(found, programs)
+
+
+def known_gangs(found: Mapping[str, str]) -> dict[str, str]:
+    """As `known_trainer`, of what `gangs` returns."""
+    programs = {
+        variable: (SCHEDULER_MODULE, program, name)
+        for variable, (program, name) in SCHEDULER_PROGRAMS.items()
+    }
+    return _known(found, programs)
+
+
+def _known(found: Mapping[str, str], programs: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:
+    """`programs`: variable that names the image -> module, program and name of the image."""
+    if _takes_published(found):
+        return {}
+    folders = {name: build.built(go_modules.load(name)) for name, _, _ in programs.values()}
+    return {
+        variable: scratch.operator_image(image, folder / program)
+        for variable, (name, program, image) in programs.items()
+        if (folder := folders[name])
     }
 
 

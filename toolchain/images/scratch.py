@@ -76,9 +76,14 @@ http: {addr: ":5000"}
 """
 
 
+def operator_image(name: str, program: Path) -> str:
+    """What the image of `program`, an operator called `name`, is called."""
+    return f"trainstack/{name}:{digest(program)}"
+
+
 def operator(engine: Engine, name: str, program: Path, log: Path) -> str:
     """An operator called `name`, laid out as upstream's image is: the program is /manager."""
-    image = f"trainstack/{name}:{digest(program)}"
+    image = operator_image(name, program)
     files, lines = {"manager": program}, ["USER 65532", 'ENTRYPOINT ["/manager"]']
     return made_once(engine, image, lambda: build(engine, image, files, log, lines=lines))
 

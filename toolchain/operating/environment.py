@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from toolchain.images import cluster_images
 from toolchain.operating import user_backend
 from toolchain.operating.state import Access
 from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV, usual_kubeconfig
-from toolchain.tools import venv
-from toolchain.tools.installed import user_path
+from toolchain.tools import plugins, venv
+from toolchain.tools.installed import RULES, find, user_path, which
 
 FILE = LOCAL / "env.json"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
@@ -29,32 +30,71 @@ def local(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def save(found: Mapping[str, str]) -> None:
-    """Keep what set-up found for `make env`."""
+    """Keep what set-up found on this machine for `make env`."""
     LOCAL.mkdir(exist_ok=True)
     write_whole(FILE, json.dumps(dict(found), indent=2))
 
 
 def load() -> dict[str, str] | None:
-    """What the last set-up found; None when there was none or what it found is gone."""
+    """What the last set-up found on this machine; None when there was none, or this shell lacks a program of ours.
+
+    What depends on the user's own programs is looked at again: the last set-up may have had another PATH.
+    """
     try:
         found = json.loads(FILE.read_text())
     except (OSError, ValueError):
         return None
-    links_good = LINKS.is_dir() and all(link.exists() for link in LINKS.iterdir())
-    return found if links_good and (VENV / "bin").is_dir() else None
+    # kind is only made for a stack that makes its cluster with it.
+    wanted = [name for name in _programs() if name != "kind" or (LINKS / name).is_dir()]
+    if not (all((LINKS / name / name).exists() for name in wanted) and (VENV / "bin").is_dir()):
+        return None
+    kept = {name: value for name, value in found.items() if name not in ("PULUMI_HOME", "UV_CACHE_DIR")}
+    return {**kept, **plugins.own_environment(), **venv.uv_cache(venv.uv())}
 
 
 def path() -> str:
-    """PATH with our links and the virtual environment in front of the user's own folders."""
-    return os.pathsep.join([str(LINKS), str(VENV / "bin"), user_path()])
+    """PATH with what this shell needs of ours, and the virtual environment, in front of the user's own folders."""
+    return os.pathsep.join([*(str(LINKS / name) for name in _programs()), str(VENV / "bin"), user_path()])
+
+
+def _programs() -> list[str]:
+    """Names of the programs that this shell needs of ours: our command, and what the user's PATH has nothing for."""
+    own = {name: _own(name, user_path()) for name in RULES}
+    lacking = plugins.lacking(own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment())
+    tools = [name for name, program in own.items() if program is None]
+    return [COMMAND.name, *tools, *([] if which("uv") else ["uv"]), *lacking]
+
+
+@cache
+def _own(name: str, _user_path: str) -> Path | None:
+    """Asked once for each PATH: a program takes its time to tell its version."""
+    return find(name)
 
 
 def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
-    """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file."""
-    variables = {"PATH": path(), **local(found)}
+    """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file.
+
+    Parameters:
+        found: what set-up found, for whichever stack.
+    """
+    variables = {"PATH": path(), **local({**found, **operators(found, stack)})}
     if kubeconfig := _cluster_access(stack).get("kubeconfig"):
         variables["KUBECONFIG"] = str(kubeconfig)
     return variables
+
+
+def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
+    """What `stack` needs of operators beyond the training-operator, as far as this machine has it: as `for_stack`."""
+    trainer = cluster_images.known_trainer(found) if wants_trainer(stack) else {}
+    return trainer | (cluster_images.known_gangs(found) if wants_gangs(stack) else {})
+
+
+def missing(variables: Mapping[str, str], stack: str) -> list[str]:
+    """Names of variables that work on `stack` needs and this machine has no value for: as `for_stack`."""
+    nodes = [cluster_images.NODE_IMAGE] if cluster(stack) else []
+    trainer = cluster_images.names_of_trainer(variables) if wants_trainer(stack) else []
+    gangs = cluster_images.names_of_gangs(variables) if wants_gangs(stack) else []
+    return [name for name in [*nodes, *trainer, *gangs] if name not in variables]
 
 
 def tools() -> dict[str, str]:
@@ -154,17 +194,22 @@ def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:
-    """Make LINKS hold exactly these programs and our own, so that nothing else shadows the user's own tools."""
+    """Make LINKS hold these programs, our command and the stand-ins, each in a folder of its own.
+
+    A shell has on PATH the folders of those that it needs, so that nothing else shadows the user's own tools. One that
+    this shell does not need stays: another shell may.
+    """
     LINKS.mkdir(parents=True, exist_ok=True)
-    wanted = {COMMAND.name: COMMAND, **dict(programs)}
-    for old in LINKS.iterdir():
-        if old.name not in wanted:
+    for old in LINKS.iterdir():  # as releases up to 0.1 left them
+        if old.is_symlink():
             old.unlink()
-    for name, program in wanted.items():
-        place = LINKS / name
+    standins = {each.name: each for each in plugins.standins()}
+    for name, program in {COMMAND.name: COMMAND, **standins, **dict(programs)}.items():
+        place = LINKS / name / name
+        place.parent.mkdir(exist_ok=True)
         if place.is_symlink() and place.readlink() == program:
             continue
-        fresh = LINKS / f".{name}.{os.getpid()}"
+        fresh = place.with_name(f".{name}.{os.getpid()}")
         fresh.symlink_to(program)
         fresh.replace(place)
 

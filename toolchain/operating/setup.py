@@ -78,7 +78,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         running = jobs.start(engine.ensure)
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
         kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
-        plugins = jobs.start(lambda: _plugins(choices["pulumi"], programs["pulumi"].result()))
+        pulumis = jobs.start(lambda: _fetch_plugins(choices["pulumi"], programs["pulumi"].result()))
         early = stack if builds_image and builds else ""
         images = jobs.start(lambda: _images(jobs, running.result(), stack, packages, early))
         gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
@@ -87,14 +87,14 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         links.append(("kubectl", kubectl.result()))
         links += [("kind", found_kind)] if (found_kind := kind.result()) else []
         built = [(name, path) for name, path in links if path != choices[name].own]
-        standins = [(path.name, path) for path in plugins.result()]
+        pulumis.result()
         found = {**_home(choices["pulumi"]), **running.result().env, **images.result(), **gpu.result()}
         packages.result()
         # The program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
         built += [] if uv == which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
-    environment.link([*built, *standins])
+    environment.link(built)
     # What the last set-up made for a stack with nodes of its own stays known: that stack's previews need it.
     environment.save(found if makes_nodes(stack) else {**(environment.load() or {}), **found})
     return found
@@ -116,16 +116,12 @@ def prepare_operators(stack: str) -> dict[str, str]:
 
 def prepare_trainer(stack: str) -> dict[str, str]:
     """After `prepare`: what `stack`, with operator.api v2, needs beyond it. Raises SetupError."""
-    found = cluster_images.trainer(engine.ensure(), makes_nodes(stack))
-    environment.save({**(environment.load() or {}), **found})
-    return found
+    return cluster_images.trainer(engine.ensure(), makes_nodes(stack))
 
 
 def prepare_gangs(stack: str) -> dict[str, str]:
     """After `prepare`: what `stack`, with operator.gang, needs beyond it. Raises SetupError."""
-    found = cluster_images.gangs(engine.ensure(), makes_nodes(stack))
-    environment.save({**(environment.load() or {}), **found})
-    return found
+    return cluster_images.gangs(engine.ensure(), makes_nodes(stack))
 
 
 def prepare_pulumi() -> dict[str, str]:
@@ -136,7 +132,8 @@ def prepare_pulumi() -> dict[str, str]:
     venv.ensure()
     pulumi = choices["pulumi"].program()
     links = [(name, each.program()) for name, each in choices.items() if each.own is None]
-    environment.link([*links, *((path.name, path) for path in _plugins(choices["pulumi"], pulumi))])
+    _fetch_plugins(choices["pulumi"], pulumi)
+    environment.link(links)
     return _home(choices["pulumi"])
 
 
@@ -144,8 +141,8 @@ def _home(pulumi: choice.Choice) -> dict[str, str]:
     return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
 
 
-def _plugins(choice: choice.Choice, pulumi: Path) -> list[Path]:
-    return plugins.standins(pulumi, _home(choice))
+def _fetch_plugins(choice: choice.Choice, pulumi: Path) -> None:
+    plugins.fetch_provider(pulumi, _home(choice))
 
 
 def _kind(choice: choice.Choice, stack: str, packages: Future[Path]) -> Path | None:

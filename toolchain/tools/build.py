@@ -89,10 +89,10 @@ def source(module: Module, path: str, folder: str) -> Path:
 
     Copied so that a later run needs neither Go nor its module cache. Raises SetupError.
     """
-    target = cache() / "sources" / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
+    sources = cache() / "sources"
+    target = sources / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
     if target.is_dir():
         return target
-    sources = cache() / "sources"
     sources.mkdir(parents=True, exist_ok=True)
     with _locked(sources / f".{module.name}.lock"):
         if not target.is_dir():

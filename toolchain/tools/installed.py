@@ -45,11 +45,12 @@ def user_path() -> str:
 
 
 def _ours(folder: Path) -> bool:
+    if LINKS.parts[-2:] in (folder.parts[-3:-1], folder.parts[-2:]):
+        return True
     if folder.name != "bin":
         return False
-    linked = folder.parent.name == LINKS.parent.name
     environment = folder.parent.name == VENV.name and (folder.parents[1] / LINKS.parent.name).is_dir()
-    return linked or environment or folder.is_relative_to(cache())
+    return environment or folder.is_relative_to(cache())
 
 
 def which(name: str) -> Path | None:

@@ -1,13 +1,14 @@
 """Pulumi's language host and kubernetes plugin: Pulumi's own where they can be downloaded, else our stand-ins.
 
-A stand-in is linked into the folder that is first on PATH, and Pulumi prefers what it finds on PATH to its
-own plugin cache: so only those that are missing are linked.
+Pulumi prefers what it finds on PATH to its own plugin cache: so a shell gets only those stand-ins on PATH whose
+plugins it lacks.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.paths import LOGS, ROOT, STANDINS, cache
@@ -18,14 +19,16 @@ PROVIDER = "pulumi-resource-kubernetes"
 DOWNLOAD_S = 60
 
 
-def standins(pulumi: Path, env: dict[str, str]) -> list[Path]:
-    """The stand-ins that `pulumi` needs on this machine; `env` is what it runs with."""
-    missing = []
-    if installed.language_host(pulumi) is None:
-        missing += [path for path in sorted(STANDINS.glob("*")) if path.name != PROVIDER]
-    if not _provider(pulumi, env):
-        missing.append(STANDINS / PROVIDER)
-    return missing
+def standins() -> list[Path]:
+    """All stand-ins, by the names that Pulumi looks for."""
+    return sorted(STANDINS.glob("*"))
+
+
+def lacking(pulumi: Path, env: Mapping[str, str]) -> list[str]:
+    """Names of the stand-ins that `pulumi` needs with the user's PATH, as it is; `env` is what it runs with."""
+    names = [each.name for each in standins()]
+    has_host, has_provider = installed.language_host(pulumi) is not None, _has_provider(env)
+    return [name for name in names if not (has_provider if name == PROVIDER else has_host)]
 
 
 def provider_version() -> str:
@@ -36,7 +39,7 @@ def provider_version() -> str:
     return locked[1]
 
 
-def home(env: dict[str, str]) -> Path:
+def home(env: Mapping[str, str]) -> Path:
     """Pulumi's own folder, where it keeps plugins."""
     return Path(env.get("PULUMI_HOME") or os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
 
@@ -46,13 +49,22 @@ def own_home() -> Path:
     return cache() / "pulumi"
 
 
-def _provider(pulumi: Path, env: dict[str, str]) -> bool:
+def own_environment() -> dict[str, str]:
+    """The variables for a pulumi of ours; none for the user's."""
+    return {} if installed.find("pulumi") else {"PULUMI_HOME": str(own_home())}
+
+
+def _has_provider(env: Mapping[str, str]) -> bool:
+    folder = home(env) / "plugins" / f"resource-kubernetes-v{provider_version()}"
+    return bool(installed.which(PROVIDER)) or folder.is_dir()
+
+
+def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
+    """Get Pulumi's kubernetes plugin where it is missing and can be downloaded."""
     version = provider_version()
     what = f"{PROVIDER}-{version}"
-    if installed.which(PROVIDER) or (home(env) / "plugins" / f"resource-kubernetes-v{version}").is_dir():
-        return True
-    if unavailable.refused(what):
-        return False
+    if _has_provider(env) or unavailable.refused(what):
+        return
     with step("Pulumi's kubernetes plugin") as progress:
         try:
             cmd: list[str | Path] = [pulumi, "plugin", "install", "resource", "kubernetes", version]
@@ -60,6 +72,5 @@ def _provider(pulumi: Path, env: dict[str, str]) -> bool:
         except SetupError:
             progress.conclude("cannot be downloaded here; README says under Limits what runs in its place")
             unavailable.remember_refusal(what)
-            return False
+            return
     unavailable.forget(what)
-    return True

@@ -173,13 +173,16 @@ def _same_python(folder: Path) -> bool:
     return done.stdout.strip() == sys.version.strip()
 
 
+def uv() -> Path:
+    """The user's uv, or the one of the cache, which may not be there."""
+    return which("uv") or _cached_uv()
+
+
 def find_uv() -> Path:
     """The user's uv, or one from the package index in the cache. Raises SetupError where none can be had."""
     cached = _cached_uv()
-    if own := which("uv"):
-        return own
-    if cached.exists():
-        return cached
+    if (found := uv()).exists():
+        return found
     _ensure_pip()
     cached.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="trainstack-uv-") as place:

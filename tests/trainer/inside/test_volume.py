@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_whatever_keeps_a_file_from_being_written_nothing_is_left(tmp_path: Path
     with pytest.raises(KeyboardInterrupt):
         volume.write(tmp_path / "file", half)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077], ids=oct)
+def test_another_user_of_the_group_may_write_whatever_a_run_leaves(job: Job, umask: int) -> None:
+    """The group of the volume's folder comes with its setgid bit."""
+    job.volume.chmod(0o2775)
+    script = f"import os; os.umask({umask}); from trainer.__main__ import run; run()"
+    assert job.start(*OPTIONS, script=script).wait() == [0]
+    made = {path: path.stat().st_mode for path in job.volume.rglob("*")}
+    assert job.folder() / volume.MODEL in made
+    closed = [
+        f"{stat.filemode(mode)} {path}"
+        for path, mode in made.items()
+        if mode & stat.S_IRGRP == 0 or mode & stat.S_IWGRP == 0 or (path.is_dir() and not mode & stat.S_ISGID)
+    ]
+    assert closed == []
 
 
 @pytest.mark.parametrize("elements", [100, 4_000_000])

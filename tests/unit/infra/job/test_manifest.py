@@ -214,6 +214,15 @@ def test_an_image_of_the_users_may_need_another_user_and_a_root_to_write_to() ->
     assert context["runAsNonRoot"], "all else of restricted stays"
 
 
+@pytest.mark.parametrize("group", [0, 5000])
+def test_the_pods_are_in_the_group_of_the_folder_and_in_that_of_the_image(group: int) -> None:
+    known = stack(storage={"group": group})
+    (job,) = known.jobs
+    ours = pod(manifest(job, context(known, IMAGE, None)))["spec"]["securityContext"]
+    assert ours["runAsGroup"] == 0
+    assert ours.get("supplementalGroups", []) == [group] * bool(group)
+
+
 def test_the_nccl_stack_as_committed_lets_the_users_image_write_and_asks_for_no_model() -> None:
     """The published program downloads its data beside itself, and leaves no model."""
     (job,) = from_file(paths.ROOT / "stacks" / "Pulumi.nccl.yaml").jobs

@@ -6,11 +6,13 @@ import io
 import json
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.job.auxiliary_pods import spec_fields
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
 from infra.process import CommandError
@@ -74,6 +76,13 @@ def test_the_pod_only_reads_and_goes(kubectl: Kubectl, tmp_path: Path) -> None:
     (mount,) = kubectl.pod["spec"]["containers"][0]["volumeMounts"]
     assert mount["readOnly"]
     assert kubectl.pod["spec"]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_pod_is_in_the_group_of_the_folder(writes: bool) -> None:
+    volume = replace(VOLUME, fields=spec_fields([], group=5000))
+    spec = reader_pod.manifest("reader", volume, writes=writes)["spec"]["securityContext"]
+    assert spec == {"runAsUser": 1000, "runAsGroup": 0, "runAsNonRoot": True, "supplementalGroups": [5000]}
 
 
 @pytest.mark.parametrize("phrase", AWAY)

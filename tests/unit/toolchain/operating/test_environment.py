@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
+from infra.gang_scheduler import component as gang_scheduler
+from infra.trainer_controller import component as trainer_controller
+from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND
-from toolchain.tools import venv
+from toolchain.paths import COMMAND, STANDINS
+from toolchain.tools import build, installed, plugins, venv
+
+HOST = ("pulumi-language-python", "pulumi-resource-pulumi-python")
 
 
 def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,14 +79,148 @@ def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pyte
     assert "KUBECONFIG" not in environment.for_stack({}, "dev")
 
 
-def test_links_are_exactly_those_asked_for_and_our_own(
+def test_links_of_another_shell_stay_and_those_of_an_earlier_release_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "LINKS", tmp_path / "bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pulumi").symlink_to("/bin/sh")
     environment.link([("kind", Path("/bin/true")), ("pulumi", Path("/bin/true"))])
     environment.link([("kind", Path("/bin/false"))])
-    found = {link.name: os.readlink(link) for link in (tmp_path / "bin").iterdir()}
-    assert found == {"kind": "/bin/false", "trainstack": str(COMMAND)}
+    found = {link.name: os.readlink(link / link.name) for link in (tmp_path / "bin").iterdir()}
+    ours = {"trainstack": str(COMMAND), **{each.name: str(each) for each in STANDINS.iterdir()}}
+    assert found == {"kind": "/bin/false", "pulumi": "/bin/true", **ours}
+
+
+class Shells:
+    """A clone that has been set up, and shells whose PATH has some of Pulumi's own programs, or all."""
+
+    OWN = ("pulumi", "kind", "kubectl", "uv", *sorted(each.name for each in STANDINS.iterdir()))
+    VERSIONS = """#!/bin/sh
+[ "$1" = version ] || exit 1
+[ "$2" != --client ] || echo '"gitVersion": "v1.34.4"'
+echo v3.246.0
+"""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.patch = folder, patch
+        for name, path in (
+            ("LINKS", ".trainstack/bin"),
+            ("FILE", "env.json"),
+            ("VENV", "venv"),
+            ("LOCAL", ""),
+        ):
+            patch.setattr(environment, name, folder / path)
+        patch.setattr(installed, "cache", lambda: folder / "cache")
+        patch.setenv("HOME", str(folder))
+        patch.delenv("PULUMI_HOME", raising=False)
+        (folder / "venv" / "bin").mkdir(parents=True)
+        for name in self.OWN:
+            for place in (folder / "own" / name, folder / "built" / name):
+                place.mkdir(parents=True, exist_ok=True)
+                (place / name).write_text(self.VERSIONS)
+                (place / name).chmod(0o755)
+        self.open(())
+        environment.link([(name, folder / "built" / name / name) for name in self.OWN[:4]])
+        environment.save({})
+
+    def open(self, own: Collection[str]) -> None:
+        """Go on in a shell that has the user's own programs of these names."""
+        folders = [str(self.folder / "own" / name) for name in own]
+        self.patch.setenv("PATH", os.pathsep.join([*folders, "/nowhere"]))
+
+    def finds(self, name: str) -> Path:
+        """What the shell of `make env` runs."""
+        found = shutil.which(name, path=environment.for_stack(environment.load() or {}, "dev")["PATH"])
+        assert found, f"no {name}: {environment.path()}"
+        return Path(found)
+
+
+@pytest.fixture
+def shells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shells:
+    return Shells(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", Shells.OWN)
+@pytest.mark.parametrize("others", [(), Shells.OWN], ids=["alone", "beside all others"])
+def test_a_shell_runs_its_own_program_and_one_without_it_ours(
+    shells: Shells, name: str, others: tuple[str, ...]
+) -> None:
+    """Whichever of them was there when the last set-up ran: each makes its links, and none takes any away."""
+    program = HOST if name in HOST else (name,)  # Pulumi ships both together
+    with_it, without = {*others, *program}, {*others} - {*program}
+    for has in (True, False, True):
+        shells.open(with_it if has else without)
+        environment.link([])
+        for own in (without, with_it):
+            shells.open(own)
+            assert environment.load() is not None
+            found = shells.finds(name)
+            # Without its language host a pulumi of the user's will not do.
+            takes_own = name in own and (name != "pulumi" or HOST[0] in own)
+            assert found.is_relative_to(shells.folder / "own") is takes_own, found
+
+
+@pytest.mark.parametrize("last", [(), Shells.OWN], ids=["without", "with"])
+def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[str, ...]) -> None:
+    """Whichever the shell of the last set-up had."""
+    environment.save({"PULUMI_HOME": "/set/up", "UV_CACHE_DIR": "/set/up"} if last else {})
+    for own in ((), Shells.OWN):
+        shells.open(own)
+        assert environment.load() == (
+            {} if own else {"PULUMI_HOME": str(plugins.own_home()), "UV_CACHE_DIR": str(venv.cache() / "uv")}
+        )
+
+
+OF_STACKS: dict[str, tuple[str, set[str]]] = {
+    "v1": ("{}", set()),
+    "v2": ("{api: v2}", {*trainer_controller.IMAGES.values()}),
+    "gang": ("{gang: scheduler-plugins}", {*gang_scheduler.IMAGES.values()}),
+}
+OF_STACKS["both"] = ("{api: v2, gang: scheduler-plugins}", OF_STACKS["v2"][1] | OF_STACKS["gang"][1])
+"""Name -> section `operator`, and the variables that the program reads for it, beside those of every stack."""
+BUILT = {cluster_images.CPU_BASE: "trainstack/base:1"}
+NODES = {
+    "built": {**BUILT, cluster_images.NODE_IMAGE: "trainstack/node:1"},
+    "pulled": {cluster_images.NODE_IMAGE: cluster_images.PUBLISHED_NODE},
+}
+"""What a set-up finds that builds images, or pulls them."""
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shells: Shells) -> None:
+    """A stack for each of OF_STACKS, on a machine that has built all operators."""
+    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(venv, "is_complete", lambda: True)
+    for name, (operator, _) in OF_STACKS.items():
+        (tmp_path / f"Pulumi.{name}.yaml").write_text(f"config:\n  trainstack:operator: {operator}\n")
+    programs = [*cluster_images.TRAINER_PROGRAMS.values(), *cluster_images.SCHEDULER_PROGRAMS.values()]
+    for name in {word for pair in programs for word in pair}:
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(build, "built", lambda module, *binaries: tmp_path)
+
+
+@pytest.mark.parametrize("stack", OF_STACKS)
+@pytest.mark.parametrize("images", NODES)
+def test_a_shell_for_a_stack_has_its_variables_whichever_stack_was_set_up_last(
+    stacks: None, stack: str, images: str
+) -> None:
+    """A set-up for a stack without nodes or operators of its own leaves nothing of them behind."""
+    environment.save(NODES[images])
+    variables = environment.for_stack(environment.load() or {}, stack)
+    assert environment.missing(variables, stack) == []
+    operators = set().union(*(names for _, names in OF_STACKS.values()))
+    assert operators & variables.keys() == (OF_STACKS[stack][1] if images == "built" else set())
+
+
+@pytest.mark.parametrize("stack", OF_STACKS)
+def test_what_a_shell_for_a_stack_lacks_is_named(
+    stacks: None, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "built", lambda module, *binaries: None)
+    environment.save(BUILT)
+    variables = environment.for_stack(environment.load() or {}, stack)
+    assert {*environment.missing(variables, stack)} == {cluster_images.NODE_IMAGE, *OF_STACKS[stack][1]}
 
 
 def test_a_set_up_whose_tools_are_gone_counts_as_missing(
@@ -90,9 +231,12 @@ def test_a_set_up_whose_tools_are_gone_counts_as_missing(
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     tool = tmp_path / "kind"
     tool.touch()
-    environment.link([("kind", tool)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    environment.link([(name, tool) for name in ("kind", "pulumi", "kubectl", "uv")])
     environment.save({"TRAINSTACK_NODE_IMAGE": "node"})
-    assert environment.load() == {"TRAINSTACK_NODE_IMAGE": "node"}
+    found = environment.load()
+    assert found
+    assert found["TRAINSTACK_NODE_IMAGE"] == "node"
     tool.unlink()
     assert environment.load() is None
 

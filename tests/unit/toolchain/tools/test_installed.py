@@ -72,6 +72,7 @@ def test_what_make_env_put_on_path_is_not_the_users(monkeypatch: pytest.MonkeyPa
     other = tmp_path / "other"
     (other / ".trainstack" / "bin").mkdir(parents=True)
     (tmp_path / "mine" / ".venv" / "bin").mkdir(parents=True)
-    folders = [other / ".trainstack/bin", other / ".venv/bin", tmp_path / "mine/.venv/bin", Path("/usr/bin")]
+    linked = [other / ".trainstack/bin", other / ".trainstack/bin/pulumi"]
+    folders = [*linked, other / ".venv/bin", tmp_path / "mine/.venv/bin", Path("/usr/bin")]
     monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
     assert installed.user_path().split(os.pathsep) == [str(tmp_path / "mine/.venv/bin"), "/usr/bin"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -38,7 +39,8 @@ esac
 def connected(machine: Machine) -> Machine:
     """Every tool is there in a good version, the engine answers, and the node image can be pulled."""
     machine.program("docker", DOCKER)
-    machine.program("pulumi", 'case "$1" in version) echo v3.246.0;; esac')
+    plugin = 'mkdir -p "$HOME/.pulumi/plugins/resource-kubernetes-v$5"'
+    machine.program("pulumi", f'case "$1" in version) echo v3.246.0;; plugin) {plugin};; esac')
     machine.program("pulumi-language-python", "exit 1")
     machine.program("kind", "echo 0.33.0")
     machine.program("kubectl", """echo '{"clientVersion": {"gitVersion": "v1.34.2"}}'""")
@@ -53,8 +55,12 @@ OWN = "trainstack"  # our own command line
 
 
 def links(machine: Machine) -> set[str]:
-    """The names that set-up puts before the user's own on PATH."""
-    return {link.name for link in (machine.root / ".trainstack" / "bin").iterdir()}
+    """The names of ours that a shell gets before the user's own on PATH."""
+    done = machine.python("from toolchain.operating import environment; print(environment.path())")
+    folders = map(Path, done.stdout.strip().split(os.pathsep))
+    ours = {each for each in folders if each.parent == machine.root / ".trainstack" / "bin"}
+    assert all((each / each.name).exists() for each in ours)
+    return {each.name for each in ours}
 
 
 def test_nothing_is_built_or_installed(connected: Machine) -> None:
@@ -198,7 +204,7 @@ def test_a_missing_kubectl_is_that_of_the_node_image(connected: Machine) -> None
         done = connected.python(PREPARE)
         assert done.returncode == 0, done.stderr
     assert connected.called("go") == []
-    link = connected.root / ".trainstack" / "bin" / "kubectl"
+    link = connected.root / ".trainstack" / "bin" / "kubectl" / "kubectl"
     assert link.read_text() == "pulled\n"
     assert len([call for call in connected.called("docker") if call.startswith("create")]) == 1
     assert [call for call in connected.called("docker") if call.startswith("rm")] == [
