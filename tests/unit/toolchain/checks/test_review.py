@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.checks import base_revision, review
+from toolchain.checks import review
 from toolchain.images import cluster_images, pulled_kubectl
 from toolchain.machine import engine
 from toolchain.operating import environment
@@ -152,7 +152,7 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
         assert (base, place.is_dir()) == ("released", True)
         return "`released`"
 
-    monkeypatch.setattr(base_revision, "unpack", unpack)
+    monkeypatch.setattr(review, "unpack_base", unpack)
     monkeypatch.setattr(review, "with_schemas", lambda found: found)
     monkeypatch.setattr(subprocess, "run", remember)
     assert review.review("dev", "released") == 3
