@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import completion, stack_files
-from toolchain.checks import audit, drift, promote, protected, rerun, review, suites
+from toolchain.checks import audit, drift, protected, review, stack_changes, suites
 from toolchain.operating import (
     clean,
     consents,
@@ -25,7 +25,7 @@ from toolchain.operating import (
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.runs import board, comparison, listing, models, use
+from toolchain.runs import board, comparison, listing
 from toolchain.sweep import searching
 
 Asked = argparse.Namespace
@@ -184,14 +184,14 @@ ALL: tuple[Command, ...] = (
         "rerun",
         "have the stack file ask for the same training once more",
         "rerun --stack dev --job pytorch-simple",
-        lambda asked: rerun.rerun(asked.stack, asked.job),
+        lambda asked: stack_changes.rerun(asked.stack, asked.job),
         (STACK, Option("--job", "only this job of the stack", "JOB")),
     ),
     Command(
         "promote",
         "take one stack's training options to another, as a commit",
         "promote --source dev --target gpu --min-accuracy 0.99",
-        lambda asked: promote.promote(asked.source, asked.target, asked.min_accuracy),
+        lambda asked: stack_changes.promote(asked.source, asked.target, asked.min_accuracy),
         (
             Option("--source", "stack whose options are taken", "FROM", offer=Offer.STACKS),
             Option("--target", "stack that gets them", "TO", offer=Offer.STACKS),
@@ -251,14 +251,14 @@ ALL: tuple[Command, ...] = (
         "models",
         "say which run each stack's model is from",
         "models",
-        lambda asked: models.show(asked.json),
+        lambda asked: listing.show_models(asked.json),
         (JSON,),
     ),
     Command(
         "use",
         "go back to a finished run: write its id into the stack file",
         "use --stack dev pytorch-simple-03f275e1",
-        lambda asked: use.use(asked.stack, asked.run),
+        lambda asked: stack_changes.use(asked.stack, asked.run),
         (
             STACK,
             Option(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from infra import docker, paths
-from infra.audit import debian, images, modules_of_tools, python_packages, sbom
+from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -21,10 +21,10 @@ SHOWN = 6
 
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:
     """All that is trusted, and what cannot be looked into. `root`: the clone's folder; `others`: images."""
-    yield from python_packages.locked(root)
+    yield from software_packages.locked(root)
     yield from modules_of_tools.required(root)
     yield from images.published(root, *others)
-    yield from debian.on_host(environment)
+    yield from software_packages.on_host(environment)
     try:
         docker.ensure_answers()
     except docker.EngineError:
@@ -32,7 +32,7 @@ def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -
         return
     for reference, image in images.local(environment).items():
         yield image
-        yield from debian.in_image(reference)
+        yield from software_packages.in_image(reference)
 
 
 def lines(found: Iterable[Trusted | Unknown]) -> Iterator[str]:

@@ -6,12 +6,11 @@ from pydantic import model_validator
 
 from infra.config.egress import Egress
 from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue, Quantity
-from infra.config.nccl import Nccl
 from infra.config.replicas import Replicas, Toleration
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Natural, Section, refusal, setting
-from infra.config.training import Backend, TrainingConfig, options
+from infra.config.training import Backend, Nccl, TrainingConfig, options
 from infra.config.variables import Encrypted, EnvSource, Value, VariableName
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
@@ -245,6 +244,21 @@ class JobConfig(Section):
     def command_line(self) -> tuple[str, ...]:
         """The words of command and args, as they stand in the stack file."""
         return (*self.command, *self.args)
+
+    def with_one_process(self) -> JobConfig:
+        """This job with one replica of one process, as a job has that takes a finished run (`runId`).
+
+        Nothing is trained, so no ranks meet. A second pod would even wait for ever: rank 0 ends before the other's
+        init container has seen it listen.
+        """
+        policy = self.run_policy
+        if policy.scheduling_policy:
+            gang = {"min_available": None, "min_resources": None}
+            policy = policy.model_copy(
+                update={"scheduling_policy": policy.scheduling_policy.model_copy(update=gang)}
+            )
+        one = {"replicas": Replicas(master=1, worker=None), "elastic_policy": None, "nproc_per_node": 1}
+        return self.model_copy(update={**one, "run_policy": policy})
 
 
 def _option(name: str, words: tuple[str, ...]) -> str | None:

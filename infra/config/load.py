@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import matrix_jobs, mount_paths, sweep_trials, taken_run
+from infra.config import matrix_jobs, mount_paths, sweep_trials
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import ensure_in_env
 from infra.config.errors import ConfigError, explain, paragraph
@@ -160,7 +160,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
-    running = tuple(taken_run.with_one_process(job) if job.run_id else job for job in jobs)
+    running = tuple(job.with_one_process() if job.run_id else job for job in jobs)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)

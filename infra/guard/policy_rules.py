@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from infra.guard import rule_scopes
@@ -25,7 +26,7 @@ from infra.guard.conditions import (
 )
 from infra.guard.rule_scopes import Scope
 from infra.objects import pytorchjob
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, title
 from infra.objects.pod_security import POD_SECURITY
 from storage.manifests import PREPARES
 
@@ -177,3 +178,25 @@ RULES: dict[str, Rule] = {
     ),
 }
 """Name -> rule."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An object that breaks a policy: what is wrong with it, and the way out."""
+
+    object: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.object}: {self.problem}\n  fix: {self.fix}"
+
+
+def violations(manifests: Iterable[Manifest], allowed: Allowed) -> list[Violation]:
+    """Everything that breaks a rule, in the order of the manifests."""
+    return [
+        Violation(title(manifest), problem, rule.fix)
+        for manifest in manifests
+        for rule in RULES.values()
+        for problem in rule.problems(manifest, allowed)
+    ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from infra import docker
+from infra import docker, paths
 from infra.clusters import registries
 from infra.clusters.kind import login
-from infra.image.docker_login import logged_in
 from infra.process import CommandError, output
 
 MANIFESTS = ", ".join(
@@ -21,6 +25,9 @@ MANIFESTS = ", ".join(
     ]
 )
 TIMEOUT_S = 10
+DOCKER_CONFIG_FILE = "config.json"
+# Programs that keep a user's logins: docker would ask them in place of the file.
+HELPERS = ("credsStore", "credHelpers")
 
 
 def docker_build(
@@ -101,3 +108,37 @@ def pull(node: str, reference: str) -> None:
     """Have a kind node's containerd fetch an image ahead of the kubelet. Raises CommandError."""
     command = ["ctr", "--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"]
     docker.execute(node, *command, reference)
+
+
+@contextmanager
+def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
+    """The variables with which `docker` logs in to one registry, and to no other.
+
+    The user's own configuration stays as it is. All else in it counts: proxies, contexts, certificates.
+
+    Parameters:
+        address: host:port of the registry.
+        basic: user and password, encoded.
+    """
+    user = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    paths.STATE.mkdir(exist_ok=True)
+    # Not in /tmp: a docker that came as a snap sees another one.
+    with tempfile.TemporaryDirectory(dir=paths.STATE, prefix=".docker-") as folder:
+        settings = {
+            name: value for name, value in _settings(user / DOCKER_CONFIG_FILE).items() if name not in HELPERS
+        }
+        place = Path(folder)
+        (place / DOCKER_CONFIG_FILE).write_text(json.dumps({**settings, "auths": {address: {"auth": basic}}}))
+        for other in user.iterdir() if user.is_dir() else ():
+            if other.name != DOCKER_CONFIG_FILE:
+                (place / other.name).symlink_to(other.absolute())
+        yield {"DOCKER_CONFIG": folder}
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """What the file holds; nothing where docker itself would complain of it."""
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

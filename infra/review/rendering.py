@@ -12,7 +12,7 @@ from infra.config.cluster import ClusterKind
 from infra.config.job import JobConfig
 from infra.config.operator import OPERATOR_NAMESPACE
 from infra.config.training import Dataset
-from infra.guard import admission
+from infra.guard import admission, policy_rules
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.job import secret
@@ -22,7 +22,6 @@ from infra.job.manifest import run_of
 from infra.job.trainjob import jobs_of
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
-from infra.review import policies
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
@@ -87,7 +86,7 @@ def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:
     """Raises ConfigError naming each policy that the stack's manifests break."""
     pinned_later = frozenset(() if stack.image.reference else (rendered_reference(stack),))
     made = [job for each in manifests for job in jobs_of(each)]
-    found = policies.violations([*manifests, *made], admission.allowed(stack, pinned_later))
+    found = policy_rules.violations([*manifests, *made], admission.allowed(stack, pinned_later))
     if found:
         raise ConfigError("\n".join(f"{stack.file}: policy: {each}" for each in found))
 

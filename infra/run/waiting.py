@@ -6,8 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from infra.run import job_status, mounting, queueing
+from kubernetes.client.exceptions import ApiException
+
+from infra.objects.kinds import Kind
+from infra.objects.patience import is_transient
+from infra.run import job_status
 from infra.run.job_api import JobApi
+from infra.run.job_status import Trouble
 from infra.run.log_follower import LogFollower
 from infra.run.timeline import Timeline
 
@@ -15,10 +20,12 @@ from infra.run.timeline import Timeline
 # two minutes; a large image may take the kubelet twenty to pull.
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
+KUEUE = "kueue.x-k8s.io"
+NOT_FOUND = 404
 # Reason of a trouble that may pass -> for how long, in seconds.
 LASTING_S = {
     **dict.fromkeys(job_status.TROUBLED, job_status.TROUBLED_S),
-    **dict.fromkeys(mounting.UNMOUNTED, mounting.UNMOUNTED_S),
+    **dict.fromkeys(job_status.UNMOUNTED, job_status.UNMOUNTED_S),
 }
 
 
@@ -95,11 +102,11 @@ class Waiting:
 
     def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         found = [*job_status.troubles(pods), *self._wrong_architecture(pods)]
-        for pod in filter(mounting.waits, pods):
-            found += mounting.trouble(pod, self.api.warnings_about(pod["metadata"]["uid"]))
+        for pod in filter(job_status.waits_for_volumes, pods):
+            found += job_status.mount_troubles(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
             found += job_status.refusals(self.api.name, self.api.warnings())
-        return found + (queueing.troubles(self.api, self.queue) if self._is_queued(job) else [])
+        return found + (queue_troubles(self.api, self.queue) if self._is_queued(job) else [])
 
     def _is_queued(self, job: dict[str, Any]) -> bool:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
@@ -185,3 +192,24 @@ class Waiting:
             f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}, then `make up` (one "
             "that has failed, `make up` deletes itself)"
         )
+
+
+def queue_troubles(api: JobApi, queue: str) -> list[Trouble]:
+    """A trouble where the LocalQueue is missing, so that nobody admits the job; none where that cannot be asked."""
+    if has_queue(api, queue):
+        return []
+    message = f"namespace {api.namespace} has no LocalQueue of this name, so nobody admits the job"
+    return [Trouble(f"queue {queue}", "NoSuchQueue", message)]
+
+
+def has_queue(api: JobApi, queue: str) -> bool:
+    """Whether the job's namespace has this LocalQueue. True also where this user may not look, or no server answers."""
+    try:
+        version = api.cluster.preferred_version(KUEUE)
+        api.cluster.get(Kind("LocalQueue", KUEUE, version, "localqueues"), queue, api.namespace)
+    except ApiException as error:
+        return bool(error.status != NOT_FOUND)
+    except Exception as error:
+        if not is_transient(error):
+            raise
+    return True

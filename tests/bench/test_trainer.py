@@ -135,42 +135,6 @@ class Result:
         ]
 
 
-UNPACKED = "mkdir /tmp/data && cp /data/*.gz /tmp/data && gunzip /tmp/data/*.gz"
-LEVERS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "gradient of `fc1` as its two factors": {"lever": "factors"},
-    "parameters begin at 64 bytes": {"lever": "aligned"},
-    "`ONEDNN_MAX_CPU_ISA=AVX2`": {"environ": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
-    "`ONEDNN_MAX_CPU_ISA=AVX512_CORE`": {"environ": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}},
-    "huge pages, `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`": {
-        "environ": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-    },
-    "data unpacked on disk": {"before": UNPACKED, "options": "--data-dir /tmp/data"},
-}
-
-
-def test_what_each_lever_gives(bench: Bench, thorough: bool, request: pytest.FixtureRequest) -> None:
-    """The shape of the operator's example, in float32; runs of all levers take turns. None is in the trainer."""
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in LEVERS}
-    for _ in range(RUNS if thorough else 1):
-        for name, given in LEVERS.items():
-            command = (
-                f"python3 /bench/lever.py {given.get('lever', 'none')} --recipe published-sgd --epochs 1 "
-                f"--batch-size 64 --model-dir {MODELS} {given.get('options', '')}"
-            )
-            before = f"mkdir {MODELS} && {given.get('before', 'true')}"
-            runs[name].append(bench.job(2, command, before=before, **given.get("environ", {})))
-    plain = [rate(one, 10 * 128) for one in runs["as it is"]]
-    rows = []
-    for name, found in runs.items():
-        loop = [rate(one, 10 * 128) for one in found]
-        gained = median(now / then for now, then in zip(loop, plain, strict=True))
-        (accuracy,) = {line for one in found for line in one["lines"] if line.startswith("accuracy=")}
-        whole = median(one["whole_s"] for one in found)
-        rows.append([name, f"{whole:.2f} s", f"{median(loop):,.0f}", f"{gained:.2f}", accuracy])
-    show(request, table("lever | whole process | images/s in the loop | times | accuracy", rows))
-
-
 @pytest.mark.parametrize(("ranks", "threads"), SHAPES)
 def test_fast_reaches_99_percent(
     bench: Bench, request: pytest.FixtureRequest, ranks: int, threads: int

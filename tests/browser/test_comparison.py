@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser import chromium
 from toolchain.machine.engine import Engine
-from toolchain.runs import curves, records
+from toolchain.runs import comparison, records
 
 
 def test_nothing_is_wrong_with_two_runs_over_each_other(
@@ -23,10 +23,10 @@ def test_nothing_is_wrong_with_two_runs_over_each_other(
         lines = [{"step": step, "loss": 2.3 / (step + 1), **numbers} for step in range(count)]
         (run / records.METRICS).write_text("\n".join(map(json.dumps, lines)))
     page = tmp_path / "page.html"
-    page.write_text(curves.page(records.find("mnist-1"), records.find("mnist-2")))
+    page.write_text(comparison.page(records.find("mnist-1"), records.find("mnist-2")))
     seen = chromium.look(engine, page)
     assert seen.faults() == []
     for view in seen.views:
-        assert len(view["curves"]) == 2 * len(curves.CURVES)
+        assert len(view["curves"]) == 2 * len(comparison.CURVES)
         assert all(length > 0 for length in view["curves"])
         assert "dev/mnist-1 (solid) and dev/mnist-2 (dashed)" in view["text"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.run import mounting
+from infra.run import job_status
 from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
@@ -25,7 +25,7 @@ def test_make_up_says_that_the_node_cannot_mount_it(project: Project, up: dict[s
         assert "cannot run: pod exported-" in done.stdout
         assert f"FailedMount: on node {project.cluster}-control-plane: " in done.stdout
         if "nfs" not in Path("/proc/filesystems").read_text():
-            assert mounting.CLIENT in done.stdout
+            assert job_status.CLIENT in done.stdout
         assert "Traceback" not in done.stdout
         volume = project.get("pv", "trainstack-exported-models")
         assert volume["spec"]["nfs"] == {"server": NFS["nfsServer"], "path": NFS["nfsPath"]}

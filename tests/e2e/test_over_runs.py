@@ -21,7 +21,7 @@ from tests.matrix.kind_project import closed_to_the_group
 from tests.monitoring import board
 from tests.monitoring.scraped import QUERIES, filled_in, scraping
 from toolchain.machine.engine import Engine
-from toolchain.runs import curves
+from toolchain.runs import comparison
 
 SEED = "5"
 TOLD = ("timeline.json", "report.html")
@@ -95,7 +95,7 @@ def test_compare_draws_both_in_a_browser(project: Project, engine: Engine, runs:
     assert seen.faults() == []
     for view in seen.views:
         assert all(run.name in view["text"] for run in (runs.first, runs.second))
-        assert len([length for length in view["curves"] if length > 0]) >= 2 * (len(curves.CURVES) - 2)
+        assert len([length for length in view["curves"] if length > 0]) >= 2 * (len(comparison.CURVES) - 2)
 
 
 def test_the_board_has_the_curves_of_both(project: Project, runs: Runs) -> None:

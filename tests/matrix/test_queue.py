@@ -19,7 +19,7 @@ from infra.config.job import QUEUE_LABEL
 from infra.job.queue import SUSPEND
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB, JobKind
-from infra.run import queueing
+from infra.run import waiting
 from infra.run.job_api import JobApi
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
@@ -32,9 +32,9 @@ QUEUES = ("team-a", "team-b")
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"localqueues.{queueing.GROUP}"},
+    "metadata": {"name": f"localqueues.{waiting.KUEUE}"},
     "spec": {
-        "group": queueing.GROUP,
+        "group": waiting.KUEUE,
         "scope": "Namespaced",
         "names": {"kind": "LocalQueue", "plural": "localqueues", "singular": "localqueue"},
         "versions": [
@@ -121,9 +121,7 @@ def kueue(api_server: ApiServer) -> Iterator[None]:
         made.found.resources.invalidate_cache()
         for name in QUEUES:
             metadata = {"name": name, "namespace": NAMESPACE}
-            made.apply(
-                {"apiVersion": f"{queueing.GROUP}/v1beta2", "kind": "LocalQueue", "metadata": metadata}
-            )
+            made.apply({"apiVersion": f"{waiting.KUEUE}/v1beta2", "kind": "LocalQueue", "metadata": metadata})
         yield
     finally:
         extensions.delete_custom_resource_definition(CRD["metadata"]["name"])
@@ -235,4 +233,4 @@ def test_kueue_alone_says_when_a_job_runs(
 
 def test_the_queues_of_a_namespace_are_found(api_server: ApiServer, kueue: None) -> None:
     api = JobApi(ApiAddress(str(api_server.kubeconfig)), NAMESPACE, JOB, "u", print)
-    assert [queueing.is_there(api, name) for name in (*QUEUES, "team-c")] == [True, True, False]
+    assert [waiting.has_queue(api, name) for name in (*QUEUES, "team-c")] == [True, True, False]

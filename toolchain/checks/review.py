@@ -8,16 +8,18 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain import stack_files
-from toolchain.checks import base_revision
+from toolchain import git, stack_files
 from toolchain.operating import environment, setup
-from toolchain.paths import LOCAL, ROOT
-from toolchain.steps import SetupError, say
+from toolchain.paths import LOCAL, LOGS, ROOT
+from toolchain.steps import SetupError, pipe, say
 from toolchain.tools import build, go_modules, venv
 
 # Tells the program where the OpenAPI document of the pinned API server is.
 OPENAPI = "TRAINSTACK_OPENAPI"
 PAGES = LOCAL / "review"
+# The first that exists is taken. A clone knows what its origin calls the main branch.
+MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
+STACKS = "stacks"
 
 
 def review(stack: str, base: str = "") -> int:
@@ -30,9 +32,9 @@ def review(stack: str, base: str = "") -> int:
     """
     stack_files.check(stack)
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
-        revision = base_revision.unpack(base, Path(place))
+        revision = unpack_base(base, Path(place))
         page = ["--page", str(PAGES / f"{stack}.md")]
-        compared = ["--base", str(Path(place) / base_revision.FOLDER), "--revision", revision]
+        compared = ["--base", str(Path(place) / STACKS), "--revision", revision]
         return render(stack, *page, *compared, add=with_schemas)
 
 
@@ -64,3 +66,41 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
         return variables
     path = os.pathsep.join([variables["PATH"], str(kubeconform)])
     return {**variables, "PATH": path, OPENAPI: str(source / "swagger.json")}
+
+
+def unpack_base(asked: str, target: Path) -> str:
+    """Put `stacks/` of the revision to compare with into `target`; returns how to call that revision.
+
+    Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
+    that does not exist, or that has no history in common with the present one.
+
+    Parameters:
+        asked: a revision as Git takes it; empty for the main branch.
+    """
+    if git.answer(ROOT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+        return "nothing: no commit of a Git repository is here"
+    name = asked or next((each for each in MAIN if _commit(each)), "HEAD")
+    if _commit(name) is None:
+        raise SetupError(
+            f"there is no revision {name}", "fetch it, or give another one: make review BASE=<revision>"
+        )
+    base = git.answer(ROOT, "merge-base", name, "HEAD")
+    if base is None:
+        raise SetupError(
+            f"{name} and the present commit have no history in common, as far as this clone knows it",
+            "fetch all of it: git fetch --unshallow",
+        )
+    short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
+    if git.answer(ROOT, "cat-file", "-e", f"{base}:{STACKS}") is not None:
+        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, STACKS]
+        pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
+    head = str(_commit("HEAD"))
+    return (
+        f"`{base[:12]}`"
+        if base == head
+        else f"`{base[:12]}`, where this commit, `{head[:12]}`, leaves `{short}`"
+    )
+
+
+def _commit(name: str) -> str | None:
+    return git.answer(ROOT, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")

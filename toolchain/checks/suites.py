@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.checks import passed_tests, pytest_run
 from toolchain.machine import engine, inotify, processes
+from toolchain.machine.processes import end_with_parent
 from toolchain.operating import environment, setup
-from toolchain.steps import phase_times
+from toolchain.options import MAKE_GIVEN, MAKE_GOALS
+from toolchain.paths import LOCAL, ROOT, VENV
+from toolchain.steps import phase_times, say
 from toolchain.tools import build, go_modules, venv
 
 SHOWN = ("-v", "--durations=25", "--durations-min=5")
 CORES = processes.cores()
+PYTHON = VENV / "bin" / "python"
+TAKE_DOWN_S = 60
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ SUITES = {
 }
 TAKEN_UP = {"full"}
 """Suites that, once interrupted, go on after the tests that have passed."""
+PASSED = LOCAL / "passed"
 
 NONE_CHOSEN = 5
 """pytest's exit status where options such as `-k` have left no test."""
@@ -98,7 +107,7 @@ def test(name: str, extra: Sequence[str]) -> int:
     Options in `extra` may leave a stage without a test, but not each of them. Files, folders and tests that are named
     there are all that is run.
     """
-    passed = passed_tests.file(name) if name in TAKEN_UP else None
+    passed = passed_file(name) if name in TAKEN_UP else None
     try:
         status = _stages(SUITES[name], passed, extra)
     finally:
@@ -129,7 +138,7 @@ def _stages(stages: Sequence[Stage], passed: Path | None, extra: Sequence[str]) 
         given = [*plugins, *spread, *stage.options, *SHOWN, *options]
         chosen = [*folders, "-m", stage.marks, *given]
         with inotify.at_least(stage.inotify_instances):
-            ended = pytest_run.run(chosen, environment.for_child(variables))
+            ended = run_pytest(chosen, environment.for_child(variables))
         if ended not in (0, NONE_CHOSEN if extra else 0):
             return ended
         status = min(status, ended)
@@ -143,3 +152,66 @@ def _prepare(stage: Stage) -> dict[str, str]:
     variables = environment.for_stack(setup.prepare(), "dev")
     # uv is on it, too: the stand-ins' tests install them into a new environment.
     return {**variables, "PATH": os.pathsep.join([variables["PATH"], *map(str, api_server())])}
+
+
+def run_pytest(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
+    """The exit status of `pytest <arguments>`. Raises KeyboardInterrupt after an interrupt, with everything down."""
+    child = subprocess.Popen(
+        [PYTHON, "-m", "pytest", *arguments],
+        cwd=ROOT,
+        env=without_make(variables),
+        # A group of its own: the terminal's Ctrl-C would reach its processes twice, and cut their taking down short.
+        start_new_session=True,
+        preexec_fn=lambda: end_with_parent(signal.SIGINT),
+    )
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        say("interrupted: the tests take down what they have started")
+        _end(child)
+        subprocess.run([PYTHON, "-m", "tests.e2e.clones"], cwd=ROOT, env=variables)
+        raise
+
+
+def without_make(variables: Mapping[str, str]) -> dict[str, str]:
+    """`variables` without what make hands on: tests call make themselves, and ARGS or STACK of this call is not theirs.
+
+    The interpreter stays, which may be the only one that is new enough.
+    """
+    own = set(re.findall(r"^([A-Z_]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"PYTHON"}
+    own |= {MAKE_GIVEN, MAKE_GOALS}
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in own and not name.startswith(("MAKE", "MFLAGS"))
+    }
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    os.killpg(child.pid, signal.SIGINT)
+    try:
+        child.wait(TAKE_DOWN_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def passed_file(suite: str) -> Path:
+    """The list for `suite` on the files as they are now. Lists for other files are removed: they say nothing."""
+    PASSED.mkdir(parents=True, exist_ok=True)
+    present = PASSED / f"{suite}-{_fingerprint()}"
+    for old in PASSED.glob(f"{suite}-*"):
+        if old != present:
+            old.unlink()
+    return present
+
+
+def _fingerprint() -> str:
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    digest = hashlib.sha256()
+    for name in sorted(set(filter(None, names))):
+        path = ROOT / name
+        digest.update(f"{name}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"")
+    return digest.hexdigest()[:16]

@@ -14,14 +14,16 @@ from toolchain import stack_files
 from toolchain.operating import environment, up
 from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
 from toolchain.steps import SetupError, say
-from toolchain.sweep import conclusion, kept_study, rounds, trials
+from toolchain.sweep import kept_study, rounds, trials
 from toolchain.sweep.applied_trials import AppliedTrials
-from toolchain.sweep.trials import Search
+from toolchain.sweep.trials import Answer, Search
 from toolchain.tools import venv
 
 MODULE = "infra.sweep"
 FILES = LOCAL / "sweep"
 PAUSE_S = 3.0
+WORDS = {trials.COMPLETE: "complete", trials.PRUNED: "given up", trials.FAILED: "failed"}
+NOTHING = "no trial has come to its end, so none is the best"
 
 
 def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
@@ -46,7 +48,7 @@ def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> 
         )
         say_where_it_stands(asked, study)
         answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
-    print("\n".join(conclusion.lines(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
+    print("\n".join(conclusion(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
 
 
 def search(stack: str) -> Search:
@@ -92,3 +94,25 @@ def say_where_it_stands(asked: Search, study: trials.Study) -> None:
         under_way = len(answer.in_state(trials.RUNNING))
         done = len(answer.trials) - under_way
         say(f"search {asked.name}: {done} of {asked.study['trials']} trials are done, {under_way} under way")
+
+
+def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
+    """How many trials ended how, the best of them, and what to write for it into the stack file `file`."""
+    ends = ", ".join(
+        f"{len(found)} {word}" for state, word in WORDS.items() if (found := answer.in_state(state))
+    )
+    first = f"search {asked.name}: {len(answer.trials)} trials: {ends}"
+    best = next((each for each in answer.trials if each.number == answer.best), None)
+    if best is None or best.objective is None:
+        return [first, NOTHING]
+    written = {**asked.replaced, **best.values}
+    values = [f"      {key.rpartition('.')[2]}: {json.dumps(written[key])}" for key in sorted(written)]
+    return [
+        first,
+        f"best: trial {best.number}, run {best.run}",
+        f"{asked.objective}={best.objective:.4f}",
+        f"to train with it, write into {file}:",
+        "  trainstack:job:",
+        "    training:",
+        *values,
+    ]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from infra import chosen_run, paths
-from infra.config import ConfigError, from_file, taken_run
+from infra.config import ConfigError, from_file
 from infra.config.job import JobConfig
 from infra.job.manifest import manifest, run_of
 from tests.unit.infra.samples import JOB, job_context
@@ -133,7 +133,7 @@ def test_one_replica_takes_it_whatever_the_training_had(stacks: Path, training: 
     job = {"name": "mnist", "runId": "older-01234567", **training}
     file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
     (taking,) = from_file(file).jobs
-    assert taking == taken_run.with_one_process(JobConfig.model_validate(job))
+    assert taking == JobConfig.model_validate(job).with_one_process()
     spec = manifest(taking, job_context())["spec"]
     assert [(kind, each["replicas"]) for kind, each in spec["pytorchReplicaSpecs"].items()] == [("Master", 1)]
     assert (spec["nprocPerNode"], "elasticPolicy" in spec) == ("1", False)

@@ -18,7 +18,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError
-from infra.run import queueing, timeline
+from infra.run import timeline, waiting
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.trainjob_api import TrainJobApi
 from infra.run.waiting import Waiting
@@ -67,7 +67,7 @@ def test_the_status_tells_how_it_ended_and_the_timeline_is_kept(
 
 def test_a_job_in_a_queue_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "models", lambda _: tmp_path)
-    monkeypatch.setattr(queueing, "is_there", lambda *_: True)
+    monkeypatch.setattr(waiting, "has_queue", lambda *_: True)
     queued = tuple(each.model_copy(update={"queue": "team-a"}) for each in STACK.jobs)
     monkeypatch.setattr(watch, "from_file", lambda _: replace(STACK, jobs=queued))
     api = FakeApi([job("Suspended"), job("Running"), job("Succeeded")])

@@ -12,7 +12,7 @@ import pytest
 
 from infra import docker, paths
 from infra.audit import __main__ as audit
-from infra.audit import debian, images, modules_of_tools, python_packages, sbom
+from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -87,7 +87,7 @@ def by_name(found: Any) -> dict[str, Trusted]:
 
 
 def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path) -> None:
-    found = by_name(python_packages.locked(root))
+    found = by_name(software_packages.locked(root))
     assert found["pyyaml"].checksums == (A, B)
     assert found["pyyaml"].licence == "MIT"
     assert found["not-here"].checksums == (A,)
@@ -104,13 +104,13 @@ def test_every_package_of_our_own_locks_is_found() -> None:
     lines = [line for lock in locks for line in lock.read_text().splitlines()]
     assert len(locks) > 2
     pinned = [line for line in lines if "==" in line and not line.startswith((" ", "#"))]
-    found = list(python_packages.locked(paths.ROOT))
+    found = list(software_packages.locked(paths.ROOT))
     assert len(found) == len(pinned)
     assert all(each.checksums for each in found)
 
 
 def test_another_version_than_the_locked_one_says_nothing_of_it() -> None:
-    assert python_packages.licence("pyyaml", "0.1") == ""
+    assert software_packages.licence("pyyaml", "0.1") == ""
 
 
 def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path) -> None:
@@ -182,7 +182,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 return f"{B}\n"
             return "1.21" if "--version" in command else COPYRIGHT if "sh" in command else DPKG
 
-        for module in (debian, images):
+        for module in (software_packages, images):
             monkeypatch.setattr(module, "output", output)
         monkeypatch.setattr(docker, "has_image", lambda name: name == "trainstack/node:1")
         monkeypatch.setattr(docker, "ensure_answers", lambda: None)
@@ -192,7 +192,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_an_images_debian_packages(engine: Callable[..., None]) -> None:
     engine()
-    found = [each for each in debian.in_image("trainstack/node:1") if isinstance(each, Trusted)]
+    found = [each for each in software_packages.in_image("trainstack/node:1") if isinstance(each, Trusted)]
     assert [(each.name, each.version, each.licence) for each in found] == [
         ("bash", "5.2", "GFDL, GPL-3+"),
         ("zlib1g", "1:1.3", ""),
@@ -202,16 +202,18 @@ def test_an_images_debian_packages(engine: Callable[..., None]) -> None:
 
 def test_an_image_without_dpkg_has_none_and_one_that_is_away_is_unknown(engine: Callable[..., None]) -> None:
     engine(with_dpkg=False)
-    assert list(debian.in_image("trainstack/node:1")) == []
-    (away,) = debian.in_image("elsewhere:1")
+    assert list(software_packages.in_image("trainstack/node:1")) == []
+    (away,) = software_packages.in_image("elsewhere:1")
     assert isinstance(away, Unknown)
 
 
 def test_on_the_host_only_what_we_installed_counts(engine: Callable[..., None], tmp_path: Path) -> None:
     engine()
-    assert list(debian.on_host({debian.MACHINE: str(tmp_path)})) == []
+    assert list(software_packages.on_host({software_packages.MACHINE: str(tmp_path)})) == []
     (tmp_path / "packages").write_text("bash\nremoved-since\n")
-    assert [each.name for each in debian.on_host({debian.MACHINE: str(tmp_path)})] == ["bash"]
+    assert [each.name for each in software_packages.on_host({software_packages.MACHINE: str(tmp_path)})] == [
+        "bash"
+    ]
 
 
 def test_the_list_names_every_gap_and_the_bill_has_all(
@@ -223,7 +225,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     engine()
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setenv("TRAINSTACK_NODE_IMAGE", "trainstack/node:1")
-    monkeypatch.setenv(debian.MACHINE, str(root))
+    monkeypatch.setenv(software_packages.MACHINE, str(root))
     bill = root / "audit" / "bill.json"
     assert audit.main([str(bill), f"kindest/node:v1@{B}"]) == 0
     said = capsys.readouterr().out
@@ -263,7 +265,7 @@ def test_without_an_engine_the_rest_is_listed_and_the_engine_named(
         raise docker.EngineError("no")
 
     monkeypatch.setattr(docker, "ensure_answers", away)
-    found = list(audit.collect(root, {debian.MACHINE: str(root)}, []))
+    found = list(audit.collect(root, {software_packages.MACHINE: str(root)}, []))
     assert {each.kind for each in found if isinstance(each, Trusted)} == {Kind.PYTHON, Kind.GO, Kind.IMAGE}
     assert "gap: images of this machine: no container engine answers" in list(audit.lines(found))
 

@@ -16,8 +16,8 @@ from infra.clusters import registries
 from infra.clusters.kind import login
 from infra.config.image import ImageConfig, Target
 from infra.image import inputs, push
-from infra.image.docker_login import logged_in
 from infra.image.providers import BuiltImageProvider, RegistryImageProvider
+from infra.image.push import logged_in
 from infra.process import CommandError
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from infra import volumes
 from infra.clusters import namespaces
+from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import manifest
-from infra.review import policies
 from infra.training_operator.patches import patched
 from storage.manifests import manifests as volume_manifests
 from tests.unit.infra.guard.bad_manifests import BAD, good
@@ -26,18 +26,20 @@ def test_our_own_manifests_pass() -> None:
         manifest(known.jobs[0], job_context()),
         *good(known).values(),
     ]
-    assert policies.violations(objects, ALLOWED) == []
+    assert policy_rules.violations(objects, ALLOWED) == []
 
 
 def test_the_patched_operator_passes() -> None:
     reference = "ghcr.io/kubeflow/training-v1/training-operator@sha256:" + "0" * 64
-    assert policies.violations(patched(OVERLAY, "dev", reference, "busybox:1.37", "kubeflow"), ALLOWED) == []
+    assert (
+        policy_rules.violations(patched(OVERLAY, "dev", reference, "busybox:1.37", "kubeflow"), ALLOWED) == []
+    )
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_violation_names_the_fix(case: str) -> None:
     bad = BAD[case]
-    found = policies.violations([bad.of(stack())], ALLOWED)
+    found = policy_rules.violations([bad.of(stack())], ALLOWED)
     assert len(found) == 1, found
     assert bad.problem in found[0].problem
     assert bad.fix in found[0].fix
@@ -59,5 +61,5 @@ def test_every_kind_of_a_rule_has_a_manifest_that_breaks_it() -> None:
 
 def test_an_unpinned_image_passes_where_the_stack_says_so() -> None:
     job = BAD["image by tag"].of(stack())
-    assert policies.violations([job], Allowed(ALLOWED.roots, frozenset({"trainer:latest"}))) == []
-    assert policies.violations([job], Allowed(ALLOWED.roots, repositories=("trainer",))) == []
+    assert policy_rules.violations([job], Allowed(ALLOWED.roots, frozenset({"trainer:latest"}))) == []
+    assert policy_rules.violations([job], Allowed(ALLOWED.roots, repositories=("trainer",))) == []

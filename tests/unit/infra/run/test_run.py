@@ -17,7 +17,7 @@ from kubernetes.config import ConfigException
 
 from infra.objects.api import ApiAddress
 from infra.objects.patience import STARTING_S, Patience, UnreachableError
-from infra.run import job_status, mounting, provider, result, waiting
+from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.metrics import is_progress, journal_metrics, metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
@@ -217,12 +217,12 @@ def test_a_volume_that_cannot_be_mounted_ends_the_wait(case: str, monkeypatch: p
     printed, hopeless = UNMOUNTED[case]
     clock = iter(range(0, 10000, 10))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    api = without_volume(f"{KUBELET}Output: {printed}\n", f"{mounting.UNSAID}: timed out")
+    api = without_volume(f"{KUBELET}Output: {printed}\n", f"{job_status.UNSAID}: timed out")
     with pytest.raises(RunFailedError) as failed:
         end(api)
     beginning = f"cannot run: pod j-master-0: FailedMount: on node worker: {printed.rstrip('.')}"
     assert beginning in str(failed.value)
-    assert (mounting.CLIENT in str(failed.value)) == hopeless
+    assert (job_status.CLIENT in str(failed.value)) == hopeless
     assert (next(clock) < 100) == hopeless, "what may pass is waited for"
     assert len(api.shown) == 2, "and said at once"
 

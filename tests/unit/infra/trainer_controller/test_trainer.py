@@ -11,11 +11,12 @@ from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
+from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
-from infra.review import folder, gitops, policies, rendering
+from infra.review import folder, gitops, rendering
 from infra.trainer_controller import component, patches
 from infra.training_operator import webhook
 from infra.training_operator.component import Operator
@@ -149,7 +150,7 @@ def test_each_program_with_webhooks_is_asked() -> None:
     assert [probe["kind"] for probe in asked] == ["JobSet", "TrainingRuntime"]
     for probe in asked:
         assert probe["metadata"]["namespace"] == "kubeflow"
-        assert policies.violations([probe], Allowed((), frozenset(), ())) == []
+        assert policy_rules.violations([probe], Allowed((), frozenset(), ())) == []
     assert [probe["kind"] for probe in webhook.probes(OperatorApi.V1, "kubeflow")] == ["PyTorchJob"]
 
 

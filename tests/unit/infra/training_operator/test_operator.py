@@ -11,10 +11,9 @@ import yaml
 
 from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
-from infra.guard import admission
+from infra.guard import admission, policy_rules
 from infra.objects import pytorchjob
 from infra.objects.labels import RUN, STACK
-from infra.review import policies
 from infra.training_operator import component, patches
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -111,7 +110,7 @@ def test_a_guarded_namespace_lets_in_the_container_that_the_operator_adds(
 ) -> None:
     pod = {"spec": {"initContainers": [{**init_container, "image": patches.INIT_IMAGE}], "containers": []}}
     made = {"kind": "Pod", "metadata": {"name": "worker"}, **pod}
-    assert policies.violations([made], admission.allowed(stack())) == []
+    assert policy_rules.violations([made], admission.allowed(stack())) == []
 
 
 def test_the_init_container_is_a_list_the_operator_can_read(init_container: dict[str, Any]) -> None:

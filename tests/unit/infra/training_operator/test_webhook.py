@@ -9,9 +9,9 @@ import urllib3
 from kubernetes.client.exceptions import ApiException
 
 from infra.config.operator import OperatorApi
+from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.objects.api import ApiAddress
-from infra.review import policies
 from infra.training_operator import webhook
 from infra.training_operator.webhook import WebhookError
 from tests.unit.infra.objects.played_api import Request, play
@@ -97,4 +97,4 @@ def test_the_server_is_only_asked_what_it_would_do(
 
 def test_the_question_keeps_to_the_policies() -> None:
     """A namespace that refuses what breaks them has to let it through to the webhook."""
-    assert policies.violations([webhook.probe_job("team")], Allowed(())) == []
+    assert policy_rules.violations([webhook.probe_job("team")], Allowed(())) == []

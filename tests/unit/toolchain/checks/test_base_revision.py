@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.toolchain.conftest import git
-from toolchain.checks import base_revision
+from toolchain.checks import review
 from toolchain.steps import SetupError
 
 FILE = "stacks/Pulumi.dev.yaml"
@@ -18,7 +18,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with one commit on main."""
     root = tmp_path / "clone"
     (root / "stacks").mkdir(parents=True)
-    monkeypatch.setattr(base_revision, "ROOT", root)
+    monkeypatch.setattr(review, "ROOT", root)
     git(root, "init", "--quiet", "--initial-branch", "main")
     commit(root, "first")
     return root
@@ -36,7 +36,7 @@ def unpacked(tmp_path: Path, asked: str = "") -> tuple[str, str | None]:
     """How the revision is called, and its stack file."""
     target = tmp_path / "base"
     target.mkdir()
-    said = base_revision.unpack(asked, target)
+    said = review.unpack_base(asked, target)
     return said, (target / FILE).read_text() if (target / FILE).exists() else None
 
 
@@ -63,7 +63,7 @@ def test_a_clone_asks_what_its_origin_calls_the_main_branch(
 ) -> None:
     git(clone, "branch", "--move", "trunk")
     git(tmp_path, "clone", "--quiet", str(clone), "second")
-    monkeypatch.setattr(base_revision, "ROOT", tmp_path / "second")
+    monkeypatch.setattr(review, "ROOT", tmp_path / "second")
     git(tmp_path / "second", "switch", "--quiet", "--create", "topic")
     commit(tmp_path / "second", "of the topic")
     said, content = unpacked(tmp_path)
@@ -86,7 +86,7 @@ def test_a_revision_without_stacks_has_nothing(clone: Path, tmp_path: Path) -> N
 
 
 def test_without_git_or_a_commit_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base_revision, "ROOT", tmp_path)
+    monkeypatch.setattr(review, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     said, content = unpacked(tmp_path)
     assert (said, content) == ("nothing: no commit of a Git repository is here", None)

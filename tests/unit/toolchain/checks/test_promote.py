@@ -21,7 +21,7 @@ from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files
-from toolchain.checks import promote, protected, review
+from toolchain.checks import protected, review, stack_changes
 from toolchain.operating import recovery
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -107,13 +107,13 @@ class Clone:
 def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     root, models = tmp_path / "clone", Models(tmp_path / "models")
     root.mkdir()
-    for module in (promote, protected, review):
+    for module in (stack_changes, protected, review):
         monkeypatch.setattr(module, "ROOT", root)
-    for module in (promote, stack_files):
+    for module in (stack_changes, stack_files):
         monkeypatch.setattr(module, "STACKS", root / "stacks")
     monkeypatch.setattr(venv, "VENV", Path(sys.prefix))
     monkeypatch.setattr(venv, "ROOT", root)
-    for module in (promote, records):
+    for module in (stack_changes, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(recovery, "deployment", lambda stack: {})
@@ -134,7 +134,7 @@ def clone(user_clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Clone:
             raise SetupError(complaint.getvalue())
         return json.loads(out.getvalue())
 
-    monkeypatch.setattr(promote, "_ask", ask)
+    monkeypatch.setattr(stack_changes, "_ask", ask)
     return user_clone
 
 
@@ -142,7 +142,7 @@ def refusal(clone: Clone, *arguments: str) -> str:
     """Why nothing was promoted; nothing has changed."""
     before = clone.state()
     with pytest.raises(SetupError) as refused:
-        promote.promote(*(arguments or ("dev", "gpu", "0.9")))
+        stack_changes.promote(*(arguments or ("dev", "gpu", "0.9")))
     assert clone.state() == before
     return str(refused.value)
 
@@ -167,7 +167,7 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
         "stacks/rendered/gpu/03-pytorchjob-big.yaml",
     ]
     assert "as before in gpu: seed" in capsys.readouterr().out
-    promote.promote("dev", "gpu", "0.95")
+    stack_changes.promote("dev", "gpu", "0.95")
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
 
 
@@ -191,7 +191,7 @@ def test_what_else_the_accuracy_was_reached_with_is_named(
     )
     clone.commit()
     clone.trained(0.95)
-    promote.promote("dev", "gpu", "0.95")
+    stack_changes.promote("dev", "gpu", "0.95")
     said = f"big: not as in dev, and as before in gpu: {key}"
     assert said in capsys.readouterr().out.splitlines()
     assert said in git(clone.root, "show", "--no-patch", "--format=%b", "HEAD").splitlines()
@@ -203,11 +203,11 @@ def test_the_program_of_the_clone_is_asked(user_clone: Clone, target: str, answe
     user_clone.with_program()
     user_clone.write("broken", "config: {trainstack:job: {nome: small}}\n")
     if answers:
-        (found,) = promote._ask("dev", target)
+        (found,) = stack_changes._ask("dev", target)
         assert (found["run"], found["to"], found["left"]) == (user_clone.run, "big", ["seed"])
     else:
         with pytest.raises(SetupError, match="nome"):
-            promote._ask("dev", target)
+            stack_changes._ask("dev", target)
 
 
 def change(clone: Clone) -> None:
@@ -287,14 +287,14 @@ def test_options_are_taken_over_however_they_are_written(clone: Clone, layout: s
     clone.write("dev", LAYOUTS[layout])
     clone.commit()
     clone.trained(0.95)
-    promote.promote("dev", "gpu", "0.9")
+    stack_changes.promote("dev", "gpu", "0.9")
     files = [clone.root / f"stacks/Pulumi.{name}.yaml" for name in ("dev", "gpu")]
     (given,), (taken,) = (from_file(file).jobs for file in files)
     assert {key: getattr(taken.training, name) for key, name in NAMES.items()} == VALUES
     assert {key: getattr(given.training, name) for key, name in NAMES.items()} == VALUES
     assert "&" not in files[1].read_text()
     head = clone.state()[0]
-    promote.promote("dev", "gpu", "0.9")
+    stack_changes.promote("dev", "gpu", "0.9")
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
 
 
@@ -318,7 +318,7 @@ def test_a_target_takes_them_over_or_is_refused_however_it_is_written(clone: Clo
     if layout in TAKE_NO_OPTION:
         assert "epochs: 9, seed: 12" in refusal(clone)
         return
-    promote.promote("dev", "gpu", "0.9")
+    stack_changes.promote("dev", "gpu", "0.9")
     (taken,) = from_file(clone.root / "stacks/Pulumi.gpu.yaml").jobs
     expected = {**VALUES, "epochs": 9, "seed": 12}
     assert {key: getattr(taken.training, name) for key, name in NAMES.items()} == expected
@@ -350,7 +350,7 @@ def test_jobs_go_by_their_names_where_there_are_several(clone: Clone) -> None:
     clone.write("gpu", GPU.replace("job:\n    name: big\n", "jobs:\n  - name: big\n  - name: small\n"))
     clone.commit()
     clone.trained(0.95)
-    promote.promote("dev", "gpu", "0.9")
+    stack_changes.promote("dev", "gpu", "0.9")
     assert "  - name: small\n    training:\n" in clone.state()[2]
     clone.write("gpu", GPU.replace("job:\n    name: big\n", "jobs:\n  - name: big\n  - name: huge\n"))
     clone.commit()
@@ -385,12 +385,12 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     for module, name, value in (
         (stack_files, "STACKS", tmp_path),
-        (promote, "MODELS", models.folder),
+        (stack_changes, "MODELS", models.folder),
         (records, "MODELS", models.folder),
         (protected, "changes", list),
         (venv, "ensure", lambda: None),
-        (promote, "_ask", lambda *_: [ASKED]),
-        (promote, "_ensure_fresh", lambda _: pytest.fail("the gate is open")),
+        (stack_changes, "_ask", lambda *_: [ASKED]),
+        (stack_changes, "_ensure_fresh", lambda _: pytest.fail("the gate is open")),
         (recovery, "deployment", lambda stack: {}),
     ):
         monkeypatch.setattr(module, name, value)
@@ -399,7 +399,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
 
 def gate_says(*arguments: str) -> str:
     with pytest.raises(SetupError) as refused:
-        promote.promote(*(arguments or ("dev", "gpu", "0.99")))
+        stack_changes.promote(*(arguments or ("dev", "gpu", "0.99")))
     return str(refused.value)
 
 
@@ -457,7 +457,7 @@ def test_a_run_that_tells_no_accuracy_is_refused(gate: Models) -> None:
 def test_of_a_volume_elsewhere_the_state_tells(
     gate: Models, monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any], said: str
 ) -> None:
-    resource = {"type": promote.RUN, "outputs": {"run": RUN, **outputs}}
+    resource = {"type": stack_changes.RUN, "outputs": {"run": RUN, **outputs}}
     state = json.loads(json.dumps({"resources": [{"type": "pulumi:pulumi:Stack"}, resource]}))
     monkeypatch.setattr(recovery, "deployment", lambda stack: state if stack == "dev" else {})
     assert said in gate_says()

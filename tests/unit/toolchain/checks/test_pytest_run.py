@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.checks import passed_tests, pytest_run, suites
+from toolchain.checks import suites
 from toolchain.paths import ROOT
 
 SLOW = """
@@ -30,10 +30,10 @@ def test_slow(cluster):
 """
 RUN = """
 import os, signal, sys
-from toolchain.checks import pytest_run
+from toolchain.checks import suites
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 try:
-    pytest_run.run(["-q", "-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], os.environ)
+    suites.run_pytest(["-q", "-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], os.environ)
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -61,16 +61,16 @@ def _wait_for(file: Path, running: subprocess.Popen[bytes] | None = None) -> Non
 
 
 def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passed_tests, "ROOT", tmp_path)
-    monkeypatch.setattr(passed_tests, "FOLDER", tmp_path / ".local" / "passed")
+    monkeypatch.setattr(suites, "ROOT", tmp_path)
+    monkeypatch.setattr(suites, "PASSED", tmp_path / ".local" / "passed")
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     (tmp_path / ".gitignore").write_text(".local\n")
     (tmp_path / "program.py").write_text("1")
-    first = passed_tests.file("full")
+    first = suites.passed_file("full")
     first.write_text("a\n")
-    assert passed_tests.file("full") == first
+    assert suites.passed_file("full") == first
     (tmp_path / "program.py").write_text("2")
-    assert passed_tests.file("full") != first
+    assert suites.passed_file("full") != first
     assert not first.exists()
 
 
@@ -93,7 +93,7 @@ def test_every_test_is_in_a_suite() -> None:
 
 
 def test_pytest_is_that_of_the_clone() -> None:
-    assert pytest_run.PYTHON.is_relative_to(ROOT)
+    assert suites.PYTHON.is_relative_to(ROOT)
 
 
 def test_what_make_was_given_is_not_handed_on_to_the_makes_of_tests() -> None:
@@ -106,7 +106,7 @@ def test_what_make_was_given_is_not_handed_on_to_the_makes_of_tests() -> None:
     )
     handed_on = json.loads(made.stdout)
     assert {"ARGS", "STACK", "PYTHON", "MAKEFLAGS", "MAKELEVEL"} <= set(handed_on)
-    kept = pytest_run.without_make(handed_on)
+    kept = suites.without_make(handed_on)
     assert set(handed_on) - set(kept) >= {"ARGS", "STACK", "MAKEFLAGS", "MAKELEVEL"}
     assert kept["PYTHON"] == sys.executable
     assert kept["PATH"] == handed_on["PATH"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolchain import __main__, stack_files
-from toolchain.checks import rerun, review
+from toolchain.checks import review, stack_changes
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -25,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         made.write_text("after")
         return subprocess.CompletedProcess(command, 0)
 
-    for module in (stack_files, rerun):
+    for module in (stack_files, stack_changes):
         monkeypatch.setattr(module, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "render", lambda stack: 0)
@@ -42,7 +42,7 @@ def test_it_says_what_comes_next(file: Path, capsys: pytest.CaptureFixture[str])
 
 def test_what_cannot_be_rendered_is_taken_back(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review, "render", lambda stack: 1)
-    assert rerun.rerun("dev", "small") == 1
+    assert stack_changes.rerun("dev", "small") == 1
     assert file.read_text() == "before"
 
 
@@ -55,10 +55,10 @@ def test_what_an_error_or_an_interrupt_ends_is_taken_back(
 
     monkeypatch.setattr(review, "render", render)
     with pytest.raises(type(error)):
-        rerun.rerun("dev", "small")
+        stack_changes.rerun("dev", "small")
     assert file.read_text() == "before"
 
 
 def test_a_stack_that_there_is_not_is_refused(file: Path) -> None:
     with pytest.raises(SetupError, match="there is no stack 'none'"):
-        rerun.rerun("none", "")
+        stack_changes.rerun("none", "")

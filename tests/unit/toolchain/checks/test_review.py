@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.checks import base_revision, review
+from toolchain.checks import review
 from toolchain.steps import SetupError
 from toolchain.tools import build, venv
 
@@ -45,7 +45,7 @@ def test_the_base_is_the_revision_that_is_named(monkeypatch: pytest.MonkeyPatch)
         return "`released`"
 
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(base_revision, "unpack", unpack)
+    monkeypatch.setattr(review, "unpack_base", unpack)
     monkeypatch.setattr(review, "with_schemas", lambda found: found)
     monkeypatch.setattr(subprocess, "run", remember)
     assert review.review("dev", "released") == 3

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.checks import pytest_run, suites
+from toolchain.checks import suites
 from toolchain.checks.suites import SUITES
 from toolchain.operating import setup
 from toolchain.paths import ROOT
@@ -61,7 +61,7 @@ def test_options_may_leave_a_stage_without_a_test_but_not_each(
     statuses = iter(ended)
     monkeypatch.setattr(suites, "_prepare", lambda stage: {})
     monkeypatch.setattr(setup, "project_lock", nullcontext)
-    monkeypatch.setattr(pytest_run, "run", lambda chosen, variables: next(statuses))
+    monkeypatch.setattr(suites, "run_pytest", lambda chosen, variables: next(statuses))
     assert suites._stages(SUITES["full"], None, extra) == status
     assert list(statuses) == [], "a stage that fails is the last"
 
@@ -88,7 +88,7 @@ def test_what_is_named_is_all_that_is_run(
         seen.append(chosen)
         return 0
 
-    monkeypatch.setattr(pytest_run, "run", run)
+    monkeypatch.setattr(suites, "run_pytest", run)
     assert suites._stages(SUITES[suite], None, extra) == 0
     assert [each[: each.index("-m")] for each in seen] == calls
     options = [each for each in extra if not each.startswith(("tests/", "standins/"))]

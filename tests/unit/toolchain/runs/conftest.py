@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.runs import curves, records
+from toolchain.runs import comparison, records
 
 CONFIG = {"dataset": "mnist", "network": "lenet", "epochs": 2, "world_size": 2, "lr": 0.01}
 
@@ -45,5 +45,5 @@ class Models:
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Models:
     made = Models(tmp_path / "models")
     monkeypatch.setattr(records, "MODELS", made.folder)
-    monkeypatch.setattr(curves, "FOLDER", tmp_path / "comparisons")
+    monkeypatch.setattr(comparison, "FOLDER", tmp_path / "comparisons")
     return made

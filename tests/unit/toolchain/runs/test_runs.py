@@ -13,7 +13,6 @@ import pytest
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain.runs import comparison, listing, records
-from toolchain.runs import models as model_list
 from toolchain.steps import SetupError
 
 
@@ -95,7 +94,7 @@ def test_what_is_no_number_tells_nothing(
     for order in listing.ORDERS:
         listing.show(None, order, as_json=False)
         assert "mnist-2" in capsys.readouterr().out
-    assert comparison.lines(records.find("mnist-1"), found)
+    assert comparison.differences(records.find("mnist-1"), found)
 
 
 @pytest.mark.parametrize("asked", ["is_dir", "iterdir", "read_text", "stat"])
@@ -207,7 +206,7 @@ def test_a_run_of_one_name_in_two_stacks(models: Models) -> None:
 
 
 def test_the_comparison_shows_what_differs_and_nothing_else(three: Models) -> None:
-    lines = comparison.lines(records.find("mnist-1"), records.find("mnist-2"))
+    lines = comparison.differences(records.find("mnist-1"), records.find("mnist-2"))
     assert [line.split() for line in lines] == [
         ["dev/mnist-1", "dev/mnist-2"],
         ["lr", "0.02", "0.01"],
@@ -215,7 +214,7 @@ def test_the_comparison_shows_what_differs_and_nothing_else(three: Models) -> No
         ["loss", "0.03", "0.01"],
     ]
     run = records.find("mnist-1")
-    assert comparison.lines(run, run) == ["dev/mnist-1 and dev/mnist-1 do not differ"]
+    assert comparison.differences(run, run) == ["dev/mnist-1 and dev/mnist-1 do not differ"]
 
 
 def test_the_commands(three: Models, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,6 +257,6 @@ def test_a_stacks_model_is_none_of_its_trials(models: Models) -> None:
     trial_of(models, "mnist-sweep-0-1", epoch(1, 0.9), weights="trial")
     top = models.folder / "dev" / "mnist_cnn.pt"
     top.write_text("own")
-    assert [runs for _, runs in model_list.models()] == [[]]
+    assert [runs for _, runs in listing.models()] == [[]]
     top.write_text("trial")
-    assert [[run.name for run in runs] for _, runs in model_list.models()] == [["mnist-sweep-0-1"]]
+    assert [[run.name for run in runs] for _, runs in listing.models()] == [["mnist-sweep-0-1"]]

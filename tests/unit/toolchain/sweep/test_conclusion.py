@@ -13,7 +13,7 @@ from infra.config.training import Dataset
 from infra.job.pod import command_line
 from infra.sweep import search
 from tests.unit.toolchain.sweep.played import World
-from toolchain.sweep import conclusion, rounds, trials
+from toolchain.sweep import rounds, searching, trials
 from toolchain.sweep.trials import Answer, Trial
 
 VALUES = {"training.lr": 0.0123, "training.batchSize": 64}
@@ -21,7 +21,7 @@ FILE = Path("stacks/Pulumi.dev.yaml")
 
 
 def lines(*found: Trial, best: int | None) -> list[str]:
-    return conclusion.lines(World(Path(), {}).asked, Answer(found, best), FILE)
+    return searching.conclusion(World(Path(), {}).asked, Answer(found, best), FILE)
 
 
 def test_the_best_is_told_with_what_to_write_for_it() -> None:
@@ -55,7 +55,7 @@ def test_the_lines_train_as_the_trial_did_on_the_digits() -> None:
     trial = sweep_trials.job(stack.jobs[0], stack.sweep, "/models", stack.file, sweep_trials.Trial(1, values))
     asked = replace(World(Path(), {}).asked, replaced=search.search(stack)["replaced"])
     best = Trial(1, trials.COMPLETE, values, 0.9, 5, "mnist-sweep-1-0a1b2c3d")
-    shown = conclusion.lines(asked, Answer((best,), 1), FILE)
+    shown = searching.conclusion(asked, Answer((best,), 1), FILE)
     raw["job"]["training"] |= yaml.safe_load("\n".join(shown[4:]))["trainstack:job"]["training"]
     written = from_raw("dev", raw, str(FILE)).jobs[0]
     for dataset in (Dataset.DIGITS, Dataset.MNIST):
@@ -64,7 +64,7 @@ def test_the_lines_train_as_the_trial_did_on_the_digits() -> None:
 
 def test_without_a_complete_trial_none_is_the_best() -> None:
     shown = lines(Trial(0, trials.FAILED, VALUES), best=None)
-    assert shown == ["search sweep: 1 trials: 1 failed", conclusion.NOTHING]
+    assert shown == ["search sweep: 1 trials: 1 failed", searching.NOTHING]
 
 
 def test_a_line_of_a_trial_that_told_nothing_has_no_figure() -> None:

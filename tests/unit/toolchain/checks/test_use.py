@@ -9,7 +9,8 @@ import pytest
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain import stack_files
-from toolchain.runs import records, use
+from toolchain.checks import stack_changes
+from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -50,13 +51,13 @@ def test_a_run_on_a_volume_that_is_elsewhere_goes_by_its_whole_name(
     asked: list[list[str]], stack: str
 ) -> None:
     """Whether other runs of the stack have been copied here, or none."""
-    use.use(stack, f"{stack}/mnist-01234567")
-    use.use(stack, "mnist-01234567")
+    stack_changes.use(stack, f"{stack}/mnist-01234567")
+    stack_changes.use(stack, "mnist-01234567")
     assert asked == [["infra.chosen_run", stack, "mnist-01234567"]] * 2
 
 
 def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
-    use.use("dev", "none")
+    stack_changes.use("dev", "none")
     assert asked == [["infra.chosen_run", "dev", "none"]]
     assert "trains again as the file says" in capsys.readouterr().out
 
@@ -75,5 +76,5 @@ def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture
 )
 def test_it_is_refused(asked: list[list[str]], stack: str, name: str, said: str) -> None:
     with pytest.raises(SetupError, match=said):
-        use.use(stack, name)
+        stack_changes.use(stack, name)
     assert asked == []

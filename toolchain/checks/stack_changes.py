@@ -1,11 +1,10 @@
-"""`make promote FROM=dev TO=gpu MIN_ACCURACY=0.99`: one stack's training options for another, as a commit.
-
-Only what has been trained is promoted: the run that FROM's stack file asks for has to be finished and good enough.
-"""
+"""Changes of a stack file, as text that a review shows: `make use`, `make rerun` and `make promote`."""
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
 from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.operating.environment import write_whole
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -21,6 +21,77 @@ from toolchain.tools import venv
 RUN = "pulumi-python:dynamic/trainstack:Run"
 USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
 SUCCEEDED = "Succeeded"
+NO_RUN = "none"
+WHOLE_NAME = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
+
+
+def use(stack: str, name: str) -> None:
+    """Write the run called `name` into the file of `stack`, or none. Raises SetupError.
+
+    A run is looked for here first; on a volume that is elsewhere it may be all the same, under its whole name.
+    """
+    if not name:
+        raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
+    stack_files.check(stack)
+    run = name if name == NO_RUN else _run_of(stack, name)
+    venv.ensure()
+    jobs = venv.output("infra.chosen_run", stack, run).split()
+    for job in jobs:
+        what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
+        print(f"job {job} {what}; `make up STACK={stack}` brings it about")
+    if not jobs:
+        print(f"stacks/Pulumi.{stack}.yaml says so already")
+
+
+def _run_of(stack: str, name: str) -> str:
+    """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's.
+
+    The program knows whether a run that is not on this machine may be on the volume.
+    """
+    name = name.removeprefix(f"{stack}/")
+    try:
+        run = records.find(f"{stack}/{name}")
+    except SetupError:
+        if WHOLE_NAME.fullmatch(name):
+            return name
+        raise
+    if run.model is None:
+        raise SetupError(
+            f"run {run.name} is not finished", "take one that `make runs` shows with all its epochs"
+        )
+    return run.name
+
+
+def rerun(stack: str, job: str) -> int:
+    """Count the key `rerun` of `stack` up, render it, and say what comes next; the exit status.
+
+    The stack file stays as it was where that fails or is interrupted.
+
+    Raises SetupError for a stack that does not exist.
+
+    Parameters:
+        job: the one that is trained once more; empty for all.
+    """
+    stack_files.check(stack)
+    with setup.project_lock():
+        venv.ensure()
+        file = STACKS / f"Pulumi.{stack}.yaml"
+        before = file.read_text()
+        try:
+            status = _count_up(stack, job) or review.render(stack)
+        except BaseException:
+            write_whole(file, before)
+            raise
+        if status:
+            write_whole(file, before)
+            return status
+    print(f"to train it once more: make up STACK={stack}")
+    return 0
+
+
+def _count_up(stack: str, job: str) -> int:
+    command = venv.program("infra.rerun", stack, *([job] if job else []))
+    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode
 
 
 @dataclass(frozen=True)
@@ -32,7 +103,10 @@ class Passed:
 
 
 def promote(source: str, target: str, asked: str) -> None:
-    """Commit what stack `target` takes over from `source`. Raises SetupError where it may not, with nothing changed.
+    """Commit the training options that stack `target` takes over from `source`.
+
+    Only what has been trained is promoted: the run that the file of `source` asks for has to be finished and good
+    enough. Raises SetupError where it is not, with nothing changed.
 
     Parameters:
         asked: the accuracy that each of the runs has to have reached, 0 to 1.
