@@ -136,14 +136,15 @@ def forget(deployment: dict[str, Any]) -> None:
     deployment["resources"] = kept
 
 
-def edit_state(project: AppliedProject, edit: Callable[[dict[str, Any]], object]) -> None:
+def edit_state(project: AppliedProject, edit: Callable[[dict[str, Any]], Any]) -> Any:
     exported = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
-    edit(exported["deployment"])
+    returned = edit(exported["deployment"])
     file = project.folder.parent / "edited.json"
     file.write_text(json.dumps(exported))
     done = project.pulumi("stack", "import", "--stack", project.stack, "--file", str(file))
     file.unlink()  # it may hold what only the import encrypts
     assert done.returncode == 0, done.stdout
+    return returned
 
 
 @pytest.mark.parametrize("key", ["job.args[0]", "job.name", "job.annotations.note", "storage.mountPath"])

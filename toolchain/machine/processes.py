@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,26 @@ def folder(pid: int) -> Path | None:
     except FileNotFoundError:
         return None
     return Path(said[1]) if said else None
+
+
+def started(pid: int) -> float | None:
+    """When a process was started, in seconds since 1970, a second more or less; None where that is not told.
+
+    Counted back from now, so a clock that was set meanwhile moves it.
+    """
+    if is_linux():
+        try:
+            ticks = int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19])
+            uptime = float((PROC / "uptime").read_text().split()[0])
+        except OSError:
+            return None
+        return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
+    # [[days-]hours:]minutes:seconds
+    days, _, clock = _said("ps", "-o", "etime=", "-p", str(pid)).strip().rpartition("-")
+    if not clock:
+        return None
+    hours, minutes, seconds = [0, *map(int, clock.split(":"))][-3:]
+    return time.time() - (int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
 def variable(pid: int, name: str) -> str | None:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from toolchain import interruption
 from toolchain.machine.processes import end_with_parent
-from toolchain.operating import pulumi_output
+from toolchain.operating import pulumi_output, stack_locks
 from toolchain.operating.environment import for_child
+from toolchain.operating.stack_locks import PARENT
 from toolchain.paths import ROOT
-from toolchain.steps import SetupError, wait
-
-PARENT = "TRAINSTACK_PARENT"
-"""Variable that tells the process that started a pulumi, for one that outlives it."""
+from toolchain.steps import SetupError, step, wait
 
 PATIENCE_S = 10.0
+AGAIN_S = 5.0
+"""Seconds at most until a stack is tried again that somebody else works on."""
+
+EDITS = 24
+"""How often an edit of the state begins again, as somebody else has changed it meanwhile."""
+
+Edited = TypeVar("Edited")
 
 
 def _interrupt_with_parent() -> None:
@@ -40,9 +48,46 @@ def program(variables: Mapping[str, str]) -> str:
 def stream(variables: Mapping[str, str], *arguments: str) -> int:
     """Run `pulumi <arguments>`, its output as `pulumi_output` has it; returns its exit status.
 
+    Where somebody else works on the stack it waits, and raises SetupError where that takes too long.
+
     Ctrl-C asks it to finish what it has begun, as on a terminal. A wait for a job cannot be cancelled, so after
     PATIENCE_S it is told to leave that, and then killed: the next run takes up what is left.
     """
+    return _in_turn(_stack(arguments), lambda: _streamed(variables, arguments))[0]
+
+
+def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+    """What `run` returns, exit status and output, once no lock of somebody else's on `stack` refuses it.
+
+    Raises SetupError where that takes longer than stack_locks.WAIT_S.
+    """
+    deadline = time.monotonic() + stack_locks.WAIT_S
+    while True:
+        status, said = run()
+        if not status or not stack_locks.is_refusal(said):
+            return status, said
+        if time.monotonic() > deadline:
+            raise SetupError(
+                f"stack {stack} is locked:\n{said.strip()}",
+                f"wait until that has ended; {stack_locks.cancel(stack)}",
+            )
+        if stack_locks.locks(stack):
+            stack_locks.release(stack)
+        else:
+            _pause(stack)
+
+
+def _pause(stack: str) -> None:
+    """Of a length by chance: two that wait for each other would meet again."""
+    with step(f"waiting for whoever works on stack {stack}"):
+        time.sleep(random.uniform(0.2, 1.0) * AGAIN_S)
+
+
+def _stack(arguments: Sequence[str]) -> str:
+    return arguments[arguments.index("--stack") + 1] if "--stack" in arguments else ""
+
+
+def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[int, str]:
     with _Interrupted() as interrupted, pulumi_output.watching(arguments) as (watching, options, wanted):
         # In a session of its own: from the terminal, Ctrl-C would reach it twice.
         child = subprocess.Popen(
@@ -60,8 +105,7 @@ def stream(variables: Mapping[str, str], *arguments: str) -> int:
         assert child.stdout
         watching.read(child.stdout.fileno())
         status = wait(child)
-        watching.ended(status)
-        return status
+        return status, watching.ended(status)
 
 
 class _Interrupted:
@@ -110,8 +154,7 @@ class _Interrupted:
 
 def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     """What the backend holds of `stack`, whichever backend it is. Raises SetupError with Pulumi's own words."""
-    exported = json.loads(_output(variables, "stack", "export", "--stack", stack))
-    found: dict[str, Any] = exported.get("deployment") or {}
+    found: dict[str, Any] = _exported(variables, stack).get("deployment") or {}
     return found
 
 
@@ -130,22 +173,77 @@ def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
     return found
 
 
-def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Export the stack's deployment, let `edit` change it, import it. Raises SetupError."""
-    exported = json.loads(_output(variables, "stack", "export", "--stack", stack))
-    edit(exported["deployment"])
-    _output(variables, "stack", "import", "--stack", stack, stdin=json.dumps(exported))
+def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], Edited]) -> Edited:
+    """Let `edit` change the stack's deployment in place; what it returned. Nobody's update is lost meanwhile.
+
+    In a backend of files the stack's lock is held. Elsewhere Pulumi locks the import alone, and `pulumi state` is no
+    better (pkg/v3/cmd/pulumi/state/io.go): what has changed since it was exported is not imported but edited again, and
+    the history tells of an update in the moment that is left. Last it is exported once more, and has to hold the edit.
+
+    Parameters:
+        edit: may be called several times, each time with another deployment; it leaves alone what it has edited before.
+
+    Raises SetupError, also for such an update, and where the state does not come to rest.
+    """
+    imported: list[Edited] = []
+    with stack_locks.held(stack) as behind:
+        asked = {**variables, **behind}
+        for _ in range(EDITS):
+            exported = _exported(asked, stack)
+            before = None if behind else _last_update(asked, stack)
+            edited = copy.deepcopy(exported)
+            result = edit(edited["deployment"])
+            if _told(edited) == _told(exported):
+                return imported[-1] if imported else result
+            if _exported(asked, stack) != exported:
+                _pause(stack)
+                continue
+            _output(asked, "stack", "import", "--stack", stack, stdin=json.dumps(edited))
+            imported.append(result)
+            if not behind and (after := _last_update(asked, stack)) != before:
+                ended = (after or {}).get("endTime")
+                raise SetupError(
+                    f"another update of stack {stack} has ended ({ended}) while its state was edited, and may be lost",
+                    f"`make up STACK={stack}`: it looks for what the state has lost",
+                )
+    raise SetupError(
+        f"the state of stack {stack} does not come to rest: somebody else works on it",
+        "wait until they are done, then the same command",
+    )
+
+
+def _exported(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_output(variables, "stack", "export", "--stack", stack))
+    return found
+
+
+def _told(exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The deployment without what is empty in it, which Pulumi leaves out."""
+    return {name: value for name, value in (exported["deployment"] or {}).items() if value}
+
+
+def _last_update(variables: Mapping[str, str], stack: str) -> dict[str, Any] | None:
+    """What was done to `stack` last; an import of its state, which Pulumi Cloud counts, too, is nothing done."""
+    return next((each for each in history(variables, stack) if each["kind"] != "import"), None)
 
 
 def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> str:
+    """What it prints. Waits where somebody else works on the stack. Raises SetupError with Pulumi's own words."""
     cmd = [program(variables), *arguments, "--non-interactive"]
-    done = subprocess.run(
-        cmd, cwd=ROOT, env=for_child(variables), input=stdin, capture_output=True, text=True
-    )
-    if done.returncode:
-        said = _errors(done.stdout) or done.stderr.strip()
+    printed = ""
+
+    def run() -> tuple[int, str]:
+        nonlocal printed
+        done = subprocess.run(
+            cmd, cwd=ROOT, env=for_child(variables), input=stdin, capture_output=True, text=True
+        )
+        printed = done.stdout
+        return done.returncode, _errors(done.stdout) or done.stderr.strip()
+
+    status, said = _in_turn(_stack(arguments), run)
+    if status:
         raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {said}")
-    return done.stdout
+    return printed
 
 
 def _errors(printed: str) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from toolchain.operating import pulumi_events
+from toolchain.operating import pulumi_events, stack_locks
 from toolchain.paths import LOGS, ROOT
 from toolchain.steps import note, say, tell
 
@@ -63,7 +63,6 @@ class Output:
             if self.shown:
                 sys.stdout.buffer.write(some)
                 sys.stdout.buffer.flush()
-                continue
             *lines, self.rest = (self.rest + some).split(b"\n")
             for line in lines:
                 self._line(line.decode(errors="replace"))
@@ -74,7 +73,7 @@ class Output:
         if self.in_summary and line:
             self.summary.append(line)
 
-    def unexplained(self) -> list[str]:
+    def last_lines(self) -> list[str]:
         """The last lines, from the first error among them on."""
         lines = [*self.kept, *([self.rest.decode(errors="replace")] if self.rest else [])]
         errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
@@ -96,16 +95,24 @@ class Watching:
         # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not keep us.
         self._start(lambda: self.output.read(pipe))
 
-    def ended(self, status: int) -> None:
-        """It has ended with `status`: show what is left to say."""
+    def ended(self, status: int) -> str:
+        """It has ended with `status`: show what is left to say; the last lines, from the first error among them on.
+
+        That the stack is locked is left to whoever waits for it.
+        """
         self.over.set()
         for reader in self.readers:
             reader.join(LAST_LINES_S)
+        last = self.output.last_lines()
+        told = "\n".join(last)
+        if self.output.shown:
+            return told
         for line in self.output.summary:
             say(line)
-        if status and not self.output.shown and not _reader.has_error:
-            for line in self.output.unexplained():
+        if status and not _reader.has_error and not stack_locks.is_refusal(told):
+            for line in last:
                 say(line)
+        return told
 
     def _start(self, work: object) -> None:
         assert callable(work)

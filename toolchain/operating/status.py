@@ -17,7 +17,9 @@ from toolchain.operating import (
     leftovers,
     live_objects,
     quick_drift,
+    recovery,
     state,
+    user_backend,
     volume_space,
     warning_events,
 )
@@ -185,7 +187,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])
     waiting = claim[0] if claim and claim[1] else None
-    *parts, owner = inspect_objects(objects, waiting)
+    *parts, owner = inspect_objects(objects, waiting, _owner_in_state(stack))
     names = {each["metadata"]["name"] for each in objects}
     warnings = warning_events.recent(variables, access, namespace, names)
     events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
@@ -272,11 +274,14 @@ def _claim_by_name(
     return _each(Part.CLAIM, [json.loads(done.stdout)], _bound)
 
 
-def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -> list[Finding]:
+def inspect_objects(
+    objects: list[dict[str, Any]], waiting: str | None = None, owner: str | None = None
+) -> list[Finding]:
     """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
 
     Parameters:
         waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.
+        owner: the id in the stack's state; None where it is not known.
     """
 
     def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
@@ -295,7 +300,7 @@ def inspect_objects(objects: list[dict[str, Any]], waiting: str | None = None) -
     ]
     if not by_kind.keys() & {"PyTorchJob", TRAINJOB}:
         findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))
-    return [*findings, _owner(objects)]
+    return [*findings, _owner(objects, owner)]
 
 
 def _each(
@@ -336,9 +341,24 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
     return ["Succeeded" if name == "Complete" else name for name in held]
 
 
-def _owner(objects: list[dict[str, Any]]) -> Finding:
-    ids = sorted({owner for each in objects if (owner := adoption.owner_of(each))})
+def _owner_in_state(stack: str) -> str | None:
+    """The stack's id, as our own backend has it: a stack that was refused before its first object has one, too."""
+    if user_backend.backend():
+        return None
+    try:
+        return state.owner(recovery.deployment(stack))
+    except SetupError:
+        return None
+
+
+def _owner(objects: list[dict[str, Any]], in_state: str | None) -> Finding:
+    carried = {owner for each in objects if (owner := adoption.owner_of(each))}
+    ids = sorted(carried | ({in_state} if in_state else set()))
     if len(ids) > 1:
-        return Finding(Part.OWNER, Health.NOT, f"objects of several stacks of this name: {', '.join(ids)}")
+        known = f", this stack's is {in_state}" if in_state else ""
+        told = f"objects of several stacks of this name: {', '.join(ids)}{known}"
+        return Finding(Part.OWNER, Health.NOT, told)
+    if in_state and not carried:
+        return Finding(Part.OWNER, Health.HEALTHY, f"{in_state}, which no object carries yet")
     said = ids[0] if ids else "no id yet: `make up` gives one"
     return Finding(Part.OWNER, Health.HEALTHY if ids else Health.NOT, said)

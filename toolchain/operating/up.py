@@ -33,6 +33,7 @@ from toolchain.operating import (
     retained_claims,
     setup,
     shared_objects,
+    stack_locks,
     state,
     state_copies,
     time_estimate,
@@ -233,6 +234,7 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     variables |= setup.prepare_operators(stack)
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
+    stack_locks.release(stack)  # what a living run has pending is no killed run's
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):
             live = live_objects.lookup(variables, _deployment(variables, stack))
@@ -243,8 +245,8 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
 
 def _set_up(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     variables = environment.for_stack(setup.prepare(stack, builds_image=builds_image), stack)
+    stack_locks.release(stack)
     if user_backend.backend() is None:
-        recovery.release(stack)
         state_copies.heal(stack)
         state_copies.keep(stack)
     orphans.end()

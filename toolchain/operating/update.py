@@ -56,9 +56,8 @@ def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, A
     """Put the objects `lost` into the state."""
     with step("objects of this stack that its state has lost") as running:
         steps = pulumi_cli.preview({**variables, ADOPTING: "yes"}, stack)
-        taken: list[str] = []
-        pulumi_cli.edit_state(
-            variables, stack, lambda deployment: taken.extend(adoption.adopt_lost(deployment, steps, lost))
+        taken = pulumi_cli.edit_state(
+            variables, stack, lambda deployment: adoption.adopt_lost(deployment, steps, lost)
         )
         running.conclude(f"{len(taken)} of {len(lost)} put into the state")
     if not taken:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from toolchain.paths import PASSPHRASE, ROOT, STACKS, STATE
 from toolchain.steps import SetupError
@@ -20,6 +20,7 @@ PHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"
 CLONE = "TRAINSTACK_CLONE"
 """Names the clone whose `make env` has set a shell up: its backend and passphrase are not the user's."""
 
+_FILES = "file://"
 # A service keeps secrets itself; so does what the stack file names, unless that is a passphrase again.
 _SERVICES = ("https://", "http://")
 _PROVIDER = re.compile(r"^secretsprovider: *['\"]?(?!passphrase)\w", re.MULTILINE)
@@ -29,6 +30,23 @@ def backend() -> str | None:
     """URL of the user's own backend; None where this clone's is to be used."""
     url = os.environ.get(BACKEND)
     return url if url and url not in {_url(clone) for clone in _clones()} else None
+
+
+def folder() -> Path | None:
+    """Folder of the backend that is in use, this clone's or the user's; None for one that is no folder."""
+    url = backend()
+    if url is None:
+        return STATE
+    if not url.startswith(_FILES):
+        return None
+    # As Pulumi reads it (pkg/v3/backend/diy/backend.go, massageBlobPath): from its own folder, `~` is the user's home.
+    return ROOT / Path(unquote(url.removeprefix(_FILES).partition("?")[0])).expanduser()
+
+
+def in_folder(place: Path) -> str:
+    """URL of the backend in use, with `place` as its folder."""
+    options = (backend() or _url(ROOT)).partition("?")[2]
+    return f"{_FILES}{quote(str(place))}{options and f'?{options}'}"
 
 
 def forget_backend() -> None:

@@ -1,13 +1,21 @@
-"""The file backend with the real pulumi: a backend of the user's own, and secrets in two clones."""
+"""The file backend with the real pulumi: the user's own, secrets in two clones, and two people on one at once."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from tests.unit.toolchain.conftest import Machine, git, prepare
+from tests.unit.toolchain.conftest import PATIENCE_S, Machine, git, prepare
 from toolchain.operating import environment
 
 pytestmark = [
@@ -58,6 +66,146 @@ def test_real_pulumi_keeps_secrets_in_two_clones_with_passphrases_of_their_own(c
         assert json.loads(pulumi(one, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
 
 
+STACK = "urn:pulumi:dev::trainstack::pulumi:pulumi:Stack::trainstack-dev"
+EDITS, REFRESHES = 3, 4
+EDIT = """
+import sys
+from toolchain.operating import environment, pulumi_cli
+
+def add(name):
+    urn = f"urn:pulumi:dev::trainstack::pulumi:pulumi:Stack$test:it:It::{name}"
+    made = {"urn": urn, "type": "test:it:It", "custom": False, "parent": STACK}
+
+    def edit(deployment):
+        if urn not in [each["urn"] for each in deployment["resources"]]:
+            deployment["resources"].append(made)
+
+    return edit
+
+for number in range(EDITS):
+    pulumi_cli.edit_state(environment.for_stack({}, "dev"), "dev", add(f"{sys.argv[1]}-{number}"))
+"""
+EDIT = f"STACK, EDITS = {STACK!r}, {EDITS}\n{EDIT}"
+REFRESH = """
+import sys
+from toolchain.operating import environment, pulumi_cli
+
+for number in range(int(sys.argv[1])):
+    words = ("refresh", "--yes", "--skip-preview", "--non-interactive", "--stack", "dev")
+    status = pulumi_cli.stream(environment.for_stack({}, "dev"), *words)
+    assert status == 0, status
+"""
+
+
+@pytest.fixture
+def two(clone: Machine) -> Iterator[tuple[Machine, Machine]]:
+    """Two people with a clone each, on one backend of files, in which the stack has a resource."""
+    place = clone.home / "a backend"
+    place.mkdir()
+    second = Machine(clone.root.parent / "second", clone.home, clone.bin, clone.calls)
+    git(clone.root, "clone", "--quiet", str(clone.root), str(second.root))
+    for one in (clone, second):
+        one.variables.update(PULUMI_BACKEND_URL=place.as_uri(), PULUMI_CONFIG_PASSPHRASE="theirs")
+        prepare(one)
+    keep_a_secret(clone)
+    yield clone, second
+    assert not list(place.rglob("locks/**/*.json")), "nobody leaves a lock behind"
+
+
+def begin(clone: Machine, code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Run a piece of Python of the clone's beside others."""
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            code,
+            *arguments,
+            "toolchain",
+        ],  # as `python -m toolchain`, which a lock looks for
+        cwd=clone.root,
+        env=clone.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def ended(*running: subprocess.Popen[str]) -> list[str]:
+    """What each has printed; all have ended well."""
+    try:
+        said = [each.communicate(timeout=PATIENCE_S)[0] for each in running]
+    finally:
+        for each in running:
+            if each.poll() is None:
+                os.killpg(each.pid, signal.SIGKILL)
+    assert [each.returncode for each in running] == [0] * len(running), "\n".join(said)
+    return said
+
+
+def test_two_who_edit_a_state_that_is_refreshed_meanwhile_lose_nothing(two: tuple[Machine, Machine]) -> None:
+    first, second = two
+    ended(begin(first, EDIT, "a"), begin(second, EDIT, "b"), begin(second, REFRESH, str(REFRESHES)))
+    kept = json.loads(pulumi(first, "stack", "export"))["deployment"]["resources"]
+    names = {each["urn"].rpartition("::")[2] for each in kept}
+    assert names == {"trainstack-dev", *(f"{who}-{number}" for who in "ab" for number in range(EDITS))}
+    assert json.loads(pulumi(second, "stack", "output", "--json", "--show-secrets")) == {"it": "hidden"}
+    assert len(updates(first)) == REFRESHES
+
+
+def test_of_many_runs_at_once_each_waits_for_its_turn(two: tuple[Machine, Machine]) -> None:
+    first, second = two
+    ended(*(begin(each, REFRESH, "3") for each in two))
+    assert len(updates(first)) == len(updates(second)) == 6
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_run_waits_for_a_living_one_and_says_whose_it_is(two: tuple[Machine, Machine], number: int) -> None:
+    """The first is stopped in the middle of its work, so that it holds the lock for long."""
+    first, second = two
+    working = begin(first, REFRESH, "1")
+    place = Path(first.home, "a backend", ".pulumi", "locks")
+    pid = stopped_at_work(place)
+    waiting = begin(second, WAIT)
+    said = waiting.stdout and waiting.stdout.readline()
+    while said and f"waiting for process {pid} of " not in said:
+        said = waiting.stdout and waiting.stdout.readline()
+    assert said, "the second did not wait"
+    assert list(place.rglob("*.json")), "nor took the lock away"
+    os.kill(pid, signal.SIGCONT)
+    ended(working, waiting)
+    assert len(updates(first)) == 2
+
+
+WAIT = """
+import sys
+from toolchain.operating import stack_locks
+
+stack_locks.release("dev")
+""" + REFRESH.replace("int(sys.argv[1])", "1")
+
+
+def stopped_at_work(place: Path) -> int:
+    """Stop the first pulumi that has a lock in this folder; its process id."""
+    while True:
+        for file in place.rglob("*.json"):
+            with suppress(OSError, ValueError):
+                pid = int(json.loads(file.read_text())["pid"])
+                os.kill(pid, signal.SIGSTOP)
+                if file.exists():
+                    return pid
+                os.kill(pid, signal.SIGCONT)
+        time.sleep(0.002)
+
+
+def updates(clone: Machine) -> list[str]:
+    """The results of all updates that the stack's history has; each has succeeded."""
+    found = [each["result"] for each in json.loads(pulumi(clone, "stack", "history", "--json"))]
+    assert set(found) <= {"succeeded"}
+    return found
+
+
 def pulumi(clone: Machine, *arguments: str) -> str:
     code = f"""
 import os
@@ -75,7 +223,7 @@ def keep_a_secret(clone: Machine) -> None:
     secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "plaintext": '"hidden"'}
     state["deployment"]["resources"] = [
         {
-            "urn": "urn:pulumi:dev::trainstack::pulumi:pulumi:Stack::trainstack-dev",
+            "urn": STACK,
             "type": "pulumi:pulumi:Stack",
             "custom": False,
             "outputs": {"it": secret},

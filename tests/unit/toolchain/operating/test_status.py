@@ -19,7 +19,10 @@ from toolchain.operating import (
     leftovers,
     live_objects,
     quick_drift,
+    recovery,
+    state,
     status,
+    user_backend,
     volume_space,
     warning_events,
 )
@@ -59,6 +62,46 @@ def test_a_healthy_stack_shows_its_owner() -> None:
     findings = status.inspect_objects(healthy())
     assert status.overall(findings) is Health.HEALTHY
     assert findings[-1].said == OWNER
+
+
+OTHER = "f" * 16
+
+
+@pytest.mark.parametrize(
+    ("in_state", "carried", "said", "health"),
+    [
+        (OWNER, [OWNER], OWNER, Health.HEALTHY),
+        (None, [OWNER], OWNER, Health.HEALTHY),
+        (OWNER, [], f"{OWNER}, which no object carries yet", Health.HEALTHY),
+        (OWNER, [""], f"{OWNER}, which no object carries yet", Health.HEALTHY),
+        (None, [], "no id yet: `make up` gives one", Health.NOT),
+        (
+            *(OWNER, [OTHER]),
+            f"objects of several stacks of this name: {OWNER}, {OTHER}, this stack's is {OWNER}",
+            Health.NOT,
+        ),
+        (None, [OTHER, OWNER], f"objects of several stacks of this name: {OWNER}, {OTHER}", Health.NOT),
+    ],
+)
+def test_the_owner_is_told_from_the_state_and_the_objects(
+    in_state: str | None, carried: list[str], said: str, health: Health
+) -> None:
+    objects = [live("Namespace", f"n{place}", owner) for place, owner in enumerate(carried)]
+    owner = status.inspect_objects(objects, owner=in_state)[-1]
+    assert (owner.what, owner.said, owner.health) == (Part.OWNER, said, health)
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_a_stack_that_was_refused_before_its_first_object_shows_its_owner(
+    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, theirs: bool
+) -> None:
+    """Not where its backend is the user's own, which is not asked."""
+    held = {"resources": [{"type": state.OWNER, "outputs": {"owner": OWNER}}]}
+    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
+    told["objects"] = []
+    owner = status.inspect_stack("dev")[-1]
+    assert owner.said.startswith("no id yet" if theirs else OWNER)
 
 
 @pytest.mark.parametrize(
