@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, UnreachableError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, annotation, name_of, namespace_of, nested
 
 from standins.tests.kubelet_logs import KubeletLogs
+from standins.tests.samples import MERGE_PATCH
 
 POD = Kind("", "v1", "Pod")
 NODE = "node"
@@ -57,16 +58,14 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
     if not outcome:
         outcome = "run" if pod["spec"].get("restartPolicy", "Always") == "Always" else "succeed"
     ready = _conditions(PodScheduled="True", Initialized="True", Ready="True", ContainersReady="True")
+    number = int(time.time() * 1000) % 60000
+    address = f"10.244.{number // 250}.{number % 250 + 1}"
+    started = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
     if outcome == "run":
-        running = _containers(pod, {"running": {}}, ready=True)
-        number = int(time.time() * 1000) % 60000
-        address = f"10.244.{number // 250}.{number % 250 + 1}"
         return {
-            "phase": "Running",
-            "podIP": address,
-            "podIPs": [{"ip": address}],
+            **started,
             "conditions": ready,
-            "containerStatuses": running,
+            "containerStatuses": _containers(pod, {"running": {}}, ready=True),
         }
     if outcome in ("succeed", "fail"):
         code = 0 if outcome == "succeed" else 1
@@ -80,7 +79,7 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
         }
         last = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}}
         crashed = _containers(pod, waiting, lastState=last)
-        return {"phase": "Running", "conditions": _not_ready(pod), "containerStatuses": crashed}
+        return {**started, "conditions": _not_ready(pod), "containerStatuses": crashed}
     if outcome == "pull":
         waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
         return {
@@ -98,7 +97,7 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
         return {"phase": "Pending", "conditions": [condition]}
     if outcome == "init":
         first = pod["spec"]["initContainers"][0]
-        started = {
+        initialising = {
             "name": first["name"],
             "image": first["image"],
             "imageID": "",
@@ -111,7 +110,7 @@ def status_of(pod: dict[str, Any]) -> dict[str, Any]:
         return {
             "phase": "Pending",
             "conditions": [*_conditions(PodScheduled="True"), unready],
-            "initContainerStatuses": [{**started, "state": {"running": {}}}],
+            "initContainerStatuses": [{**initialising, "state": {"running": {}}}],
             "containerStatuses": _containers(pod, waiting),
         }
     raise ValueError(f"no such outcome: {outcome}")

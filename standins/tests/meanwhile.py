@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
+
+from standins.tests.samples import MERGE_PATCH
 
 HANG_S = 600.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 Object = dict[str, Any]
+MERGE_PATCH = "application/merge-patch+json"
 
 
 def obj(api_version: str, kind: str, namespace: str = "", **fields: Any) -> Object:
@@ -20,6 +21,7 @@ def config_map(namespace: str, **data: str) -> Object:
 def annotated(given: Object, **annotations: str) -> Object:
     """The object with annotations of Pulumi's: `waitFor="..."` is `pulumi.com/waitFor: ...`."""
     named = {f"pulumi.com/{name}": value for name, value in annotations.items()}
+    named |= given["metadata"].get("annotations", {})
     return {**given, "metadata": {**given["metadata"], "annotations": named}}
 
 

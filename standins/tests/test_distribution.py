@@ -22,7 +22,11 @@ DISTRIBUTION = Path(__file__).resolve().parents[1]
 PACKAGE = DISTRIBUTION / "pulumi_standins"
 SETTINGS = tomllib.loads((DISTRIBUTION / "pyproject.toml").read_text())
 # How the packages that pyproject.toml names are imported, and what comes with them.
-IMPORTED_AS = {"pyyaml": {"yaml"}, "pulumi": {"pulumi", "grpc", "google"}}
+IMPORTED_AS = {
+    "jsonpath-rfc9535": {"jsonpath_rfc9535"},
+    "pyyaml": {"yaml"},
+    "pulumi": {"pulumi", "grpc", "google"},
+}
 
 PROGRAM = """
 import pulumi, pulumi_kubernetes as k8s

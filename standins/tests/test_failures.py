@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pulumi_standins.kubernetes import failures, values
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.failures import Outcome
 from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
@@ -21,7 +21,7 @@ from standins.tests.driver import CallError, Driver, Object, Resource, urn_of
 from standins.tests.faulty import FAULTS, LATE_STATUSES, PASSED_ON, STATUSES, Route
 from standins.tests.flaky import FlakyProxy, changed_config
 from standins.tests.meanwhile import meanwhile
-from standins.tests.samples import annotated, config_map, definition
+from standins.tests.samples import MERGE_PATCH, annotated, config_map, definition
 
 pytestmark = pytest.mark.apiserver
 

@@ -6,11 +6,11 @@ import copy
 from collections.abc import Callable
 
 import pytest
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.objects import Kind, nested
 
 from standins.tests.driver import CallError, Driver, Object, Resource
-from standins.tests.samples import annotated, config_map, obj, workload
+from standins.tests.samples import MERGE_PATCH, annotated, config_map, obj, workload
 
 pytestmark = pytest.mark.apiserver
 
@@ -111,17 +111,6 @@ def test_a_change_behind_our_back_to_what_we_do_not_set_is_ignored(
     assert driver.plan(refreshed, service_account(namespace, tokens=True)).action == "same"
 
 
-def test_a_manager_may_be_named_and_gets_everything(driver: Driver, namespace: str) -> None:
-    made = driver.create(config_map(namespace, a="1"))
-    before = driver.update(made, annotated(config_map(namespace, a="1"), skipAwait="true"))
-    (old,) = managers(before)
-    named = annotated(config_map(namespace, a="1"), patchFieldManager="ours")
-    driver.update(before, named)
-    read = driver.read(before)
-    assert read is not None
-    assert managers(read) == {("ours", "Apply")} != {old}
-
-
 def test_a_patch_changes_its_fields_and_gives_them_back(
     driver: Driver, client: ApiClient, namespace: str
 ) -> None:
@@ -159,22 +148,29 @@ def test_a_patch_that_owns_a_required_field_says_why_it_stays(
     assert "spec.template.spec.containers[0].image" in str(kept.value)
 
 
-def test_without_server_side_apply_changes_are_merged(
-    client: ApiClient, namespace: str, driver_with: Callable[..., Driver]
+def test_an_upsert_adopts_what_is_there(
+    driver_with: Callable[..., Driver], client: ApiClient, namespace: str
 ) -> None:
-    driver = driver_with(enableServerSideApply="false")
-    foreseen = driver.create(config_map(namespace, a="1"), preview=True)
-    assert "uid" not in foreseen.outputs["metadata"], "the real plugin does not ask the server either"
-    made = driver.create(config_map(namespace, a="1", b="1"))
-    assert made.outputs["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "pulumi"}
-    made = driver.update(made, config_map(namespace, a="2"))
-    assert made.outputs["data"] == {"a": "2"}
-    assert managers(made) == {("pulumi-kubernetes", "Update")}
-    assert made.outputs["__fieldManager"] == "pulumi-kubernetes"
-    refreshed = driver.read(made)
-    assert refreshed is not None
-    assert refreshed.inputs == made.inputs
-    with pytest.raises(CallError, match="patch resources require Server-Side Apply mode"):
-        driver.check(config_map(namespace), token=PATCH)
-    driver.delete(made)
-    assert "it" not in [item["metadata"]["name"] for item in client.list(CONFIG_MAP, namespace)["items"]]
+    client.apply(config_map(namespace, theirs="1"), manager="somebody", force=False)
+    driver = driver_with(upsertExistingObjects="true")
+    assert driver.create(config_map(namespace, ours="2"), preview=True).outputs["data"]["ours"] == "2"
+    made = driver.create(config_map(namespace, ours="2"))
+    assert made.outputs["data"] == {"theirs": "1", "ours": "2"}
+    assert (made.outputs["__fieldManager"], "Apply") in managers(made)
+    changed = driver.update(made, annotated(config_map(namespace, ours="2"), skipAwait="true"))
+    assert changed.outputs["data"] == {"theirs": "1", "ours": "2"}
+    driver.delete(changed)
+    driver.delete(driver.create(config_map(namespace, ours="2")))
+
+
+def test_an_upsert_refuses_a_field_of_another_manager_by_name(
+    driver_with: Callable[..., Driver], client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option is also a variable, and force goes with it as with an update."""
+    client.apply(config_map(namespace, a="theirs"), manager="somebody", force=True)
+    monkeypatch.setenv("PULUMI_K8S_UPSERT_EXISTING_OBJECTS", "true")
+    wanted = config_map(namespace, a="ours")
+    with pytest.raises(CallError, match=r'conflict with "somebody".*: \.data\.a') as refused:
+        driver_with().create(wanted)
+    assert "was not successfully created by the Kubernetes API server" in str(refused.value)
+    assert driver_with(enablePatchForce="true").create(wanted).outputs["data"] == {"a": "ours"}

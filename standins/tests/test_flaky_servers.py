@@ -127,22 +127,6 @@ def config_maps(client: ApiClient, namespace: str) -> list[str]:
     return [item["metadata"]["name"] for item in listing["items"]]
 
 
-@pytest.mark.parametrize("fault", [502, 504, "lose"])
-def test_a_generated_name_is_made_once(
-    proxy: FlakyProxy, api_server: ApiServer, client: ApiClient, namespace: str, fault: int | str
-) -> None:
-    """Client-side apply lets the server make names up: what it answers may be lost, too."""
-    config = changed_config(api_server, cluster={"server": proxy.url})
-    generated = config_map(namespace, a="1")
-    generated["metadata"] = {"generateName": "generated-", "namespace": namespace}
-    with Driver(kubeconfig=config, enableServerSideApply="false") as driver:
-        proxy.faults = {"POST": [fault]}
-        made = driver.create(generated)
-        names = [name for name in config_maps(client, namespace) if name.startswith("generated-")]
-        assert [f"{namespace}/{name}" for name in names] == [made.id]
-        driver.delete(made)
-
-
 def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
     """So does a proxy whose server is away, or a server that ends every watch."""
 

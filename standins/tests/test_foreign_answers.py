@@ -43,7 +43,6 @@ VERBS: dict[str, Callable[[ApiClient], object]] = {
     "create": lambda client: client.create(MADE),
     "apply": lambda client: client.apply(MADE, manager="m", force=False),
     "replace": lambda client: client.replace(MADE, manager="m"),
-    "merge": lambda client: client.merge(MADE, {}, manager="m"),
     "json_patch": lambda client: client.json_patch(MADE, []),
     "delete": lambda client: client.delete(CONFIG_MAP, "n", "it", propagation="Foreground"),
     "watch": lambda client: client.watch(CONFIG_MAP, "n", seconds=1),

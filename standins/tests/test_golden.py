@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import yaml
 from pulumi_standins.kubernetes import field_managers
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of
 
 from standins.tests import golden
 from standins.tests.project import CommandError, Project
+from standins.tests.samples import MERGE_PATCH
 
 pytestmark = pytest.mark.apiserver
 

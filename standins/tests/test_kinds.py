@@ -3,107 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
+from pulumi_standins import border
 
 from standins.tests.driver import CallError, Driver, Object
 from standins.tests.samples import annotated, definition, obj, pod_template
 
 pytestmark = pytest.mark.apiserver
 
-WEBHOOK = {
-    "name": "it.example.com",
-    "clientConfig": {"url": "https://127.0.0.1:1/"},
-    "rules": [
-        {"apiGroups": ["none"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["none"]}
-    ],
-    "sideEffects": "None",
-    "admissionReviewVersions": ["v1"],
-    "failurePolicy": "Ignore",
-}
-RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 BACKEND = {"service": {"name": "none", "port": {"number": 80}}}
-SELECTOR = {"matchLabels": {"a": "b"}}
 KINDS = [
-    obj("v1", "ConfigMap", data={"a": "1"}),
-    obj("v1", "Secret", stringData={"a": "1"}),
-    obj("v1", "ServiceAccount"),
-    obj("v1", "Namespace"),
-    obj("v1", "PodTemplate", template=pod_template()),
-    obj(
-        "v1",
-        "PersistentVolume",
-        spec={
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "none",
-            "hostPath": {"path": "/none"},
-        },
-    ),
-    obj("v1", "ReplicationController", spec={"replicas": 0, "template": pod_template()}),
-    obj("v1", "LimitRange", spec={"limits": [{"type": "Container", "default": {"cpu": "1000m"}}]}),
-    obj("v1", "ResourceQuota", spec={"hard": {"pods": "10", "requests.memory": "1024Mi"}}),
-    obj("v1", "Service", spec={"clusterIP": "None", "ports": [{"port": 80}]}),
-    obj(
-        "apps/v1",
-        "ReplicaSet",
-        spec={
-            "replicas": 0,
-            "selector": {"matchLabels": {"app": "it"}},
-            "template": pod_template(),
-        },
-    ),
-    obj(
-        "batch/v1",
-        "CronJob",
-        spec={
-            "schedule": "0 0 1 1 *",
-            "jobTemplate": {"spec": {"template": pod_template(restartPolicy="Never")}},
-        },
-    ),
-    obj("rbac.authorization.k8s.io/v1", "Role", rules=[RULE]),
-    obj("rbac.authorization.k8s.io/v1", "ClusterRole", rules=[RULE]),
-    obj(
-        "rbac.authorization.k8s.io/v1",
-        "RoleBinding",
-        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "none"},
-        subjects=[{"kind": "ServiceAccount", "name": "none", "namespace": "default"}],
-    ),
-    obj(
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRoleBinding",
-        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "none"},
-        subjects=[{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "none"}],
-    ),
-    obj("networking.k8s.io/v1", "NetworkPolicy", spec={"podSelector": {}, "policyTypes": ["Ingress"]}),
-    obj("networking.k8s.io/v1", "IngressClass", spec={"controller": "example.com/none"}),
-    obj("storage.k8s.io/v1", "StorageClass", provisioner="example.com/none"),
-    obj("policy/v1", "PodDisruptionBudget", spec={"minAvailable": 1, "selector": SELECTOR}),
-    obj("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", webhooks=[WEBHOOK]),
-    obj("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", webhooks=[WEBHOOK]),
-    obj(
-        "admissionregistration.k8s.io/v1",
-        "ValidatingAdmissionPolicy",
-        spec={
-            "failurePolicy": "Ignore",
-            "matchConstraints": {"resourceRules": WEBHOOK["rules"]},
-            "validations": [{"expression": "true"}],
-        },
-    ),
-    obj("node.k8s.io/v1", "RuntimeClass", handler="none"),
-    obj("storage.k8s.io/v1", "CSIDriver", spec={"attachRequired": False}),
-    obj("scheduling.k8s.io/v1", "PriorityClass", value=7),
-    obj("coordination.k8s.io/v1", "Lease", spec={"holderIdentity": "it", "leaseDurationSeconds": 15}),
-    obj("discovery.k8s.io/v1", "EndpointSlice", addressType="IPv4", endpoints=[{"addresses": ["10.0.0.1"]}]),
-    obj(
-        "autoscaling/v2",
-        "HorizontalPodAutoscaler",
-        spec={
-            "maxReplicas": 2,
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"},
-        },
-    ),
+    {"metadata": {}, **given}
+    for given in yaml.safe_load_all((Path(__file__).parent / "data" / "kinds.yaml").read_text())
 ]
 
 
@@ -177,33 +91,21 @@ def test_crds_are_replaced_as_a_whole(driver: Driver, namespace: str) -> None:
     driver.delete(changed)
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("extensions/v1beta1/Ingress", 'was removed in Kubernetes 1.22. Use "networking.k8s.io/v1/Ingress"'),
-        ("apiextensions.k8s.io/v1beta1/CustomResourceDefinition", "was removed in Kubernetes 1.22."),
-    ],
-)
-def test_kinds_that_the_server_has_dropped_are_refused_at_once(
-    driver: Driver, namespace: str, kind: str, said: str
+@pytest.mark.parametrize("kind", sorted(border.NOT_AWAITED))
+def test_a_kind_that_is_not_waited_for_is_made_with_a_warning(
+    driver: Driver, namespace: str, kind: str
 ) -> None:
-    given = obj(kind.rpartition("/")[0], kind.rpartition("/")[2], namespace)
-    with pytest.raises(CallError) as refused:
-        driver.create(given)
-    assert not any("Retry #1" in line for line in driver.log), (
-        "no definition will bring it: nobody waits for one"
-    )
-    assert said in str(refused.value)
-    assert any(line.startswith("warning: ") and said in line for line in driver.log)
-
-
-def test_kinds_that_have_a_successor_are_warned_of(
-    driver: Driver, driver_with: Callable[..., Driver], namespace: str
-) -> None:
-    endpoints = obj("v1", "Endpoints", namespace)
-    driver.check(endpoints)
-    said = "warning: v1/Endpoints is deprecated by discovery.k8s.io/v1/EndpointSlice."
-    assert said in driver.log
-    silent = driver_with(suppressDeprecationWarnings="true")
-    silent.check(endpoints)
-    assert not silent.log
+    spec = {
+        "Ingress": {"defaultBackend": BACKEND},
+        "ReplicationController": {"replicas": 1, "template": pod_template("unschedulable")},
+    }
+    version, _, name = kind.rpartition("/")
+    given = obj(version, name, namespace, spec=spec[name])
+    warning = f"warning: {border.not_awaited(kind)}"
+    made = driver.create(given)
+    assert warning in driver.log
+    assert driver.read(made) is not None
+    driver.delete(made)
+    driver.log.clear()
+    driver.delete(driver.create(annotated(given, skipAwait="true")))
+    assert warning not in driver.log

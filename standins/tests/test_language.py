@@ -76,7 +76,6 @@ def test_a_program_gets_its_context_and_dynamic_providers(project: Project) -> N
     assert "This project is written in python" in about
     assert "toolchain='pip'" in about
     assert "kubernetes" in about
-    assert "pulumi-kubernetes" in project.pulumi("about", "--transitive")
     project.destroy()
 
 

@@ -7,12 +7,13 @@ import subprocess
 import time
 
 import pytest
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
 from pulumi_standins.kubernetes.objects import Kind
 
 from standins.tests.kubelet import POD
 from standins.tests.project import CommandError, Project
+from standins.tests.samples import MERGE_PATCH
 
 pytestmark = pytest.mark.apiserver
 
@@ -94,6 +95,27 @@ def test_options_do_what_they_say(project: Project, client: ApiClient, namespace
     project.destroy()
     with pytest.raises(ApiError):
         client.get(CONFIG_MAP, namespace, "by-hand")
+
+
+REPLACED = """
+import pulumi, pulumi_kubernetes as k8s
+o = pulumi.ResourceOptions(provider=k8s.Provider("cluster", kubeconfig="kubeconfig.yaml"))
+for name in ("one", "two", "three"):
+    k8s.core.v1.ConfigMap(name, metadata={"name": name, "namespace": "NAMESPACE"}, data={"a": "VALUE"}, opts=o)
+"""
+
+
+def test_a_preview_says_of_each_replacement_that_the_old_object_is_there(
+    project: Project, namespace: str
+) -> None:
+    program = REPLACED.replace("NAMESPACE", namespace)
+    project.write(program.replace("VALUE", "1"))
+    project.up()
+    project.write(program.replace("VALUE", "2"))
+    shown = project.pulumi("preview", "--diff")
+    for name in ("one", "two", "three"):
+        assert f'Retry #0; creation failed: configmaps "{name}" already exists' in shown
+    project.destroy()
 
 
 NEVER_READY = """

@@ -10,9 +10,10 @@ import pytest
 from pulumi_standins.kubernetes import races
 from pulumi_standins.kubernetes.api_client import JSON_PATCH, ApiClient
 from pulumi_standins.kubernetes.errors import ApiError
-from pulumi_standins.kubernetes.objects import kind_of
+from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of
 
 from standins.tests.driver import CallError, Driver, Object
+from standins.tests.meanwhile import merge
 from standins.tests.samples import config_map, definition
 
 pytestmark = pytest.mark.apiserver
@@ -44,7 +45,11 @@ class Controller:
         if self.left and self._is_versioned(method, options):
             self.left -= 1
             patch = {"metadata": {"annotations": {"written": str(self.left)}}}
-            self._client.merge(self._obj, patch, manager="controller")
+            merge(
+                self._client,
+                self._client.path(kind_of(self._obj), namespace_of(self._obj), name_of(self._obj)),
+                patch,
+            )
         return self._pool.request(method, url, **options)
 
     @staticmethod
@@ -91,7 +96,7 @@ def test_a_race_that_the_server_lost_itself_is_no_conflict_of_fields(
     def request(method: str, url: str, **options: Any) -> Any:
         if method == "PATCH" and answers:
             patch = {"metadata": {"annotations": {"written": "yes"}}}
-            client.merge(config_map(namespace), patch, manager="controller")
+            merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", patch)
             return answers.pop()
         return pool.request(method, url, **options)
 
@@ -111,7 +116,7 @@ def test_a_refusal_that_is_no_race_comes_at_once_though_a_controller_writes(
     def write(live: Object) -> Object:
         attempts.append(live)
         note = {"metadata": {"annotations": {"written": str(len(attempts))}}}
-        client.merge(config_map(namespace), note, manager="controller")
+        merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", note)
         return client.apply(wanted, manager="ours", force=True)
 
     with pytest.raises(CallError, match="Invalid value"):

@@ -1,4 +1,4 @@
-"""Where programs run and how their packages get there: pip, uv and poetry, by Pulumi.yaml or by lock file."""
+"""Where programs run and how their packages get there: pip and uv, by Pulumi.yaml or by lock file."""
 
 from __future__ import annotations
 
@@ -54,13 +54,12 @@ def test_uv_programs_run_in_the_environment_beside_their_lock(project: Project, 
     assert calls.read_text().splitlines()[-1] == "sync"
 
 
-def test_poetry_programs_run_where_poetry_says(project: Project) -> None:
-    set_options(project, toolchain="poetry")
-    calls = put_on_path(project, "poetry", sys.prefix)
-    assert prefix_of_a_run(project) == sys.prefix
-    assert "toolchain='poetry'" in project.pulumi("about")
-    project.pulumi("install", "--no-plugins")
-    assert "install --no-ansi" in calls.read_text().splitlines()
+@pytest.mark.parametrize("options", [{"toolchain": "poetry"}, {"typechecker": "mypy"}, {}])
+def test_what_the_host_does_not_carry_is_refused_by_name(tmp_path: Path, options: dict[str, str]) -> None:
+    if not options:
+        (tmp_path / "poetry.lock").touch()
+    with pytest.raises(BrokenEnvironmentError, match="needs Pulumi's own language host"):
+        find(options, root=tmp_path, program=tmp_path)
 
 
 @pytest.mark.parametrize("by", ["option", "lock"])
@@ -106,13 +105,11 @@ def test_install_makes_the_environment_and_shows_what_fails(project: Project) ->
 def test_an_unknown_tool_is_refused(project: Project) -> None:
     set_options(project, toolchain="rye")
     project.write("")
-    with pytest.raises(CommandError, match="allowed are pip, uv, poetry"):
+    with pytest.raises(CommandError, match="allowed are pip, uv"):
         project.up()
 
 
-@pytest.mark.parametrize(
-    ("lock", "tool"), [("uv.lock", Tool.UV), ("poetry.lock", Tool.POETRY), ("requirements.txt", Tool.PIP)]
-)
+@pytest.mark.parametrize(("lock", "tool"), [("uv.lock", Tool.UV), ("requirements.txt", Tool.PIP)])
 def test_the_lock_above_a_program_tells_the_tool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: str, tool: Tool
 ) -> None:
@@ -120,10 +117,6 @@ def test_the_lock_above_a_program_tells_the_tool(
     program = tmp_path / "deep" / "program"
     program.mkdir(parents=True)
     monkeypatch.setenv("PATH", str(tmp_path))
-    if tool is Tool.POETRY:
-        with pytest.raises(BrokenEnvironmentError, match="poetry, which is not on PATH"):
-            find({}, root=program, program=program)
-        return
     found = find({}, root=program, program=program)
     assert found.tool is tool
     assert found.directory == (tmp_path / ".venv" if tool is Tool.UV else None)

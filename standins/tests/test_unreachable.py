@@ -96,19 +96,6 @@ def test_a_cluster_that_goes_during_an_update_can_be_given_up(
     assert len(said) == 2
 
 
-def test_updates_can_be_skipped(driver_with: DriverWith, nowhere: str, namespace: str) -> None:
-    made = driver_with().create(config_map(namespace, a="1"))
-    driver = driver_with(kubeconfig=nowhere, skipUpdateUnreachable="true")
-    plan = driver.plan(made, config_map(namespace, a="2"))
-    assert (plan.action, plan.inputs) == ("same", made.inputs)
-    assert any("skipUpdateUnreachable flag is set to true, skipping" in line for line in driver.log)
-    refreshed = driver.read(made)
-    assert refreshed == made
-    assert any("may not be what the cluster has" in line for line in driver.log)
-    with pytest.raises(CallError, match="PULUMI_K8S_DELETE_UNREACHABLE"):
-        driver.delete(made)
-
-
 PROGRAM = """
 import pulumi, pulumi_kubernetes as k8s
 p = k8s.Provider("cluster", kubeconfig="kubeconfig.yaml", cluster_identifier="same")

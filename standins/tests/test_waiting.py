@@ -36,7 +36,7 @@ def test_a_workload_is_ready_when_its_pods_are_and_again_after_an_update(
 
 def test_a_rollout_that_does_not_come_through_says_so(driver: Driver, namespace: str) -> None:
     made = driver.create(workload("Deployment", namespace))
-    said = ("[ImagePullBackOff]", "Attempted to roll forward to new ReplicaSet")
+    said = ("[ImagePullBackOff]", "Minimum number of Pods to consider the application live was not attained")
     for seconds in (3, 15, 60, 240):  # how soon the controllers act is a matter of the machine
         with pytest.raises(CallError, match="failed to fully initialize or become live") as stuck:
             driver.update(made, workload("Deployment", namespace, "pull"), timeout=seconds)
@@ -46,13 +46,42 @@ def test_a_rollout_that_does_not_come_through_says_so(driver: Driver, namespace:
     pytest.fail(f"{said} should be in {reasons}")
 
 
-def test_a_replication_controller_is_ready_with_its_replicas(driver: Driver, namespace: str) -> None:
-    given = obj("v1", "ReplicationController", namespace)
-    made = driver.create({**given, "spec": {"replicas": 2, "template": pod_template()}})
-    assert made.outputs["status"]["availableReplicas"] == 2
-    driver.delete(made)
-    never = {**given, "spec": {"replicas": 1, "template": pod_template("unschedulable")}}
-    assert "timed out" in str(driver.fail_to_create(never, "0/1 replicas available"))
+@pytest.mark.parametrize("scaled", ["at its creation", "by an update"])
+def test_a_deployment_without_replicas_is_ready_and_warned_of(
+    driver: Driver, namespace: str, scaled: str
+) -> None:
+    warning = 'warning: Replicas scaled to 0 for Deployment "it"'
+    nothing = workload("Deployment", namespace, replicas=0)
+    if scaled == "at its creation":
+        made = driver.create(nothing)
+    else:
+        made = driver.update(driver.create(workload("Deployment", namespace)), nothing)
+    assert warning in driver.log
+    driver.log.clear()
+    assert driver.read(made) is not None
+    assert warning in driver.log
+
+
+def test_a_stateful_set_whose_pods_the_user_replaces_is_ready_after_an_update(
+    driver: Driver, namespace: str
+) -> None:
+    wanted = workload("StatefulSet", namespace, serviceName="it", updateStrategy={"type": "OnDelete"})
+    made = driver.create(wanted)
+    changed = copy.deepcopy(wanted)
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "example/app:2"
+    status = driver.update(made, changed).outputs["status"]
+    assert status["currentRevision"] != status["updateRevision"]
+    assert driver.read(made) is not None
+
+
+def test_a_warning_event_about_the_object_is_shown_at_once(
+    driver: Driver, client: ApiClient, namespace: str
+) -> None:
+    """As Pod Security or a quota refuses the pods of a Job."""
+    quota = obj("v1", "ResourceQuota", namespace, spec={"hard": {"pods": "0"}})
+    driver.create(quota, name="quota")
+    driver.fail_to_create(job(namespace, "succeed"), "FailedCreate: Error creating: pods")
+    assert any(line.startswith("warning: FailedCreate: ") for line in driver.log)
 
 
 def test_a_job_is_ready_when_complete(driver: Driver, namespace: str) -> None:

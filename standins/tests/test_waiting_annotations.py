@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from pulumi_standins.kubernetes.api_client import MERGE_PATCH, ApiClient
+from pulumi_standins.kubernetes import deletion
+from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.awaiting.rules import RULES
 from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Verdict
 from pulumi_standins.kubernetes.errors import CancelledError, UnreachableError
@@ -16,7 +17,7 @@ from pulumi_standins.kubernetes.objects import Kind
 
 from standins.tests.driver import CallError, Driver
 from standins.tests.meanwhile import meanwhile, merge_meanwhile
-from standins.tests.samples import annotated, config_map, definition, obj, workload
+from standins.tests.samples import MERGE_PATCH, annotated, config_map, definition, obj, workload
 
 pytestmark = pytest.mark.apiserver
 
@@ -45,21 +46,27 @@ def test_wait_for_understands_conditions(driver: Driver, client: ApiClient, name
         merge_meanwhile(client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status, after=2)
         made = driver.create(waited)
         assert made.outputs["status"] == status["status"]
-        assert "Waiting for condition=Done=False" in driver.log
+        assert "Has no .status.conditions" in driver.log
 
 
-def test_everything_can_be_waited_for_by_its_conditions(
-    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PULUMI_K8S_AWAIT_ALL", "true")
+def test_a_wait_for_that_meets_a_list_fails_at_its_time_out(driver: Driver, namespace: str) -> None:
+    held = annotated(
+        config_map(namespace), waitFor="jsonpath={.metadata.managedFields}=1", timeoutSeconds="2"
+    )
+    with pytest.raises(CallError, match="timed out") as failed:
+        driver.create(held, timeout=0)
+    assert any("has a non-primitive value" in reason for reason in failed.value.partial.reasons)
+
+
+def test_a_wait_for_may_name_alternatives(driver: Driver, client: ApiClient, namespace: str) -> None:
+    """The natural way to await the end of a job, whatever it is."""
     group = f"{namespace}.example.com"
+    ended = 'jsonpath={.status.conditions[?(@.type=="Succeeded" || @.type=="Failed")].status}=True'
+    status = {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     with driver.made(definition(group), name="definition"):
-        unready = {"conditions": [{"type": "Ready", "status": "False", "message": "not quite"}]}
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        merge_meanwhile(client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", {"status": ready})
-        made = driver.create(obj(f"{group}/v1", "Thing", namespace, status=unready))
-        assert made.outputs["status"] == ready
-        assert "not quite" in driver.log
+        merge_meanwhile(client, f"/apis/{group}/v1/namespaces/{namespace}/things/it", status, after=2)
+        made = driver.create(annotated(obj(f"{group}/v1", "Thing", namespace), waitFor=ended))
+        assert made.outputs["status"] == status["status"]
 
 
 def test_an_unreadable_wait_for_makes_nothing(driver: Driver, client: ApiClient, namespace: str) -> None:
@@ -160,3 +167,16 @@ def test_what_is_gone_before_anybody_watches_is_seen_to_be_gone(client: ApiClien
     until = time.monotonic() + 10
     events = follow(client, CONFIG_MAP, namespace, until=until, cancelled=threading.Event(), name="nobody")
     assert next(events) == ("DELETED", {})
+
+
+def test_a_deletion_is_waited_for_for_ten_minutes(
+    driver: Driver, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the kind."""
+    waited: list[float] = []
+    monkeypatch.setattr(deletion, "_wait", lambda *given: waited.append(given[-1]))
+    for kind in ("ConfigMap", "Secret", "ServiceAccount"):
+        held = obj("v1", kind, namespace)
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        driver.delete(driver.create(held), timeout=0)
+    assert waited == [600.0] * 3

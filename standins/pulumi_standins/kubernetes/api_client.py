@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_standins.kubernetes import deprecations
 from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, UnreachableError
 from pulumi_standins.kubernetes.failures import LOG_IN, NO_API_SERVER
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of
@@ -17,7 +16,6 @@ from pulumi_standins.kubernetes.values import Object
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,10 @@ class ApiClient:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self._lock = threading.Lock()
-        self.release: deprecations.Release = (0, 0)
         self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
 
     def probe(self, *, hurried: bool) -> None:
-        """Ask for the server's release: the first request, so it also tells whether it can be reached.
+        """Ask for the server's version: the first request, which tells whether it can be reached.
 
         Parameters:
             hurried: do not wait for a server that is away.
@@ -65,8 +62,7 @@ class ApiClient:
             UnreachableError: nothing answers, or something that is no API server.
             ApiError: the server does not let us in.
         """
-        version = self.transport.request("GET", "/version", hurried=hurried, wanted="gitVersion")
-        self.release = deprecations.release_of(version)
+        self.transport.request("GET", "/version", hurried=hurried, wanted="gitVersion")
 
     def endpoint(self, kind: Kind) -> Endpoint:
         """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""
@@ -164,10 +160,6 @@ class ApiClient:
         query = {"fieldManager": manager, **_options(dry_run)}
         return self.transport.request("PUT", path, body=obj, query=query)
 
-    def merge(self, obj: Object, patch: Object, *, manager: str, dry_run: bool = False) -> Object:
-        """JSON merge patch (RFC 7386)."""
-        return self._patch(obj, patch, MERGE_PATCH, {"fieldManager": manager, **_options(dry_run)})
-
     def json_patch(self, obj: Object, patch: Sequence[Object]) -> Object:
         """JSON patch (RFC 6902)."""
         return self._patch(obj, patch, JSON_PATCH, {})
@@ -196,13 +188,10 @@ class ApiClient:
                 with self._lock:
                     self._served.setdefault((kind.group, kind.version), {})[kind.kind] = endpoint
 
-    def forget(self, kind: Kind | None = None) -> None:
-        """Drop what discovery has said about a kind, or about all kinds: a CRD was made or changed."""
+    def forget(self) -> None:
+        """Drop what discovery has said: a CRD was made or changed."""
         with self._lock:
-            if kind is None:
-                self._served.clear()
-            else:
-                self._served.pop((kind.group, kind.version), None)
+            self._served.clear()
 
 
 def _prefix(kind: Kind) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulumi_standins.kubernetes import deprecations, naming, scopes, type_tokens
+from pulumi_standins import border
+from pulumi_standins.kubernetes import naming, scopes, type_tokens
 from pulumi_standins.kubernetes.api_client import ApiClient
 from pulumi_standins.kubernetes.engine_log import EngineLog
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.objects import AUTONAMED, assign, name_of, nested
 from pulumi_standins.kubernetes.secret_marks import mark_secrets
-from pulumi_standins.kubernetes.settings import Settings
 from pulumi_standins.kubernetes.values import Object, plain
 
-_HELM_HOOK = "helm.sh/hook"
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
@@ -28,7 +27,6 @@ def check(
     olds: Object,
     seed: bytes,
     autonaming: Any,
-    settings: Settings,
     namespace: str,
     scope: scopes.Scopes,
     client: ApiClient | None,
@@ -48,6 +46,8 @@ def check(
         ValueError: the project forbids automatic names.
         UnreachableError: the server would have to say whether the kind has namespaces, and is away.
     """
+    if refusal := border.refused_type(type_tokens.type_of(urn)):
+        raise InvalidInputsError(refusal)
     if type_tokens.is_list(urn):
         raise InvalidInputsError(
             "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be "
@@ -55,18 +55,11 @@ def check(
         )
     inputs: Object = plain(news)
     is_patch = type_tokens.is_patch(urn, str(inputs.get("kind", "")))
-    if is_patch and not settings.server_side_apply:
-        raise InvalidInputsError(
-            "patch resources require Server-Side Apply mode, which is enabled using the "
-            "`enableServerSideApply` Provider config"
-        )
     _set_kind(urn, inputs, is_patch=is_patch)
     normalise(inputs)
     if is_patch and not nested(inputs, "metadata", "name"):
         raise InvalidInputsError("patch resources require the `.metadata.name` field to be set")
-    _warn_of_annotations(urn, inputs, settings, engine)
-    if client is not None:
-        _warn_of_age(urn, settings, client.release, engine)
+    _check_annotations(urn, inputs, engine)
     if olds:
         old = plain(olds)
         naming.adopt_name(inputs, old)
@@ -74,9 +67,10 @@ def check(
             assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
     else:
         naming.assign_name(inputs, resource=type_tokens.name_of(urn), seed=seed, options=autonaming)
-        if not settings.server_side_apply:
-            assign(inputs, "pulumi", "metadata", "labels", _MANAGED_BY)
-    _refuse_generated_names(inputs, settings)
+    if not name_of(inputs) and nested(inputs, "metadata", "generateName"):
+        raise InvalidInputsError(
+            "the `.metadata.generateName` field is not supported in Server-Side Apply mode"
+        )
     if namespace and not nested(inputs, "metadata", "namespace") and scope.is_namespaced(inputs, client):
         assign(inputs, namespace, "metadata", "namespace")
     scope.remember(inputs)
@@ -91,39 +85,12 @@ def _set_kind(urn: str, inputs: Object, *, is_patch: bool) -> None:
     inputs.setdefault("kind", declared.kind.removesuffix("Patch") if is_patch else declared.kind)
 
 
-def _warn_of_annotations(urn: str, inputs: Object, settings: Settings, engine: EngineLog) -> None:
+def _check_annotations(urn: str, inputs: Object, engine: EngineLog) -> None:
     annotations = nested(inputs, "metadata", "annotations", default={})
     if not isinstance(annotations, dict):
         return
+    for name in annotations:
+        if border.is_refused_annotation(name):
+            raise InvalidInputsError(border.refusal(f"the annotation {name}"))
     if AUTONAMED in annotations:
         engine.log(urn, f'ignoring user-specified value for internal annotation "{AUTONAMED}"', warning=True)
-    hooks = [value for key, value in annotations.items() if key.startswith(_HELM_HOOK)]
-    if any("test" in str(hook) for hook in hooks) and not settings.suppress_helm_hook_warnings:
-        engine.log(
-            urn,
-            "This resource contains Helm hooks that are not supported: it is created, but its hooks do not "
-            "run. PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS=true silences this.",
-            warning=True,
-        )
-
-
-def _warn_of_age(urn: str, settings: Settings, release: deprecations.Release, engine: EngineLog) -> None:
-    declared = type_tokens.kind_of(urn)
-    try:
-        deprecations.check_served(declared, release)
-    except deprecations.RemovedKindError as removed:
-        engine.log(urn, str(removed), warning=True)
-        return
-    if not settings.suppress_deprecation_warnings and (text := deprecations.deprecation(declared, release)):
-        engine.log(urn, text, warning=True)
-
-
-def _refuse_generated_names(inputs: Object, settings: Settings) -> None:
-    if name_of(inputs) or not nested(inputs, "metadata", "generateName"):
-        return
-    if settings.server_side_apply:
-        raise InvalidInputsError(
-            "the `.metadata.generateName` field is not supported in Server-Side Apply mode"
-        )
-    if settings.render_directory:
-        raise InvalidInputsError("the `.metadata.generateName` field is not supported in YAML rendering mode")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pulumi_standins import emulated
+from pulumi_standins import border, emulated
 from pulumi_standins.kubernetes import kubeconfig
 from pulumi_standins.kubernetes.kubeconfig import KubeconfigError
 from pulumi_standins.kubernetes.settings import Settings
@@ -40,13 +40,10 @@ class Connection:
         )
         self._lock = threading.Lock()
         if not config.get("contexts") and os.path.exists(_IN_CLUSTER):
-            self._configuration, self.namespace = _in_cluster()
-        else:
-            context = kubeconfig.current_context(config, settings)
-            self._configuration = _configuration(config, context, settings, folder)
-            self.namespace = context.get("namespace") or "default"
-        if settings.namespace:
-            self.namespace = settings.namespace
+            raise KubeconfigError(border.refusal("the login of a pod, without a kubeconfig,"))
+        context = kubeconfig.current_context(config, settings)
+        self._configuration = _configuration(config, context, settings, folder)
+        self.namespace = settings.namespace or context.get("namespace") or "default"
         self.server: str = self._configuration.host.rstrip("/")
         self.pool = _pool(self._configuration)
 
@@ -113,17 +110,6 @@ def _loaded(config: dict[str, Any], context: dict[str, Any], settings: Settings,
     except ConfigException as error:
         raise KubeconfigError(str(error)) from error
     return configuration
-
-
-def _in_cluster() -> tuple[Any, str]:
-    from kubernetes.client.configuration import Configuration
-    from kubernetes.config import incluster_config
-
-    configuration = Configuration()
-    untyped: Any = incluster_config
-    untyped.load_incluster_config(client_configuration=configuration)
-    with open(os.path.join(os.path.dirname(_IN_CLUSTER), "namespace")) as namespace:
-        return configuration, namespace.read().strip()
 
 
 def _pool(configuration: Any) -> urllib3.PoolManager:

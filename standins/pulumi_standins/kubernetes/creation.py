@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-from pulumi_standins.kubernetes import awaiting, deprecations, field_managers, type_tokens
+from pulumi_standins.kubernetes import awaiting, field_managers, type_tokens
 from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
-from pulumi_standins.kubernetes.objects import PATCH_FORCE, Kind, is_annotated, is_crd, kind_of, name_of
+from pulumi_standins.kubernetes.objects import PATCH_FORCE, is_annotated, is_crd, kind_of, name_of
 from pulumi_standins.kubernetes.posting import post
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.values import Object
@@ -16,6 +16,17 @@ from pulumi_standins.kubernetes.values import Object
 _RETRIES = 6
 _FIRST_PAUSE = 0.5
 _PAUSE_FACTOR = 2.0
+
+
+class FieldConflictError(Exception):
+    """Another manager owns a field that we set."""
+
+    def __init__(self, manager: str, error: ApiError) -> None:
+        super().__init__(
+            "server-side apply field conflict detected: take the fields out of the program, or set the "
+            'annotation pulumi.com/patchForce to "true" to take them over\n'
+            f'The resource managed by field manager "{manager}" had an apply conflict: {error}'
+        )
 
 
 class CannotPreviewError(Exception):
@@ -31,14 +42,19 @@ def is_forced(session: Session, inputs: Object, live: Object | None, *, preview:
     return preview and (live is None or field_managers.was_created_by_us(live))
 
 
-def preview(session: Session, urn: str, inputs: Object) -> Object:
+def preview(session: Session, urn: str, inputs: Object, manager: str) -> Object:
     """The object as a dry run returns it; raises CannotPreviewError where the server cannot tell."""
     kind = kind_of(inputs)
     if type_tokens.is_patch(urn, kind.kind) or not session.client.serves(kind):
         raise CannotPreviewError
     try:
-        return session.client.create(inputs, dry_run=True)
+        if not session.settings.upsert:
+            return session.client.create(inputs, dry_run=True)
+        return apply(session, inputs, manager, force=True, preview=True)
     except ApiError as error:
+        # An object that is replaced is there still, and the server does not let its fields change.
+        if session.settings.upsert and error.code == 422 and "field is immutable" in str(error):
+            raise CannotPreviewError from error
         # An existing object of that name is replaced before ours is made, or adopted by an alias.
         if error.already_exists:
             session.engine.status(urn, f"Retry #0; creation failed: {error}")
@@ -53,17 +69,17 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
     Parameters:
         inputs: the plain inputs.
-        manager: the field manager of Patch resources.
+        manager: the field manager of what is applied: Patch resources, and what may be there already.
         requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's own.
 
     Raises:
         NotReadyError: it was created, but did not become ready.
-        ApiError, NoSuchKindError, RemovedKindError, UnreachableError: it was not created.
+        ApiError, FieldConflictError, NoSuchKindError, UnreachableError: it was not created.
         UnconfirmedError: it was sent, and nobody knows whether it was created.
         CancelledError: the user asked to stop.
     """
     awaiting.check_annotations(inputs)
-    live = _retrying(session, urn, kind_of(inputs), lambda: _send(session, urn, inputs, manager))
+    live = _retrying(session, urn, lambda: _send(session, urn, inputs, manager))
     session.engine.status(urn, "")
     seconds = timeout_of(requested_timeout, inputs)
     try:
@@ -79,13 +95,23 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
 
 def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
-    if type_tokens.is_patch(urn, kind_of(inputs).kind):
+    if session.settings.upsert or type_tokens.is_patch(urn, kind_of(inputs).kind):
         force = is_forced(session, inputs, None, preview=False)
-        return session.client.apply(inputs, manager=manager, force=force)
+        return apply(session, inputs, manager, force=force, preview=False)
     return post(session, inputs)
 
 
-def _retrying(session: Session, urn: str, kind: Kind, send: Callable[[], Object]) -> Object:
+def apply(session: Session, inputs: Object, manager: str, *, force: bool, preview: bool) -> Object:
+    """Apply as the manager; raises FieldConflictError where another one owns a field."""
+    try:
+        return session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
+    except ApiError as error:
+        if error.is_conflict and not error.is_lost_race:
+            raise FieldConflictError(manager, error) from error
+        raise
+
+
+def _retrying(session: Session, urn: str, send: Callable[[], Object]) -> Object:
     pause = _FIRST_PAUSE
     for attempt in range(_RETRIES + 1):
         try:
@@ -96,7 +122,6 @@ def _retrying(session: Session, urn: str, kind: Kind, send: Callable[[], Object]
             if not is_passing or attempt == _RETRIES:
                 raise
             if isinstance(error, NoSuchKindError):
-                deprecations.check_served(kind, session.client.release)
                 session.client.forget()
         if session.cancelled.wait(pause):
             raise CancelledError

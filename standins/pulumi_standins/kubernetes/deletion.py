@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from pulumi_standins.kubernetes import field_managers, posting, type_tokens
-from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NoSuchKindError, NotReadyError
-from pulumi_standins.kubernetes.follow import follow
+from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Snapshot, Verdict
+from pulumi_standins.kubernetes.awaiting.wait_loop import wait
+from pulumi_standins.kubernetes.errors import ApiError, NoSuchKindError, NotReadyError, UnreachableError
 from pulumi_standins.kubernetes.objects import (
     DELETION_PROPAGATION,
     SKIP_AWAIT,
-    Kind,
     annotation,
     is_annotated,
     kind_of,
@@ -22,9 +20,7 @@ from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.state import State
 from pulumi_standins.kubernetes.values import Object
 
-_DEFAULT_SECONDS = 300.0
-# About 10,000 replicas go in this time.
-_SECONDS = {"apps/v1/Deployment": 600.0, "apps/v1/StatefulSet": 600.0, "v1/ReplicationController": 600.0}
+_SECONDS = 600.0
 # Kinds for which skipAwait also skips waiting for the end; for all others it never did.
 _SKIPPABLE = {
     ("", "Namespace"),
@@ -57,6 +53,7 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
 
     Raises:
         NotReadyError: it did not go in time, or the user asked to stop; the finalizers that hold it are named.
+        UnreachableError: the server has been away for longer than our patience.
         RequiredFieldError: a Patch owns a field that the object cannot be without.
     """
     kind = kind_of(state.live)
@@ -81,8 +78,8 @@ def delete(session: Session, urn: str, state: State, identifier_name: str, reque
     if is_annotated(state.inputs, SKIP_AWAIT) and (kind.group, kind.kind) in _SKIPPABLE:
         return
     session.engine.status(urn, "Resource scheduled for deletion")
-    seconds = timeout_of(requested_timeout, state.inputs) or _SECONDS.get(str(kind), _DEFAULT_SECONDS)
-    _wait(session, urn, kind, answer, seconds)
+    seconds = timeout_of(requested_timeout, state.inputs) or _SECONDS
+    _wait(session, urn, answer, seconds)
     session.engine.status(urn, "")
 
 
@@ -103,35 +100,26 @@ def _propagation(inputs: Object) -> str:
     return "Foreground"
 
 
-def _wait(session: Session, urn: str, kind: Kind, deleting: Object, seconds: float) -> None:
-    name, namespace = name_of(deleting), namespace_of(deleting)
+def _wait(session: Session, urn: str, deleting: Object, seconds: float) -> None:
     uid = nested(deleting, "metadata", "uid")
-    why, waited = f"'{name}' timed out waiting to be Ready", "Timed out waiting"
+
+    def judge(snapshot: Snapshot) -> Verdict:
+        obj, kind = snapshot.obj, kind_of(deleting)
+        last = session.client.find(kind, namespace_of(obj), name_of(obj)) if snapshot.is_last_look else obj
+        if snapshot.is_gone or last is None or nested(last, "metadata", "uid") != uid:
+            return Verdict(is_ready=True)
+        snapshot.obj = last
+        waited = "Stopped waiting" if session.cancelled.is_set() else "Timed out waiting"
+        findings = [f'{waited} for deletion of {kind} "{snapshot.name}"', *_finalizer_findings(last)]
+        return Verdict(status=_deletion_status(last), findings=findings)
+
     try:
-        for event, obj in follow(
-            session.client,
-            kind,
-            namespace,
-            until=time.monotonic() + seconds,
-            cancelled=session.cancelled,
-            name=name,
-            since=nested(deleting, "metadata", "resourceVersion", default=""),
-        ):
-            if event == "DELETED" or nested(obj, "metadata", "uid") != uid:
-                return
-            session.engine.status(urn, _deletion_status(obj))
-    except CancelledError:
-        why, waited = f'Resource operation was cancelled for "{name}"', "Stopped waiting"
-    try:
-        last = session.client.get(kind, namespace, name)
-    except ApiError as error:
-        if error.is_missing:
-            return
+        wait(session, urn, Rule(judge, until_gone=True), deleting, seconds)
+    except NotReadyError as problem:
+        # Whether it counts as gone then, the provider's options say.
+        if isinstance(problem.__cause__, UnreachableError):
+            raise problem.__cause__ from problem
         raise
-    if nested(last, "metadata", "uid") != uid:
-        return
-    findings = [f'{waited} for deletion of {kind} "{name}"', *_finalizer_findings(last)]
-    raise NotReadyError(why, findings, last)
 
 
 def _deletion_status(obj: Object) -> str:

@@ -19,7 +19,6 @@ from pulumi_standins.kubernetes.objects import (
 )
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.session import Session
-from pulumi_standins.kubernetes.settings import Settings
 from pulumi_standins.kubernetes.state import State
 from pulumi_standins.kubernetes.values import Object
 
@@ -39,9 +38,7 @@ class Diff:
     deletes_first: bool = False
 
 
-def diff(
-    urn: str, old: State, news: Object, *, ignored: list[str], settings: Settings, is_namespaced: bool
-) -> Diff:
+def diff(urn: str, old: State, news: Object, *, ignored: list[str], is_namespaced: bool) -> Diff:
     """Compare the plain new inputs with the last live object, reduced to what the old inputs set.
 
     So changes made behind our back to what the program sets show, after a refresh, and defaults do not.
@@ -53,7 +50,7 @@ def diff(
     paths = (
         replacements.IDENTITY
         if type_tokens.is_patch(urn, str(news.get("kind", "")))
-        else replacements.paths(kind_of(news), news, settings)
+        else replacements.paths(kind_of(news))
     )
     found = Diff()
     patterns = [propertypath.parse(text) for text in ignored]

@@ -49,10 +49,6 @@ class EngineLog:
         request = protocol.engine_pb2.LogRequest(
             severity=severity, message=message, urn=urn, ephemeral=ephemeral
         )
-        if ephemeral:
-            # Not worth waiting for.
-            self._stub.Log.future(request)
-            return
-        # A lasting line has to arrive before our answer to the call: the engine may end us after that.
+        # It has to arrive before our answer to the call: the engine may end us after that.
         with suppress(grpc.RpcError):
             self._stub.Log(request, timeout=10)

@@ -31,6 +31,7 @@ def follow(
     cancelled: threading.Event,
     name: str = "",
     since: str = "",
+    fields: str = "",
     on_stream: Callable[[Stream], None] | None = None,
 ) -> Iterator[Event]:
     """Yield what happens to the selected objects until the deadline.
@@ -39,6 +40,7 @@ def follow(
         until: a point of `time.monotonic`.
         name: only this object; where it is missing from the start, it is yielded as DELETED, empty.
         since: the resource version to start after; without one, all objects are yielded as ADDED first.
+        fields: a field selector, for a part of the collection.
         on_stream: told of each watch opened, for who wants to close it from outside.
 
     Raises:
@@ -47,7 +49,8 @@ def follow(
         UnreachableError: the server has been away for longer than our patience.
     """
     version = since
-    selection = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    fields = f"metadata.name={name}" if name else fields
+    selection = {"fieldSelector": fields} if fields else {}
     pause = _FIRST_PAUSE
     while (remaining := until - time.monotonic()) > 0:
         if cancelled.is_set():

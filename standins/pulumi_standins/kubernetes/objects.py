@@ -14,7 +14,6 @@ WAIT_FOR = PREFIX + "waitFor"
 TIMEOUT_SECONDS = PREFIX + "timeoutSeconds"
 REPLACE_UNREADY = PREFIX + "replaceUnready"
 PATCH_FORCE = PREFIX + "patchForce"
-PATCH_FIELD_MANAGER = PREFIX + "patchFieldManager"
 DELETION_PROPAGATION = PREFIX + "deletionPropagationPolicy"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

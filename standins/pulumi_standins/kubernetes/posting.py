@@ -8,7 +8,6 @@ a look at the object, and an object that is there counts as ours only if it carr
 from __future__ import annotations
 
 import itertools
-import secrets
 import time
 from datetime import datetime
 from typing import Any
@@ -22,7 +21,7 @@ from pulumi_standins.kubernetes.errors import (
     UnconfirmedError,
     UnreachableError,
 )
-from pulumi_standins.kubernetes.objects import assign, kind_of, name_of, namespace_of, nested
+from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.patience import pause_before
 from pulumi_standins.kubernetes.session import Session
 from pulumi_standins.kubernetes.state import State
@@ -31,13 +30,10 @@ from pulumi_standins.kubernetes.values import Object
 
 # Creation times have whole seconds, and the servers of one cluster need not agree on the second.
 _CLOCKS_DIFFER_SECONDS = 5.0
-# k8s.io/apiserver, pkg/storage/names/generate.go
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_LONGEST_BASE = 58
 _UNCLEAR_ATTEMPTS = 3
 
 
-def post(session: Session, inputs: Object) -> Object:
+def post(session: Session, sent: Object) -> Object:
     """Create the object and return it as the server has it.
 
     Raises:
@@ -45,7 +41,6 @@ def post(session: Session, inputs: Object) -> Object:
         UnconfirmedError: it was sent, and then the server was away, or the user asked to stop.
         UnreachableError: it was not sent.
     """
-    sent = _named(inputs)
     client, patience = session.client, session.client.transport.patience
     started = client.transport.server_time()
     unclear_since: float | None = None
@@ -94,17 +89,6 @@ def _look(client: ApiClient, sent: Object, error: Exception) -> Object | None:
         if refusal.is_missing:
             return None
         raise UnconfirmedError(f"{error}; then {refusal}", sent) from refusal
-
-
-def _named(inputs: Object) -> Object:
-    """The object with a name in place of `generateName`, so that it can be found when the answer is lost."""
-    base = nested(inputs, "metadata", "generateName")
-    if name_of(inputs) or not isinstance(base, str) or not base:
-        return inputs
-    suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
-    named = {**inputs, "metadata": {**inputs["metadata"]}}
-    assign(named, base[:_LONGEST_BASE] + suffix, "metadata", "name")
-    return named
 
 
 def confirm(session: Session, state: State) -> Object | None:

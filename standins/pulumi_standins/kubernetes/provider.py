@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf import empty_pb2
 
-from pulumi_standins import emulated, protocol
+from pulumi_standins import border, emulated, protocol
 from pulumi_standins.kubernetes import provider_config, values
 from pulumi_standins.kubernetes.calls.check_and_diff import PlanCalls
 from pulumi_standins.kubernetes.calls.refresh import ReadCalls
 from pulumi_standins.kubernetes.calls.writing import WriteCalls
 from pulumi_standins.kubernetes.engine_log import EngineLog
 from pulumi_standins.kubernetes.rpc_errors import rpc_method
-from pulumi_standins.kubernetes.settings import from_variables
+from pulumi_standins.kubernetes.settings import from_variables, refused
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import plugin_pb2, provider_pb2
@@ -70,10 +70,11 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def CheckConfig(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
-        """Accept the arguments; combinations that exclude each other are named."""
+        """Accept the arguments; those beyond the border are refused by name."""
+        given = values.plain(values.decode(request.news))
         failures = [
-            protocol.provider_pb2.CheckFailure(property=name, reason=reason)
-            for name, reason in provider_config.conflicts(request.urn, values.decode(request.news))
+            protocol.provider_pb2.CheckFailure(property=name.partition(".")[0], reason=reason)
+            for name, reason in refused(given).items()
         ]
         return protocol.provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
@@ -89,8 +90,6 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     def Configure(self, request: provider_pb2.ConfigureRequest) -> provider_pb2.ConfigureResponse:  # noqa: N802
         """Connect; an unreachable cluster fails only what needs it. Raises ValueError for a wrong option."""
         self._settings = from_variables(request.variables)
-        if self._settings.render_directory:
-            raise ValueError("renderYamlToDirectory needs Pulumi's own plugin")
         connected = provider_config.connect(self._settings, self._cancelled, self._warn)
         self._client, self._namespace = connected.client, connected.namespace
         self._unreachable_reason = connected.reason
@@ -106,36 +105,10 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Invoke(self, request: provider_pb2.InvokeRequest) -> provider_pb2.InvokeResponse:  # noqa: N802
-        """What the SDK's `yaml` and `kustomize` helpers need. Raises ValueError for any other function."""
-        from pulumi_standins.kubernetes import yaml_manifests
-
-        arguments = values.plain(values.decode(request.args))
-        if values.has_unknown(arguments):
-            raise ValueError(f"{request.tok} needs values that are known at preview")
-        if request.tok == "kubernetes:yaml:decode":
-            found = yaml_manifests.decode(yaml_manifests.required(arguments, "text"))
-        elif request.tok == "kubernetes:kustomize:directory":
-            found = yaml_manifests.kustomize(yaml_manifests.required(arguments, "directory"))
-        elif request.tok == "kubernetes:helm:template":
-            raise ValueError("Helm charts need Pulumi's own plugin: render the chart and use yaml.ConfigFile")
-        else:
-            raise ValueError(f'unknown Invoke type "{request.tok}"')
-        found = yaml_manifests.in_namespace(
-            found, str(arguments.get("defaultNamespace") or ""), self._scopes, self._client
-        )
-        response = protocol.provider_pb2.InvokeResponse()
-        getattr(response, "return").CopyFrom(values.encode({"result": found}))
-        return response
+        """The functions behind the SDK's yaml, kustomize and Helm helpers: beyond the border. Raises ValueError."""
+        raise ValueError(border.refused_type(request.tok) or f'unknown Invoke type "{request.tok}"')
 
     @rpc_method
     def Construct(self, request: provider_pb2.ConstructRequest) -> provider_pb2.ConstructResponse:  # noqa: N802
-        """The components of `yaml/v2` and `kustomize/v2`."""
-        from pulumi_standins.kubernetes import components
-
-        return components.construct(
-            request,
-            scope=self._scopes,
-            client=self._client,
-            namespace=self._namespace,
-            version=emulated.KUBERNETES_PLUGIN,
-        )
+        """The components of the SDK: beyond the border. Raises ValueError."""
+        raise ValueError(border.refused_type(request.type) or f'unknown resource type "{request.type}"')

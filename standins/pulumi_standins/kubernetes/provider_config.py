@@ -51,9 +51,8 @@ def connect(settings: Settings, cancelled: threading.Event, say: Callable[[str],
     except KubeconfigError as problem:
         reason = f"unable to load Kubernetes client configuration from kubeconfig file: {problem}"
         return Connected(None, settings.namespace, reason)
-    timeout = settings.client_settings.get("timeout")
     patience = Patience(settings.patience, cancelled, say)
-    client = ApiClient(Transport(connection, patience, cancelled, float(timeout) if timeout else None))
+    client = ApiClient(Transport(connection, patience, cancelled, settings.timeout))
     try:
         client.probe(hurried=settings.known_gone)
     except (UnreachableError, ApiError, OSError, ValueError) as error:
@@ -91,8 +90,6 @@ def diff_config(olds: Object, news: Object) -> ConfigDiff:
     for key in _PLACE:
         if isinstance(news.get(key), Unknown):
             return ConfigDiff([key], [] if is_pinned else [*replaces, key])
-    if "renderYamlToDirectory" in changed:
-        replaces.append("renderYamlToDirectory")
     before, after = _active_cluster(olds), _active_cluster(news)
     if before is not None and after is not None and before != after:
         replaces += [key for key in _PLACE if key in changed]
@@ -114,20 +111,3 @@ def _active_cluster(arguments: Object) -> dict[str, Any] | None:
     return kubeconfig.active_cluster(
         config, context=str(arguments.get("context") or ""), cluster=str(arguments.get("cluster") or "")
     )
-
-
-def conflicts(urn: str, news: Object) -> list[tuple[str, str]]:
-    """Arguments that cannot go together, as pairs of property and reason."""
-    news = plain(news)
-    found = []
-    if str(news.get("strictMode", "")).lower() == "true":
-        if urn.rpartition("::")[2].startswith("default"):
-            found.append(("", "strict mode prohibits default provider"))
-        for name in ("kubeconfig", "context"):
-            if not news.get(name):
-                found.append((name, f'strict mode requires Provider "{name}" argument'))
-    if news.get("renderYamlToDirectory"):
-        for name in _PLACE:
-            if news.get(name):
-                found.append((name, f'"{name}" arg is not compatible with "renderYamlToDirectory" arg'))
-    return found

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from pulumi_standins import border
+
 _PREFIX = "kubernetes:config:"
+_CLIENT = "kubeClientSettings"
+# What the engine says about the plugin itself; so it does under names that begin with two underscores.
+_ENGINES_OWN = {"version", "pluginDownloadURL"}
 PATIENCE = "PULUMI_STANDINS_PATIENCE"
 """Environment variable: seconds to wait for an API server that is away."""
 PATIENCE_SECONDS = 90.0
@@ -23,12 +28,11 @@ class Settings:
         context: overrides the current context.
         cluster: overrides the context's cluster.
         namespace: for namespaced objects without one.
-        server_side_apply: whether updates are applied; otherwise they are merged.
         patch_force: whether updates take fields from other managers; None where neither says.
-        client_settings: `kubeClientSettings`, of which `timeout` (seconds) is used.
+        upsert: whether a create adopts an object that is there.
+        timeout: seconds to wait for an answer, `kubeClientSettings.timeout`; None for our own.
         patience: seconds to wait for an API server that is away; the stand-in's own setting.
         known_gone: the environment, which is of this run, says that what cannot be reached is gone.
-        render_directory: where to write manifests instead of talking to a cluster.
     """
 
     kubeconfig: str = ""
@@ -36,21 +40,21 @@ class Settings:
     cluster: str = ""
     namespace: str = ""
     delete_unreachable: bool = False
-    skip_update_unreachable: bool = False
-    server_side_apply: bool = True
     patch_force: bool | None = None
-    config_map_mutable: bool = False
-    secret_mutable: bool = False
-    suppress_helm_hook_warnings: bool = False
-    suppress_deprecation_warnings: bool = False
-    render_directory: str = ""
-    client_settings: Mapping[str, Any] = field(default_factory=dict)
+    upsert: bool = False
+    timeout: float | None = None
     patience: float = PATIENCE_SECONDS
     known_gone: bool = False
 
 
 def from_variables(variables: Mapping[str, str]) -> Settings:
-    """Read the Configure request; environment variables stand in for what it lacks."""
+    """Read the Configure request; environment variables stand in for what it lacks.
+
+    Raises:
+        ValueError: an option or a variable is beyond the border, or a wrong number.
+    """
+    if reasons := [*refused(options(variables)).values(), *_refused_variables()]:
+        raise ValueError("; ".join(reasons))
 
     def text(name: str) -> str:
         return variables.get(_PREFIX + name, "")
@@ -59,28 +63,46 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         value = variables.get(_PREFIX + name, os.environ.get(f"PULUMI_K8S_{variable}"))
         return None if value is None else value == "true"
 
-    def flag(name: str, variable: str, *, default: bool = False) -> bool:
-        chosen = choice(name, variable)
-        return default if chosen is None else chosen
+    def flag(name: str, variable: str) -> bool:
+        return choice(name, variable) is True
 
+    timeout = json.loads(text(_CLIENT) or "{}").get("timeout")
     return Settings(
         kubeconfig=text("kubeconfig"),
         context=text("context"),
         cluster=text("cluster"),
         namespace=text("namespace"),
         delete_unreachable=flag("deleteUnreachable", "DELETE_UNREACHABLE"),
-        skip_update_unreachable=flag("skipUpdateUnreachable", "SKIP_UPDATE_UNREACHABLE"),
-        server_side_apply=flag("enableServerSideApply", "ENABLE_SERVER_SIDE_APPLY", default=True),
         patch_force=choice("enablePatchForce", "ENABLE_PATCH_FORCE"),
-        config_map_mutable=flag("enableConfigMapMutable", "ENABLE_CONFIGMAP_MUTABLE"),
-        secret_mutable=flag("enableSecretMutable", "ENABLE_SECRET_MUTABLE"),
-        suppress_helm_hook_warnings=flag("suppressHelmHookWarnings", "SUPPRESS_HELM_HOOK_WARNINGS"),
-        suppress_deprecation_warnings=flag("suppressDeprecationWarnings", "SUPPRESS_DEPRECATION_WARNINGS"),
-        render_directory=text("renderYamlToDirectory"),
-        client_settings=json.loads(text("kubeClientSettings") or "{}"),
+        upsert=flag("upsertExistingObjects", "UPSERT_EXISTING_OBJECTS"),
+        timeout=float(timeout) if timeout else None,
         patience=_patience(os.environ.get(PATIENCE, "")),
         known_gone=os.environ.get("PULUMI_K8S_DELETE_UNREACHABLE") == "true",
     )
+
+
+def options(variables: Mapping[str, str]) -> dict[str, Any]:
+    """The options of a Configure request by their names."""
+    return {
+        name.removeprefix(_PREFIX): value for name, value in variables.items() if name.startswith(_PREFIX)
+    }
+
+
+def refused(given: Mapping[str, Any]) -> dict[str, str]:
+    """The refusals of options by name; maps of options may be JSON, as the engine sends them."""
+    flat: dict[str, Any] = {}
+    for name, value in given.items():
+        parts = json.loads(value or "{}") if name == _CLIENT and isinstance(value, str) else value
+        if name == _CLIENT and isinstance(parts, dict):
+            flat |= {f"{name}.{part}": each for part, each in parts.items()}
+        elif name != _CLIENT and name not in _ENGINES_OWN and not name.startswith("__"):
+            flat[name] = value
+    return border.refused_options(flat)
+
+
+def _refused_variables() -> list[str]:
+    found = [(name, os.environ.get(name)) for name in border.ENVIRONMENT]
+    return [border.refusal(f"{name}={value}") for name, value in found if value == border.ENVIRONMENT[name]]
 
 
 def _patience(text: str) -> float:

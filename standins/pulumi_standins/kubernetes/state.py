@@ -5,15 +5,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes.objects import PATCH_FIELD_MANAGER, annotation, nested
+from pulumi_standins.kubernetes.objects import nested
 from pulumi_standins.kubernetes.secret_marks import mark_secrets
 from pulumi_standins.kubernetes.values import Object, Secret, plain, underscored
 
 _INPUTS = "__inputs"
 _INITIAL_API_VERSION = "__initialApiVersion"
 _FIELD_MANAGER = "__fieldManager"
-# The manager of plain creates, and of everything where server-side apply is switched off.
-CREATOR = "pulumi-kubernetes"
 
 
 @dataclass(frozen=True)
@@ -50,32 +48,35 @@ def read(outputs: Object) -> State:
     )
 
 
-def outputs(
-    *, inputs: Object, live: Object, source: Object, initial_api_version: str, field_manager: str
-) -> Object:
-    """The outputs to keep.
+@dataclass(frozen=True)
+class Outputs:
+    """Makes the outputs that the state keeps for one resource.
 
     Parameters:
-        inputs: the plain inputs as sent.
-        live: the object as the server returned it.
-        source: the property values that the inputs came from; what is secret there is secret here.
+        source: the property values that the inputs came from; what is secret there is secret in the outputs.
+        initial_api_version: the apiVersion that the object was created with.
+        field_manager: the name under which the object's fields are ours.
     """
-    kept: Object = underscored(live)
-    kept_inputs: Object = underscored(inputs)
-    mark_secrets(kept, source)
-    mark_secrets(kept_inputs, source)
-    if (
-        isinstance(source.get("stringData"), Secret)
-        and "data" in kept
-        and not isinstance(kept["data"], Secret)
-    ):
-        kept["data"] = Secret(kept["data"])
-    kept[_INPUTS] = kept_inputs
-    kept[_INITIAL_API_VERSION] = initial_api_version
-    kept[_FIELD_MANAGER] = field_manager
-    return kept
+
+    source: Object
+    initial_api_version: str
+    field_manager: str
+
+    def of(self, inputs: Object, live: Object) -> Object:
+        """The outputs, from the plain inputs as sent and the object as the server returned it."""
+        kept: Object = underscored(live)
+        kept_inputs: Object = underscored(inputs)
+        mark_secrets(kept, self.source)
+        mark_secrets(kept_inputs, self.source)
+        has_secret_texts = isinstance(self.source.get("stringData"), Secret)
+        if has_secret_texts and "data" in kept and not isinstance(kept["data"], Secret):
+            kept["data"] = Secret(kept["data"])
+        kept[_INPUTS] = kept_inputs
+        kept[_INITIAL_API_VERSION] = self.initial_api_version
+        kept[_FIELD_MANAGER] = self.field_manager
+        return kept
 
 
-def field_manager(inputs: Object, previous: str = "") -> str:
-    """The field manager of an object: by annotation, else the previous one, else a new name with 8 hex digits."""
-    return annotation(inputs, PATCH_FIELD_MANAGER) or previous or f"{CREATOR}-{secrets.token_hex(4)}"
+def field_manager() -> str:
+    """A new name under which an object's fields are ours, with 8 hex digits."""
+    return f"pulumi-kubernetes-{secrets.token_hex(4)}"

@@ -5,37 +5,13 @@ from __future__ import annotations
 from pulumi_standins.kubernetes.objects import Kind
 
 # Groups whose kinds the SDK generates; `XPatch` and `XList` mean what they say only in these.
-KNOWN_GROUPS = {
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "auditregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "core",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "extensions",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "lifecycle.k8s.io",
-    "meta",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "settings.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-}
+_K8S_IO = (
+    "admissionregistration apiextensions apiregistration auditregistration authentication authorization "
+    "certificates coordination discovery events flowcontrol.apiserver internal.apiserver lifecycle networking "
+    "node rbac.authorization resource scheduling settings storage storagemigration"
+)
+KNOWN_GROUPS = {"", "apps", "autoscaling", "batch", "core", "extensions", "meta", "policy"}
+KNOWN_GROUPS |= {f"{name}.k8s.io" for name in _K8S_IO.split()}
 
 
 def type_of(urn: str) -> str:

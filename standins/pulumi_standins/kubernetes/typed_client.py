@@ -24,12 +24,6 @@ def _table() -> dict[str, Any]:
     return table
 
 
-def api_lifecycles() -> dict[str, list[str]]:
-    """By kind: the release that introduced it, the one that removed it, and its successor; empty texts for none."""
-    found: dict[str, list[str]] = _table()["lives"]
-    return found
-
-
 def round_trip(obj: Object) -> Object:
     """The object without unknown fields and empty optional values, and with canonical quantities.
 

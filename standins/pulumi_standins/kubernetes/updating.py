@@ -5,24 +5,11 @@ from __future__ import annotations
 import copy
 
 from pulumi_standins.kubernetes import awaiting, creation, field_managers, posting, type_tokens
-from pulumi_standins.kubernetes.errors import ApiError
-from pulumi_standins.kubernetes.merging import merge_patch
 from pulumi_standins.kubernetes.objects import assign, is_crd, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.races import write_to_latest
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.state import State
 from pulumi_standins.kubernetes.values import Object
-
-
-class FieldConflictError(Exception):
-    """Another manager owns a field that we set."""
-
-    def __init__(self, manager: str, error: ApiError) -> None:
-        super().__init__(
-            "server-side apply field conflict detected: take the fields out of the program, or set the "
-            'annotation pulumi.com/patchForce to "true" to take them over\n'
-            f'The resource managed by field manager "{manager}" had an apply conflict: {error}'
-        )
 
 
 def update(
@@ -80,23 +67,15 @@ def _send(
 ) -> Object:
     if is_crd(inputs):
         return _replace(session, live, inputs, manager=manager, preview=preview)
-    if not session.settings.server_side_apply:
-        patch = merge_patch(old.inputs, inputs, live, ignored)
-        return session.client.merge(live, patch, manager=manager, dry_run=preview)
     if not preview and not type_tokens.is_patch(urn, kind_of(inputs).kind):
         live = field_managers.take_over(session.client, live, manager)
     field_managers.keep_ignored(inputs, live, manager, ignored)
     force = creation.is_forced(session, inputs, live, preview=preview)
-
-    def apply(_: Object) -> Object:
-        try:
-            return session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
-        except ApiError as error:
-            if error.is_conflict and not error.is_lost_race:
-                raise FieldConflictError(manager, error) from error
-            raise
-
-    applied = write_to_latest(session.client, live, apply)
+    applied = write_to_latest(
+        session.client,
+        live,
+        lambda _: creation.apply(session, inputs, manager, force=force, preview=preview),
+    )
     if preview and field_managers.was_created_by_us(live):
         # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
         _drop(applied, old.inputs, inputs)
@@ -124,8 +103,3 @@ def _drop(obj: Object, old: Object, new: Object) -> None:
             _drop(obj[key], before, new.get(key) or {})
             if not obj[key] and key not in new:
                 del obj[key]
-
-
-def hand_over(session: Session, live: Object, manager: str) -> None:
-    """Remove the previous manager's claims after the annotation `patchFieldManager` has named another."""
-    field_managers.relinquish(session.client, live, manager)

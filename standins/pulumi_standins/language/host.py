@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf import empty_pb2, json_format
 
-from pulumi_standins import emulated, protocol
+from pulumi_standins import border, emulated, protocol
 from pulumi_standins.language import python_environments
 from pulumi_standins.language.python_environments import BrokenEnvironmentError, Environment
 from pulumi_standins.language.running_programs import RunningPrograms
 
 if TYPE_CHECKING:
     from pulumi.runtime.proto import language_pb2, plugin_pb2
-
-LISTING = Path(__file__).with_name("installed_packages.py")
 
 
 def _environment(info: language_pb2.ProgramInfo, context: grpc.ServicerContext) -> Environment:
@@ -32,36 +30,23 @@ def _environment(info: language_pb2.ProgramInfo, context: grpc.ServicerContext) 
         raise
 
 
-def _packages(environment: Environment, context: grpc.ServicerContext) -> list[dict[str, Any]]:
-    try:
-        listing = subprocess.run(
-            [str(environment.python), "-I", str(LISTING)], capture_output=True, text=True, check=False
-        )
-    except BrokenEnvironmentError as problem:
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(problem))
-    if listing.returncode:
-        context.abort(grpc.StatusCode.INTERNAL, f"cannot list the packages: {listing.stderr.strip()}")
-    found: list[dict[str, Any]] = json.loads(listing.stdout)
-    return found
-
-
-def _plugin_packages(environment: Environment, context: grpc.ServicerContext) -> list[dict[str, Any]]:
-    """The packages that name a plugin; found by their files alone where that is certain to find all."""
-    folder = environment.site_packages()
-    if folder is None:
-        return _packages(environment, context)
+def _plugin_packages(environment: Environment) -> list[dict[str, Any]]:
+    """The environment's packages that name a plugin."""
+    found = (
+        file for folder in environment.import_path() for file in sorted(folder.glob("*/pulumi-plugin.json"))
+    )
     return [
-        {"name": file.parent.name.replace("_", "-"), "version": "", "plugin": json.loads(file.read_bytes())}
-        for file in sorted(folder.glob("*/pulumi-plugin.json"))
+        {"name": file.parent.name.replace("_", "-"), "plugin": json.loads(file.read_bytes())}
+        for file in found
     ]
 
 
 def _dependency(package: dict[str, Any]) -> plugin_pb2.PackageDependency | None:
     """The plugin that a Python package needs, as its pulumi-plugin.json says."""
     plugin = package["plugin"]
-    if not plugin or not plugin.get("resource"):
+    if not plugin.get("resource"):
         return None
-    version = plugin.get("version") or package["version"]
+    version = plugin.get("version") or ""
     found = protocol.plugin_pb2.PackageDependency(
         name=plugin.get("name") or package["name"].removeprefix("pulumi-"),
         kind="resource",
@@ -92,7 +77,7 @@ class LanguageHost:
             raise AttributeError(name)
 
         def unimplemented(_request: object, context: grpc.ServicerContext) -> None:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{name} is not offered by this language host")
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, border.refusal(f"the call {name}", border.HOST))
 
         return unimplemented
 
@@ -121,7 +106,7 @@ class LanguageHost:
         self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> language_pb2.GetRequiredPackagesResponse:
         """The plugins that the environment's Pulumi packages need."""
-        packages = _plugin_packages(_environment(request.info, context), context)
+        packages = _plugin_packages(_environment(request.info, context))
         found = [dependency for package in packages if (dependency := _dependency(package))]
         return protocol.language_pb2.GetRequiredPackagesResponse(packages=found)
 
@@ -130,6 +115,9 @@ class LanguageHost:
     ) -> language_pb2.RunResponse:
         """Run the program; it ends with the request."""
         environment = _environment(request.info, context)
+        if request.attach_debugger:
+            refusal = border.refusal("--attach-debugger", border.HOST)
+            return protocol.language_pb2.RunResponse(error=refusal)
         try:
             return self._programs.run(request, environment, self._engine, context.add_callback)
         except BrokenEnvironmentError as problem:
@@ -177,20 +165,6 @@ class LanguageHost:
             executable=python,
             version=version.stdout.strip().removeprefix("Python "),
             metadata={"toolchain": environment.tool.value},
-        )
-
-    def GetProgramDependencies(  # noqa: N802
-        self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.ServicerContext
-    ) -> language_pb2.GetProgramDependenciesResponse:
-        """The environment's packages; without the transitive ones unless those are asked for."""
-        packages = _packages(_environment(request.info, context), context)
-        message = protocol.language_pb2
-        return message.GetProgramDependenciesResponse(
-            dependencies=[
-                message.DependencyInfo(name=package["name"], version=package["version"])
-                for package in packages
-                if request.transitiveDependencies or not package["required"]
-            ]
         )
 
     def RuntimeOptionsPrompts(  # noqa: N802

@@ -1,4 +1,4 @@
-"""Where a program's interpreter lives, and how its dependencies are installed: pip, uv or poetry."""
+"""Where a program's interpreter lives, and how its dependencies are installed: pip or uv."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from pulumi_standins import border
+
 
 class Tool(StrEnum):
     """The value of `runtime.options.toolchain` in Pulumi.yaml."""
 
     PIP = "pip"
     UV = "uv"
-    POETRY = "poetry"
 
 
 class BrokenEnvironmentError(Exception):
@@ -64,23 +65,23 @@ class Environment:
             variables["PATH"] = f"{self.directory / 'bin'}{os.pathsep}{variables.get('PATH', os.defpath)}"
         return variables
 
-    def site_packages(self) -> Path | None:
-        """Where all of the environment's packages lie; None where they may lie elsewhere too."""
-        if self.directory is None:
-            return None
-        settings = self.directory / "pyvenv.cfg"
-        if not settings.is_file() or "include-system-site-packages = true" in settings.read_text():
-            return None
-        found = list(self.directory.glob("lib/python*/site-packages"))
-        return found[0] if len(found) == 1 else None
+    def import_path(self) -> list[Path]:
+        """The folders with the environment's packages: the interpreter knows, where it is no plain environment."""
+        settings = self.directory / "pyvenv.cfg" if self.directory else None
+        if (
+            settings
+            and settings.is_file()
+            and "include-system-site-packages = true" not in settings.read_text()
+        ):
+            return [*settings.parent.glob("lib/python*/site-packages")]
+        command = [str(self.python), "-c", "import sys; print(*sys.path[1:], sep='\\n')"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, env=self.variables())
+        return [Path(line) for line in listed.stdout.splitlines()]
 
     def installation(self) -> Iterator[tuple[str, list[str]]]:
         """What `pulumi install` does: pairs of a line for the user and a command run in the program's folder."""
         if self.tool is Tool.UV:
             yield "Installing dependencies with uv...", ["uv", "sync"]
-            return
-        if self.tool is Tool.POETRY:
-            yield "Installing dependencies with poetry...", ["poetry", "install", "--no-ansi"]
             return
         python = str(_python_on_path())
         if self.directory is not None:
@@ -97,43 +98,30 @@ class Environment:
 def find(options: Mapping[str, object], *, root: Path, program: Path) -> Environment:
     """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found.
 
-    Raises BrokenEnvironmentError for an unknown toolchain.
+    Raises BrokenEnvironmentError for an unknown toolchain, and for what is beyond the border.
     """
     named = str(options.get("toolchain") or "")
+    if named == "poetry" or (
+        not named and not _upwards(program, "uv.lock") and _upwards(program, "poetry.lock")
+    ):
+        raise BrokenEnvironmentError(border.refusal("the toolchain poetry", border.HOST))
+    if options.get("typechecker"):
+        raise BrokenEnvironmentError(border.refusal("Pulumi.yaml's typechecker", border.HOST))
     if named and named not in set(Tool):
         raise BrokenEnvironmentError(
             f"Pulumi.yaml: runtime.options.toolchain is {named!r}; allowed are {', '.join(Tool)}"
         )
-    tool = Tool(named) if named else _tool_by_lock(program)
+    tool = Tool(named) if named else Tool.UV if _upwards(program, "uv.lock") else Tool.PIP
     virtualenv = str(options.get("virtualenv") or "")
     directory = root / virtualenv if virtualenv else None
     if tool is Tool.UV and directory is None:
         anchor = _upwards(program, "uv.lock") or _upwards(program, "pyproject.toml") or program
         directory = anchor / ".venv"
-    if tool is Tool.POETRY:
-        directory = _poetry_directory(program)
     return Environment(tool=tool, directory=directory, program=program)
-
-
-def _tool_by_lock(program: Path) -> Tool:
-    if _upwards(program, "uv.lock"):
-        return Tool.UV
-    return Tool.POETRY if _upwards(program, "poetry.lock") else Tool.PIP
 
 
 def _upwards(start: Path, name: str) -> Path | None:
     return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
-
-
-def _poetry_directory(program: Path) -> Path:
-    if shutil.which("poetry") is None:
-        raise BrokenEnvironmentError("Pulumi.yaml asks for poetry, which is not on PATH: install it first")
-    found = subprocess.run(
-        ["poetry", "env", "info", "--path"], cwd=program, capture_output=True, text=True, check=False
-    )
-    if found.returncode:
-        raise BrokenEnvironmentError(f"poetry has no environment for {program}: run 'pulumi install' first")
-    return Path(found.stdout.strip())
 
 
 def _python_on_path() -> Path:

@@ -1,10 +1,9 @@
-"""Wait until an object is ready: as the kind's rule, the annotation `waitFor` or kstatus says."""
+"""Wait until an object is ready, as the rule of its kind or the annotation `waitFor` says."""
 
 from __future__ import annotations
 
-import os
-
-from pulumi_standins.kubernetes.awaiting import kstatus, wait_for_annotation
+from pulumi_standins import border
+from pulumi_standins.kubernetes.awaiting import wait_for
 from pulumi_standins.kubernetes.awaiting.rules import RULES
 from pulumi_standins.kubernetes.awaiting.snapshot import Rule
 from pulumi_standins.kubernetes.awaiting.wait_loop import look, wait
@@ -16,7 +15,7 @@ from pulumi_standins.kubernetes.values import Object
 def check_annotations(inputs: Object) -> None:
     """Raise ValueError for an unreadable `waitFor`, before the object is sent."""
     if text := annotation(inputs, WAIT_FOR):
-        wait_for_annotation.rule(text)
+        wait_for.rule(text)
 
 
 def until_ready(session: Session, urn: str, inputs: Object, live: Object, seconds: float | None) -> Object:
@@ -32,6 +31,8 @@ def until_ready(session: Session, urn: str, inputs: Object, live: Object, second
     """
     rule = _rule(inputs, live)
     if rule is None:
+        if (kind := str(kind_of(live))) in border.NOT_AWAITED and not is_annotated(inputs, SKIP_AWAIT):
+            session.engine.log(urn, border.not_awaited(kind), warning=True)
         return live
     last = wait(session, urn, rule, live, seconds or rule.seconds)
     session.engine.status(urn, "")
@@ -52,8 +53,5 @@ def _rule(inputs: Object, live: Object) -> Rule | None:
     if is_annotated(inputs, SKIP_AWAIT):
         return None
     if text := annotation(inputs, WAIT_FOR):
-        return wait_for_annotation.rule(text)
-    rule = RULES.get(str(kind_of(live)))
-    if rule is None and os.environ.get("PULUMI_K8S_AWAIT_ALL") == "true":
-        return Rule(kstatus.current)
-    return rule
+        return wait_for.rule(text)
+    return RULES.get(str(kind_of(live)))

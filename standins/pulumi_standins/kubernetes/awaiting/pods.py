@@ -12,15 +12,15 @@ _PULL_PREFIX = "rpc error: code = Unknown desc = Error response from daemon: "
 
 
 def judge(snapshot: Snapshot) -> Verdict:
-    """A pod is ready when scheduled, initialised and ready, or when it has succeeded."""
+    """A pod is ready when scheduled, initialised and ready; one that has succeeded counts as ready."""
     pod = snapshot.obj
-    if nested(pod, "status", "phase") == "Succeeded":
-        return Verdict(is_ready=True)
     for name, verb in (("PodScheduled", "scheduled"), ("Initialized", "initialized"), ("Ready", "ready")):
-        if condition(pod, name).get("status") != "True":
-            found = problems(pod)
+        found = condition(pod, name)
+        has_succeeded = name == "Ready" and bool(found) and nested(pod, "status", "phase") == "Succeeded"
+        if found.get("status") != "True" and not has_succeeded:
+            lines = problems(pod)
             status = f'Waiting for Pod "{snapshot.qualified_name}" to be {verb}'
-            return Verdict(status=f"{status} ({describe(pod)})", warnings=found, findings=found)
+            return Verdict(status=f"{status} ({describe(pod)})", warnings=lines, findings=lines)
     return Verdict(is_ready=True)
 
 

@@ -13,7 +13,7 @@ from pulumi_standins.kubernetes.values import Object
 POD = Kind("", "v1", "Pod")
 CLAIM = Kind("", "v1", "PersistentVolumeClaim")
 ENDPOINTS = Kind("", "v1", "Endpoints")
-SERVICE = Kind("", "v1", "Service")
+EVENT = Kind("", "v1", "Event")
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
 
 
@@ -25,25 +25,31 @@ class Snapshot:
         obj: the object that is waited for.
         client: for the rare rule that needs one more look.
         related: objects of the rule's related kinds, by kind and uid.
-        changed_at: when an object of a kind changed last, in seconds since the wait began.
+        changed_at: when an object changed last, by kind and name, in seconds since the wait began.
         now: seconds since the wait began; zero for a single look.
         is_single_look: a refresh looks, which does not wait.
         is_last_look: the wait ends whatever the verdict.
+        is_gone: the object has been deleted.
     """
 
     obj: Object
     client: ApiClient
     related: dict[Kind, dict[str, Object]] = field(default_factory=dict)
-    changed_at: dict[Kind, float] = field(default_factory=dict)
+    changed_at: dict[tuple[Kind, str], float] = field(default_factory=dict)
     now: float = 0.0
     is_single_look: bool = False
     is_last_look: bool = False
+    is_gone: bool = False
 
     def all(self, kind: Kind) -> list[Object]:
         """All related objects of a kind, by name."""
         return sorted(
             self.related.get(kind, {}).values(), key=lambda obj: str(nested(obj, "metadata", "name"))
         )
+
+    def quiet(self, kind: Kind, name: str) -> float:
+        """For how many seconds a related object has not changed."""
+        return self.now - self.changed_at.get((kind, name), 0.0)
 
     def owned(self, kind: Kind, owner: Object | None = None) -> list[Object]:
         """The related objects of a kind that the owner made; the owner defaults to the object itself."""
@@ -91,12 +97,14 @@ class Rule:
         related: further kinds to watch in the object's namespace.
         seconds: the longest wait, where neither the program nor an annotation says.
         on_refresh: whether a refresh reports objects that are not ready.
+        until_gone: the wait is for the end of the object.
     """
 
     judge: Callable[[Snapshot], Verdict]
     related: tuple[Kind, ...] = ()
     seconds: float = 600.0
     on_refresh: bool = False
+    until_gone: bool = False
 
 
 def owner_uids(obj: Object) -> set[str]:

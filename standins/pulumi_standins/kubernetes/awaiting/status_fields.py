@@ -8,7 +8,8 @@ from pulumi_standins.kubernetes.objects import nested
 
 def quota(snapshot: Snapshot) -> Verdict:
     """A ResourceQuota is ready when its status has the limits of its specification."""
-    is_ready = nested(snapshot.obj, "spec", "hard") == nested(snapshot.obj, "status", "hard")
+    hard = nested(snapshot.obj, "spec", "hard")
+    is_ready = isinstance(hard, dict) and hard == nested(snapshot.obj, "status", "hard")
     text = "The quota's limits are not in its status yet"
     return Verdict(is_ready=is_ready, status=text, findings=[text])
 

@@ -7,8 +7,8 @@ import threading
 import time
 from dataclasses import dataclass
 
-from pulumi_standins.kubernetes.awaiting.snapshot import Rule, Snapshot, Verdict
-from pulumi_standins.kubernetes.errors import CancelledError, NotReadyError
+from pulumi_standins.kubernetes.awaiting.snapshot import EVENT, Rule, Snapshot, Verdict
+from pulumi_standins.kubernetes.errors import ApiError, CancelledError, NotReadyError
 from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of, namespace_of, nested
 from pulumi_standins.kubernetes.session import Session
@@ -33,9 +33,17 @@ class _Watcher:
         self._stream: Stream | None = None
 
     def start(
-        self, session: Session, kind: Kind, namespace: str, until: float, name: str, since: str
+        self,
+        session: Session,
+        kind: Kind,
+        namespace: str,
+        until: float,
+        *,
+        name: str = "",
+        since: str = "",
+        fields: str = "",
     ) -> None:
-        """Watch one object by name, or all of a kind in the namespace without one."""
+        """Watch one object by name, or all of a kind in the namespace that have these fields."""
         label = None if name else kind
 
         def run() -> None:
@@ -48,6 +56,7 @@ class _Watcher:
                     cancelled=self._stopped,
                     name=name,
                     since=since,
+                    fields=fields,
                     on_stream=self._remember,
                 ):
                     self._changes.put(_Change(label, event, obj))
@@ -56,7 +65,9 @@ class _Watcher:
             except CancelledError:
                 return
             except Exception as error:
-                if not self._stopped.is_set():
+                # Who may not see events waits without them, as the real plugin does.
+                is_needed = kind != EVENT or not isinstance(error, ApiError)
+                if is_needed and not self._stopped.is_set():
                     self._changes.put(error)
 
         threading.Thread(target=run, daemon=True).start()
@@ -81,8 +92,14 @@ class _Reporter:
         self._status = ""
         self._warned: set[str] = set()
 
-    def report(self, verdict: Verdict) -> None:
-        for warning in verdict.warnings:
+    def report(self, verdict: Verdict, snapshot: Snapshot) -> None:
+        """Say what the verdict says, and the warnings that controllers give about the object."""
+        events = [
+            f"{event.get('reason')}: {event.get('message')}"
+            for event in snapshot.all(EVENT)
+            if event.get("type") == "Warning"
+        ]
+        for warning in [*events, *verdict.warnings]:
             if warning not in self._warned:
                 self._warned.add(warning)
                 self._session.engine.status(self._urn, warning, warning=True)
@@ -109,7 +126,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
     # Often the answer to our own request already shows an object that needs nothing more.
     verdict = rule.judge(snapshot)
     if not rule.related or verdict.is_ready:
-        reporter.report(verdict)
+        reporter.report(verdict, snapshot)
     if verdict.is_ready:
         return live
     changes: queue.Queue[_Change | BaseException] = queue.Queue()
@@ -123,10 +140,13 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(snapshot, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
                 # Nothing happens: the object is judged as it was before any related object was seen.
-                reporter.report(verdict)
+                reporter.report(verdict, snapshot)
                 continue
+            if snapshot.is_gone and not rule.until_gone:
+                why = f"'{snapshot.name}' was deleted while waiting for it"
+                raise NotReadyError(why, ["Somebody deleted it"], snapshot.obj)
             verdict = rule.judge(snapshot)
-            reporter.report(verdict)
+            reporter.report(verdict, snapshot)
             if verdict.is_ready:
                 return snapshot.obj
             if verdict.is_hopeless:
@@ -165,10 +185,11 @@ def _watch(
     namespace = namespace_of(live)
     version = nested(live, "metadata", "resourceVersion", default="")
     watchers = [_Watcher(changes)]
-    watchers[0].start(session, kind_of(live), namespace, until, name_of(live), version)
-    for kind in rule.related:
+    watchers[0].start(session, kind_of(live), namespace, until, name=name_of(live), since=version)
+    about = f"involvedObject.uid={nested(live, 'metadata', 'uid')}"
+    for kind in (*rule.related, EVENT):
         watchers.append(_Watcher(changes))
-        watchers[-1].start(session, kind, namespace, until, "", "")
+        watchers[-1].start(session, kind, namespace, until, fields=about if kind == EVENT else "")
     return watchers
 
 
@@ -183,7 +204,7 @@ def _take(
         return False
     while True:
         if isinstance(change, BaseException):
-            raise NotReadyError(f"cannot watch '{snapshot.name}': {change}", [], snapshot.obj)
+            raise NotReadyError(f"cannot watch '{snapshot.name}': {change}", [], snapshot.obj) from change
         snapshot.now = time.monotonic() - began
         _apply(snapshot, change)
         try:
@@ -194,11 +215,8 @@ def _take(
 
 def _apply(snapshot: Snapshot, change: _Change) -> None:
     if change.kind is None:
-        if change.event == "DELETED":
-            raise NotReadyError(
-                f"'{snapshot.name}' was deleted while waiting for it", ["Somebody deleted it"], snapshot.obj
-            )
-        snapshot.obj = change.obj
+        snapshot.is_gone = change.event == "DELETED"
+        snapshot.obj = change.obj or snapshot.obj
         return
     known = snapshot.related.setdefault(change.kind, {})
     uid = nested(change.obj, "metadata", "uid", default="")
@@ -206,7 +224,7 @@ def _apply(snapshot: Snapshot, change: _Change) -> None:
         known.pop(uid, None)
     else:
         known[uid] = change.obj
-    snapshot.changed_at[change.kind] = snapshot.now
+    snapshot.changed_at[change.kind, name_of(change.obj)] = snapshot.now
 
 
 def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
@@ -218,7 +236,7 @@ def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
             nested(item, "metadata", "uid", default=""): item for item in listing.get("items") or []
         }
     verdict = rule.judge(snapshot)
-    _Reporter(session, urn).report(verdict)
+    _Reporter(session, urn).report(verdict, snapshot)
     if not verdict.is_ready:
         raise NotReadyError(_failed(snapshot.name), verdict.findings, live)
     return live

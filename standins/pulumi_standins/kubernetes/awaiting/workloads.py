@@ -1,4 +1,4 @@
-"""Deployments, StatefulSets, DaemonSets and ReplicationControllers."""
+"""Deployments, StatefulSets, DaemonSets and Jobs."""
 
 from __future__ import annotations
 
@@ -36,41 +36,37 @@ def deployment(snapshot: Snapshot) -> Verdict:
     """A Deployment is ready when available, with a complete newest ReplicaSet and its claims bound."""
     obj = snapshot.obj
     revision = annotation(obj, _REVISION)
+    available, progressing = condition(obj, "Available"), condition(obj, "Progressing")
     warnings = [
         f"[{entry['reason']}] {entry['message']}"
-        for entry in (condition(obj, "Available"), condition(obj, "Progressing"))
+        for entry in (available, progressing)
         if entry.get("status") not in (None, "True") and entry.get("reason") and entry.get("message")
     ]
-    is_available = condition(obj, "Available").get("status") == "True"
-    progressing = condition(obj, "Progressing")
-    is_rolled_out = (
+    is_available = available.get("status") == "True"
+    is_rolled_out = revision == "1" or (
         progressing.get("reason") == "NewReplicaSetAvailable" and progressing.get("status") == "True"
     )
     current = [rs for rs in snapshot.owned(REPLICA_SET) if revision and annotation(rs, _REVISION) == revision]
     wanted = number(current[0], "spec", "replicas", default=1) if current else 0
     ready = number(current[0], "status", "readyReplicas") if current else 0
     is_complete = bool(current) and ready >= wanted
-    owned = snapshot.owned(POD, current[0]) if current else []
     unbound = _unbound_claims(snapshot)
-    if (
-        is_observed(obj)
-        and is_available
-        and is_complete
-        and (is_rolled_out or revision == "1")
-        and not unbound
-    ):
-        return Verdict(is_ready=True, status="Deployment initialization complete")
+    is_seen = snapshot.is_single_look or is_observed(obj)
+    if is_seen and is_available and is_rolled_out and is_complete and not unbound:
+        nothing = [f'Replicas scaled to 0 for Deployment "{snapshot.name}"'] if wanted == 0 else []
+        return Verdict(is_ready=True, status="Deployment initialization complete", warnings=nothing)
     findings = list(warnings)
     if unbound:
         findings.append(f'Failed to bind PersistentVolumeClaim(s): "{",".join(unbound)}"')
     if not is_available:
         findings.append("Minimum number of live Pods was not attained")
-    elif revision == "1":
+    elif revision == "1" or not is_rolled_out:
         findings.append("Minimum number of Pods to consider the application live was not attained")
     else:
         findings.append(
             "Attempted to roll forward to new ReplicaSet, but minimum number of Pods did not become live"
         )
+    owned = snapshot.owned(POD, current[0]) if current else []
     pod_warnings = _pod_warnings(owned)
     status = f"Waiting for app ReplicaSet to be available ({ready}/{wanted} Pods available)"
     return Verdict(
@@ -93,38 +89,33 @@ def _unbound_claims(snapshot: Snapshot) -> list[str]:
 def stateful_set(snapshot: Snapshot) -> Verdict:
     """A StatefulSet is ready when all replicas are ready and of the newest revision.
 
-    With the update strategy OnDelete the user replaces the pods, so that old ones count too.
+    With the update strategy OnDelete the user replaces the pods, so that after an update old ones count, too.
     """
     obj = snapshot.obj
-    wanted = number(obj, "spec", "replicas", default=1)
-    ready = number(obj, "status", "readyReplicas")
-    current, updated = number(obj, "status", "currentReplicas"), number(obj, "status", "updatedReplicas")
-    revision, target = nested(obj, "status", "currentRevision"), nested(obj, "status", "updateRevision")
+    wanted, ready = number(obj, "spec", "replicas", default=1), number(obj, "status", "readyReplicas")
+    revision = nested(obj, "status", "currentRevision", default="")
+    target = nested(obj, "status", "updateRevision", default="")
     is_first = nested(obj, "metadata", "generation", default=1) <= 1
-    is_on_delete = nested(obj, "spec", "updateStrategy", "type") == "OnDelete"
+    is_on_delete = not is_first and nested(obj, "spec", "updateStrategy", "type") == "OnDelete"
+    is_current = is_on_delete or (bool(revision) and revision == target)
     are_ready = number(obj, "status", "replicas") == wanted == ready
-    if is_on_delete:
-        is_current = is_first or updated == wanted
-    else:
-        partition = number(obj, "spec", "updateStrategy", "rollingUpdate", "partition")
-        are_ready = are_ready and (current == wanted or partition > 0)
-        is_current = revision == target or (partition > 0 and updated >= wanted - partition)
+    are_ready = are_ready and (is_on_delete or number(obj, "status", "currentReplicas") == wanted)
     if is_observed(obj) and are_ready and is_current:
         return Verdict(is_ready=True, status="StatefulSet initialization complete")
-    owned = snapshot.owned(POD)
+    # During a roll-out, pods of the old revision may be ready: they do not count.
+    counted = ready if is_current else min(ready, number(obj, "status", "updatedReplicas"))
     if is_first:
-        status = f"[1/2] Waiting for StatefulSet to create Pods ({ready}/{wanted} Pods ready)"
+        status = f"[1/2] Waiting for StatefulSet to create Pods ({counted}/{wanted} Pods ready)"
     elif not are_ready:
-        status = f"[1/3] Waiting for StatefulSet update to roll out ({ready}/{wanted} Pods ready)"
+        status = f"[1/3] Waiting for StatefulSet update to roll out ({counted}/{wanted} Pods ready)"
     else:
         status = "[2/3] Waiting for StatefulSet to update .status.currentRevision"
-    findings = []
-    if not are_ready:
-        findings.append(f"{ready} out of {wanted} replicas succeeded readiness checks")
-    if revision != target:
+    findings = [] if are_ready else [f"{counted} out of {wanted} replicas succeeded readiness checks"]
+    if not is_current:
         findings.append(
             f'StatefulSet controller failed to advance from revision "{revision}" to revision "{target}"'
         )
+    owned = snapshot.owned(POD)
     warnings = _pod_warnings(owned)
     return Verdict(status=status + _pod_status(owned), warnings=warnings, findings=findings + warnings)
 
@@ -153,17 +144,12 @@ def daemon_set(snapshot: Snapshot) -> Verdict:
     return Verdict(status=status + _pod_status(owned), warnings=warnings, findings=[status, *warnings])
 
 
-def replication_controller(snapshot: Snapshot) -> Verdict:
-    """A ReplicationController is ready when all of its replicas are available."""
-    wanted = number(snapshot.obj, "spec", "replicas", default=1)
-    available = number(snapshot.obj, "status", "availableReplicas")
-    text = f"{available}/{wanted} replicas available"
-    return Verdict(is_ready=is_observed(snapshot.obj) and available == wanted, status=text, findings=[text])
-
-
 def job(snapshot: Snapshot) -> Verdict:
     """A Job is ready when Complete; a Failed one ends the wait."""
     obj = snapshot.obj
+    if not nested(obj, "status", "startTime"):
+        status = f'Waiting for Job "{snapshot.qualified_name}" to start'
+        return Verdict(status=status, findings=[status])
     owned = snapshot.owned(POD)
     failed = condition(obj, "Failed")
     warnings = _pod_warnings(owned)
@@ -172,12 +158,9 @@ def job(snapshot: Snapshot) -> Verdict:
         return Verdict(is_hopeless=True, findings=[finding, *warnings])
     if condition(obj, "Complete").get("status") == "True":
         return Verdict(is_ready=True)
-    if not nested(obj, "status", "startTime"):
-        status = f'Waiting for Job "{snapshot.qualified_name}" to start'
-    else:
-        active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
-        counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
-        status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
+    active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
+    counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
+    status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
     # Pods of a job are unready until they end: unreadiness without a reason is not reported.
     news = [line for line in warnings if not line.endswith("]") or "unready status" not in line]
     return Verdict(status=status + _pod_status(owned), warnings=news, findings=warnings)

@@ -21,17 +21,12 @@ class PlanCalls(Configured):
     @rpc_method
     def Check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
         """Normalise, name and place the inputs."""
-        if self._client is None and self._settings.skip_update_unreachable:
-            message = "Cluster is unreachable but skipUpdateUnreachable flag is set to true, skipping..."
-            self._engine.log(request.urn, message, warning=True)
-            return protocol.provider_pb2.CheckResponse(inputs=request.olds)
         checked = checking.check(
             urn=request.urn,
             news=values.decode(request.news),
             olds=values.decode(request.olds),
             seed=request.randomSeed,
             autonaming=request.autonaming if request.HasField("autonaming") else None,
-            settings=self._settings,
             namespace=self._namespace,
             scope=self._scopes,
             client=self._client,
@@ -49,7 +44,6 @@ class PlanCalls(Configured):
             old,
             news,
             ignored=list(request.ignoreChanges),
-            settings=self._settings,
             is_namespaced=self._scopes.is_namespaced(news, self._client),
         )
         if self._must_replace_unready(request.urn, old, news):

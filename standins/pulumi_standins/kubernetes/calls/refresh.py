@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pulumi_standins import protocol
 from pulumi_standins.kubernetes import objects, reading, state, values
-from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, StateOutputs
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured
 from pulumi_standins.kubernetes.normalise import normalise
 from pulumi_standins.kubernetes.prune import prune
 from pulumi_standins.kubernetes.rpc_errors import ProviderError, init_failed, rpc_method
@@ -32,15 +32,15 @@ class ReadCalls(Configured):
         found = reading.read(self._session(), request.urn, request.id, old, plain_inputs)
         if found is None:
             return response()
-        state_outputs = StateOutputs(
+        made = state.Outputs(
             source,
             old.initial_api_version or str(found.live.get("apiVersion", "")),
-            self._manager(plain_inputs, old.field_manager),
+            old.field_manager or state.field_manager(),
         )
         inputs = found.inputs
         # After an update that failed, the engine has its inputs, and the state those that were applied before.
         applied = prune(found.live, normalise(old.inputs)) if old.inputs else inputs
-        outputs = state_outputs.outputs(applied, found.live)
+        outputs = made.of(applied, found.live)
         mark_secrets(outputs, old_outputs)
         mark_secrets(inputs, source)
         identifier = request.id or objects.identifier(found.live)
@@ -54,11 +54,4 @@ class ReadCalls(Configured):
         if self._settings.delete_unreachable:
             self._say_deleting_unreachable(request.urn)
             return response()
-        if self._settings.skip_update_unreachable:
-            self._engine.log(
-                request.urn,
-                "configured Kubernetes cluster is unreachable and the `skipUpdateUnreachable` option is enabled. "
-                "What is shown may not be what the cluster has",
-            )
-            return response(id=request.id, properties=request.properties, inputs=request.inputs)
         raise ProviderError(f"failed to read resource state due to unreachable cluster. {DELETE_ANYWAY}")

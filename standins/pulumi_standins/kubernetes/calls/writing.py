@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from google.protobuf import empty_pb2
 
 from pulumi_standins import protocol
-from pulumi_standins.kubernetes import creation, deletion, deprecations, objects, state, updating, values
-from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured, StateOutputs
+from pulumi_standins.kubernetes import creation, deletion, objects, state, updating, values
+from pulumi_standins.kubernetes.calls.configured import DELETE_ANYWAY, Configured
 from pulumi_standins.kubernetes.errors import (
     ApiError,
     NoSuchKindError,
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from pulumi.runtime.proto import provider_pb2
 
 
+_ALREADY_THERE = (
+    "\n\nThe object is in the cluster already. Give a renamed resource an alias; take an object over with "
+    "`pulumi import`; change fields of it with a Patch resource; or let the provider adopt all that is there, with "
+    "its option upsertExistingObjects."
+)
+
+
 class WriteCalls(Configured):
     """Create, Update and Delete."""
 
@@ -35,18 +42,17 @@ class WriteCalls(Configured):
         source = values.decode(request.properties)
         inputs: Object = values.plain(source)
         response = protocol.provider_pb2.CreateResponse
-        is_foreseeable = self._settings.server_side_apply and not values.has_unknown(inputs)
-        if request.preview and (self._client is None or not is_foreseeable):
+        if request.preview and (self._client is None or values.has_unknown(inputs)):
             return response(properties=request.properties)
         session = self._session()
-        manager = self._manager(inputs)
-        state_outputs = StateOutputs(source, str(inputs.get("apiVersion", "")), manager)
+        manager = state.field_manager()
+        made = state.Outputs(source, str(inputs.get("apiVersion", "")), manager)
         try:
             if request.preview:
-                live = creation.preview(session, request.urn, inputs)
+                live = creation.preview(session, request.urn, inputs, manager)
                 # Programs that read a status in a preview must see an unknown, not an empty one.
                 live.pop("status", None)
-                return response(properties=values.encode(state_outputs.outputs(inputs, live)))
+                return response(properties=values.encode(made.of(inputs, live)))
             live = creation.create(session, request.urn, inputs, manager, request.timeout)
         except creation.CannotPreviewError:
             return response(properties=request.properties)
@@ -56,7 +62,7 @@ class WriteCalls(Configured):
                 f"that it failed to fully initialize or become live: {problem}",
                 problem,
                 objects.identifier(problem.live),
-                state_outputs.outputs(inputs, problem.live),
+                made.of(inputs, problem.live),
             ) from problem
         except UnconfirmedError as problem:
             raise init_failed(
@@ -64,7 +70,7 @@ class WriteCalls(Configured):
                 f"be seen whether the resource was created; the next update or refresh finds out: {problem}",
                 problem,
                 objects.identifier(problem.sent),
-                state_outputs.outputs(inputs, problem.sent),
+                made.of(inputs, problem.sent),
             ) from problem
         except NoSuchKindError as error:
             raise ProviderError(
@@ -72,13 +78,13 @@ class WriteCalls(Configured):
                 "Kubernetes API server reported that the apiVersion for this resource does not exist. Verify "
                 f"that any required CRDs have been created: {error}"
             ) from error
-        except (ApiError, deprecations.RemovedKindError) as error:
+        except (ApiError, creation.FieldConflictError) as error:
+            is_there = isinstance(error, ApiError) and error.already_exists
             raise ProviderError(
                 f'resource "{request.urn}" was not successfully created by the Kubernetes API server: {error}'
+                + (_ALREADY_THERE if is_there else "")
             ) from error
-        return response(
-            id=objects.identifier(live), properties=values.encode(state_outputs.outputs(inputs, live))
-        )
+        return response(id=objects.identifier(live), properties=values.encode(made.of(inputs, live)))
 
     @rpc_method
     def Update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:  # noqa: N802
@@ -97,9 +103,9 @@ class WriteCalls(Configured):
         old = state.read(outputs)
         if request.preview and old.is_unconfirmed:
             return response(properties=request.news)
-        manager = self._manager(inputs, old.field_manager)
+        manager = old.field_manager or state.field_manager()
         initial = old.initial_api_version or str(old.inputs.get("apiVersion", ""))
-        state_outputs = StateOutputs(source, initial, manager)
+        made = state.Outputs(source, initial, manager)
         try:
             live = updating.update(
                 session,
@@ -111,20 +117,17 @@ class WriteCalls(Configured):
                 requested_timeout=request.timeout,
                 preview=request.preview,
             )
-        except (NotReadyError, updating.FieldConflictError, ApiError) as error:
+        except (NotReadyError, creation.FieldConflictError, ApiError) as error:
             if isinstance(error, ApiError) and request.preview and error.is_forbidden:
                 return response(properties=request.news)
-            raise _failed_update(session, request.urn, outputs, inputs, error, state_outputs) from error
+            raise _failed_update(session, request.urn, outputs, inputs, error, made) from error
         except NoSuchKindError as error:
             raise ProviderError(
                 f'update of resource "{request.urn}" failed because the Kubernetes API server reported that the '
                 "apiVersion for this resource does not exist. Verify that any required CRDs have been created: "
                 f"{error}"
             ) from error
-        has_moved = bool(old.field_manager) and manager != old.field_manager
-        if has_moved and self._settings.server_side_apply and not request.preview:
-            updating.hand_over(session, live, old.field_manager)
-        return response(properties=values.encode(state_outputs.outputs(inputs, live)))
+        return response(properties=values.encode(made.of(inputs, live)))
 
     @rpc_method
     def Delete(self, request: provider_pb2.DeleteRequest) -> empty_pb2.Empty:  # noqa: N802
@@ -138,8 +141,8 @@ class WriteCalls(Configured):
         try:
             deletion.delete(session, request.urn, old, name, request.timeout)
         except NotReadyError as problem:
-            state_outputs = StateOutputs(source, old.initial_api_version, old.field_manager)
-            outputs = state_outputs.outputs(old.inputs, problem.live)
+            made = state.Outputs(source, old.initial_api_version, old.field_manager)
+            outputs = made.of(old.inputs, problem.live)
             raise init_failed(str(problem), problem, objects.identifier(problem.live), outputs) from problem
         except UnreachableError as problem:
             if not self._settings.delete_unreachable:
@@ -163,15 +166,10 @@ def _failed_update(
     old_outputs: Object,
     inputs: Object,
     error: Exception,
-    state_outputs: StateOutputs,
+    made: state.Outputs,
 ) -> ProviderError:
-    """The new inputs go into the state, with the object as it is now: the next update starts from there.
-
-    A merge patch that the server has refused keeps the old inputs: only they say what is still to be taken away.
-    """
+    """The new inputs go into the state, with the object as it is now: the next update starts from there."""
     old = state.read(old_outputs)
-    if isinstance(error, ApiError) and not session.settings.server_side_apply:
-        inputs = old.inputs
     try:
         kind, live = objects.kind_of(old.live), old.live
         live = session.client.get(kind, objects.namespace_of(live), objects.name_of(live))
@@ -184,7 +182,7 @@ def _failed_update(
         f'the Kubernetes API server reported that "{identifier}" failed to fully initialize or become '
         f"live: {error}"
     )
-    outputs = state_outputs.outputs(inputs, live)
+    outputs = made.of(inputs, live)
     # The object still has what this update should have taken away.
     mark_secrets(outputs, old_outputs)
     return init_failed(message, error, identifier, outputs)
