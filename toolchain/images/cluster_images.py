@@ -43,6 +43,7 @@ SCHEDULER_PROGRAMS = {
     "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE": ("controller", "gang-controller"),
 }
 
+
 def built(nodes: bool) -> tuple[str, ...]:
     """The modules that the images are built from. `nodes`: whether the cluster's nodes are ours to make."""
     return BUILT if nodes else OPERATOR
