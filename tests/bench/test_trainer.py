@@ -139,7 +139,6 @@ UNPACKED = "mkdir /tmp/data && cp /data/*.gz /tmp/data && gunzip /tmp/data/*.gz"
 LEVERS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "gradient of `fc1` as its two factors": {"lever": "factors"},
-    "parameters begin at 64 bytes": {"lever": "aligned"},
     "`ONEDNN_MAX_CPU_ISA=AVX2`": {"environ": {"ONEDNN_MAX_CPU_ISA": "AVX2"}},
     "`ONEDNN_MAX_CPU_ISA=AVX512_CORE`": {"environ": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}},
     "huge pages, `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`": {

@@ -1,6 +1,6 @@
 """The trainer with one more trick that it does not have: `lever.py NAME OPTIONS…`, for a benchmark of what each gives.
 
-NAME is `none`, `aligned` or `factors`. Each computes what the trainer computes, for `lenet` with equal shares.
+NAME is `none` or `factors`. Each computes what the trainer computes, for `lenet` with equal shares.
 """
 
 from __future__ import annotations
@@ -12,41 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trainer import __main__, networks, optimizers
+from trainer import __main__, networks
 from trainer.distributed import World
-
-LINE = 16  # float32 values in 64 bytes
-
-
-class Aligned(optimizers.Flat):
-    """Each parameter, and each gradient, begins at a multiple of 64 bytes."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__(network)
-        parameters = list(network.parameters())
-        starts, size = [], 0
-        for parameter in parameters:
-            starts.append(size)
-            size += -(-parameter.numel() // LINE) * LINE
-        before, self.values = self.values, aligned(size)
-        self.exchanged = aligned(size + 1)
-        self.gradients, self.loss = self.exchanged[:size], self.exchanged[size:]
-        self.changes = self.exchanged[size + 1 :]
-        self.decaying = torch.zeros(size)
-        taken = 0
-        for parameter, start in zip(parameters, starts, strict=True):
-            place = slice(start, start + parameter.numel())
-            self.values[place] = before[taken : taken + parameter.numel()]
-            parameter.data = optimizers._like(parameter, self.values[place])
-            parameter.grad = optimizers._like(parameter, self.gradients[place])
-            taken += parameter.numel()
-
-
-def aligned(size: int) -> Tensor:
-    """Zeros (size,) that begin at a multiple of 64 bytes."""
-    whole = torch.zeros(size + LINE)
-    skipped = (-whole.data_ptr() // 4) % LINE
-    return whole[skipped : skipped + size]
 
 
 class Factors:
@@ -55,6 +22,7 @@ class Factors:
     seen: Tensor
     given_back: Tensor
     place: slice
+    flag: int  # where the exchange says that there is such a gradient
 
 
 class WithoutProduct(torch.autograd.Function):  # type: ignore[misc]
@@ -91,6 +59,7 @@ def sum_of_factors(world: World, values: Tensor) -> Tensor:
     seen = torch.cat([each[2].view(Factors.seen.shape) for each in parts])
     given_back = torch.cat([each[3].view(Factors.given_back.shape) for each in parts])
     torch.mm(given_back.t(), seen, out=values[start:stop].view(Factors.given_back.shape[1], -1))
+    values[Factors.flag] = 1
     return values
 
 
@@ -98,7 +67,7 @@ PLAIN_SUM = World.sum
 
 
 def install_factors() -> None:
-    """Before the trainer starts; the place of the weights is known once the parameters are in one buffer."""
+    """Before the trainer starts; the exchange packs gradients in the order of the parameters, then a flag for each."""
 
     def forward(network: networks.LeNet, x: Tensor) -> Tensor:
         x = nn.functional.relu(nn.functional.max_pool2d(network.conv1(x), 2))
@@ -108,19 +77,16 @@ def install_factors() -> None:
         return network.fc2(nn.functional.relu(function(x.flatten(1), layer.weight, layer.bias)))
 
     start = 0
-    for name, parameter in networks.LeNet().named_parameters():
+    for number, (name, parameter) in enumerate(networks.LeNet().named_parameters()):
         if name == "fc1.weight":
-            Factors.place = slice(start, start + parameter.numel())
+            Factors.place, Factors.flag = slice(start, start + parameter.numel()), number
         start += parameter.numel()
+    Factors.flag += start
     networks.LeNet.forward = forward  # type: ignore[assignment, method-assign]
     World.sum = sum_of_factors  # type: ignore[assignment, method-assign]
 
 
-def install_aligned() -> None:
-    optimizers.Flat = Aligned  # type: ignore[misc]
-
-
 if __name__ == "__main__":
     lever = sys.argv.pop(1)
-    {"none": lambda: None, "aligned": install_aligned, "factors": install_factors}[lever]()
+    {"none": lambda: None, "factors": install_factors}[lever]()
     __main__.run()
