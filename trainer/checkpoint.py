@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer import volume
-from trainer.exchange import put, raw
+from trainer.exchange import put, put_numbers, raw
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
 VERSION = 3  # of the layout; up to 2 it had all parameters in one tensor, by their place
@@ -110,7 +110,7 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
     """Write the checkpoint and keep the one before it.
 
     Parameters:
-        state: `model`, parameters by name; `buffers`, by name; `numbers`, as `numbers_of` finds them; `optimizer`,
+        state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
             nested; `config` and `data`, what a resumed run has to share; `machine`, what it has to share for the
             same file bit for bit
 
@@ -270,16 +270,6 @@ def _same(path: Path, what: str, theirs: dict[str, Any], ours: dict[str, Any]) -
         )
 
 
-def numbers_of(network: nn.Module) -> dict[str, bool | int | float | str]:
-    """Plain numbers and texts that the modules keep as attributes, by name; a forward pass may count with them."""
-    return {
-        f"{path}.{name}": value
-        for path, module in network.named_modules()
-        for name, value in vars(module).items()
-        if type(value) in (bool, int, float, str) and name not in ("training", "call_super_init")
-    }
-
-
 def restore(network: nn.Module, state: dict[str, Any]) -> None:
     """Give the network what a checkpoint has, by name. Raises CheckpointError, naming what differs."""
     theirs = {**state["model"], **state["buffers"]}
@@ -307,8 +297,4 @@ def restore(network: nn.Module, state: dict[str, Any]) -> None:
             parameters[name].copy_(value)
     for name, value in state["buffers"].items():
         put(network, name, value)
-    modules = dict(network.named_modules())
-    for name, number in state["numbers"].items():
-        path, _, own = name.rpartition(".")
-        if path in modules:
-            setattr(modules[path], own, number)
+    put_numbers(network, state["numbers"])

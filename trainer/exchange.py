@@ -34,6 +34,7 @@ class Exchange:
         self.norms = [each for each in network.modules() if isinstance(each, _BatchNorm)]
         self.loss = torch.zeros((), device=world.device)
         self.before: dict[str, Tensor] = {}  # buffers after the last whole step
+        self.numbers = numbers_of(network)
         if world.size == 1:
             return
         self.before = {name: each.clone() for name, each in network.named_buffers()}
@@ -111,6 +112,7 @@ class Exchange:
         }
 
     def names_of(self, buffers: Iterable[Tensor]) -> list[str]:
+        """Names of these buffers, in the same order."""
         names = {id(each): name for name, each in self.network.named_buffers()}
         return [names[id(each)] for each in buffers]
 
@@ -124,13 +126,15 @@ class Exchange:
                 put(self.network, name, value)
 
     def remember(self) -> None:
-        """Keep the buffers as they are now."""
+        """Keep buffers and numbers as they are now."""
+        self.numbers = numbers_of(self.network)
         for name, each in self.network.named_buffers():
             if not same(each, self.before.get(name)):
                 self.before[name] = each.clone()
 
     def undo(self) -> None:
-        """Take the buffers back to where they were before a step that was broken off."""
+        """Take buffers and numbers back to where they were before a step that was broken off."""
+        put_numbers(self.network, self.numbers)
         now = dict(self.network.named_buffers())
         for name, each in self.before.items():
             if not same(now.get(name), each):
@@ -173,6 +177,25 @@ def put(network: nn.Module, name: str, value: Tensor) -> None:
     else:
         device = there.device if there is not None else next(network.parameters()).device
         module._buffers[own] = value.clone().to(device)
+
+
+def numbers_of(network: nn.Module) -> dict[str, bool | int | float | str]:
+    """Plain numbers and texts that the modules keep as attributes, by name; a forward pass may count with them."""
+    return {
+        f"{path}.{name}": value
+        for path, module in network.named_modules()
+        for name, value in vars(module).items()
+        if type(value) in (bool, int, float, str) and name not in ("training", "call_super_init")
+    }
+
+
+def put_numbers(network: nn.Module, numbers: dict[str, bool | int | float | str]) -> None:
+    """Give modules these numbers and texts as attributes; one whose module is gone is left out."""
+    modules = dict(network.named_modules())
+    for name, number in numbers.items():
+        path, _, own = name.rpartition(".")
+        if path in modules:
+            setattr(modules[path], own, number)
 
 
 def _in_order_of(tensor: Tensor, piece: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ from trainer.distributed import World
 from trainer.draws import seed_all, seed_of
 from trainer.evaluation import Metrics
 from trainer.examples import Share
-from trainer.exchange import Exchange
+from trainer.exchange import Exchange, numbers_of
 from trainer.journal import Journal, Profile
 from trainer.launch import ExitStatus, Termination
 from trainer.options import Config
@@ -83,7 +83,7 @@ class Training:
         self.optimizer = optimizers.build(config.settings, self.parameters)
         self.learning_rate = optimizers.schedule(config.settings, config.epochs)
         self.classifies = fit.check(self.network, self.train, self.test, config, world, self.forward_pass)
-        self.progress, self.first_numbers = Progress(), checkpoint.numbers_of(self.network)
+        self.progress, self.first_numbers = Progress(), numbers_of(self.network)
         self.outcome = {**config.outcome(), "dataset": dataset}
         self.agree()
         self.folder = world.from_rank_zero(self.open_folder)
@@ -336,7 +336,7 @@ class Training:
             "buffers": dict(self.network.named_buffers()),
             "numbers": {
                 name: value
-                for name, value in checkpoint.numbers_of(self.network).items()
+                for name, value in numbers_of(self.network).items()
                 if value != self.first_numbers.get(name)
             },
             "optimizer": self.optimizer.state,

@@ -138,6 +138,11 @@ def seeded(seed: int) -> None:
     numpy.random.seed(seed % (1 << 32))
 
 
+def set_buffer(network: nn.Module, name: str, value: Tensor) -> None:
+    path, _, own = name.rpartition(".")
+    network.get_submodule(path)._buffers[own] = value.clone()
+
+
 def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
     """What a loop of torch makes of the same first weights and the same order, over `ranks` shares of each step.
 
@@ -166,7 +171,7 @@ def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
                 if rank:
                     for name, value in before.items():
                         if not torch.equal(dict(network.named_buffers())[name], value):
-                            dict(network.named_buffers())[name].copy_(value)
+                            set_buffer(network, name, value)
                     if turn is not None:
                         network.turn = turn
                 seeded(seed_of(SEED, epoch, step, rank))
@@ -198,7 +203,7 @@ def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
                             )
                             each.copy_(before[name] + mean)
                         elif not torch.equal(each, after[0][name]):
-                            each.copy_(after[0][name])
+                            set_buffer(network, name, after[0][name])
             optimizer.step()
             step += 1
     return {**dict(network.named_parameters()), **dict(network.named_buffers())}
