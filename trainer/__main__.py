@@ -150,8 +150,11 @@ def run() -> NoReturn:
         status = main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
+        if isinstance(end.code, str):  # of the user's data function, for example
+            print(f"error: {end.code}", file=sys.stderr)
+    except BaseException as error:
         traceback.print_exc()
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()

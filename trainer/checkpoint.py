@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainer import volume
+from trainer.exchange import put, put_numbers, raw
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
-VERSION = 2  # of the layout; 1 had no buffers, no best epoch and no machine
+VERSION = 3  # of the layout; up to 2 it had all parameters in one tensor, by their place
 DESCRIPTION = "trainstack.json"  # the record of a model file that says what it was trained on
 
 
@@ -109,8 +110,9 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
     """Write the checkpoint and keep the one before it.
 
     Parameters:
-        state: `model` and `buffers`, tensors; `optimizer`, nested; `config`, what a resumed run has to share;
-            `machine`, what it has to share for the same file bit for bit
+        state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
+            nested; `config` and `data`, what a resumed run has to share; `machine`, what it has to share for the
+            same file bit for bit
 
     Needs no links, which some volumes have not: a crash between the two renames leaves the one before, which counts.
     Raises volume.VolumeError.
@@ -165,7 +167,10 @@ def copied(state: Any, into: Any = None) -> Any:
     """`state` with its tensors copied into the processor's memory, into those of an earlier copy where they fit."""
     if isinstance(state, Tensor):
         fits = isinstance(into, Tensor) and (into.shape, into.dtype) == (state.shape, state.dtype)
-        return into.copy_(state.detach()) if fits else state.detach().to("cpu", copy=True)
+        if fits:
+            return into.copy_(state.detach())
+        # One number in many places gets the room of all: it could not be copied into again.
+        return state.detach().contiguous().to("cpu", copy=True)
     if isinstance(state, dict):
         known = into if isinstance(into, dict) else {}
         return {key: copied(value, known.get(key)) for key, value in state.items()}
@@ -180,8 +185,10 @@ def digest(state: object) -> str:
     found = hashlib.sha256()
 
     def walk(value: object) -> None:
-        if isinstance(value, Tensor):
-            found.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        if isinstance(value, Tensor) and value.layout is torch.sparse_coo:
+            walk([value.coalesce().indices(), value.coalesce().values()])
+        elif isinstance(value, Tensor):
+            found.update(raw(value))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
                 found.update(f"{key}:".encode())
@@ -196,11 +203,14 @@ def digest(state: object) -> str:
     return found.hexdigest()
 
 
-def load(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
+def load(folder: Path, config: dict[str, Any], data: dict[str, str]) -> dict[str, Any] | None:
     """State of the newest whole checkpoint, None without any; a damaged one is set aside and named.
 
-    Raises CheckpointError when the checkpoint belongs to a run with another configuration or was written by a newer
-    version, volume.VolumeError when it cannot be read: what cannot be read now is not damaged.
+    Raises CheckpointError when the checkpoint belongs to a run with another configuration or on other data, or was
+    written in another layout; volume.VolumeError when it cannot be read: what cannot be read now is not damaged.
+
+    Parameters:
+        data: fingerprints of the parts to train and to test on.
     """
     for name in (NAME, PREVIOUS):
         path = folder / name
@@ -217,12 +227,15 @@ def load(folder: Path, config: dict[str, Any]) -> dict[str, Any] | None:
                 path.replace(aside)
             print(f"warning: {path} is damaged; set aside as {aside.name}", flush=True)
             continue
-        if state.setdefault("version", 1) > VERSION:
+        if (written := state.setdefault("version", 1)) != VERSION:
+            which = "a newer" if written > VERSION else "an older"
             raise CheckpointError(
-                f"{path} was written by a newer trainer (layout {state['version']}, this one reads up to {VERSION}); "
-                "use its image, or give the run another name (--run or TRAINER_RUN)"
+                f"{path} was written by {which} trainer (layout {written}, this one reads {VERSION}); "
+                "go on with its image, or give the run another name (--run or TRAINER_RUN); "
+                "models of finished runs can be read as before"
             )
-        _same(path, state["config"], config)
+        _same(path, "configuration", state["config"], config)
+        _same(path, "data", state["data"], data)
         return state
     return None
 
@@ -238,7 +251,7 @@ def _whole(raw: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+def _same(path: Path, what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     if (
         "epochs" not in ours
     ):  # under a schedule that does not reach to the last epoch, more of them may follow
@@ -246,7 +259,42 @@ def _same(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
     differing = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
     if differing:
         keys = "; ".join(f"{key}: checkpoint {theirs.get(key)}, now {ours.get(key)}" for key in differing)
-        raise CheckpointError(
-            f"{path} is of a run with another configuration ({keys}); "
-            "use those options again, or give the run another name (--run or TRAINER_RUN)"
+        mend = (
+            "use those options again"
+            if what == "configuration"
+            else "give it the same data, in the same order"
         )
+        raise CheckpointError(
+            f"{path} is of a run with another {what} ({keys}); "
+            f"{mend}, or give the run another name (--run or TRAINER_RUN)"
+        )
+
+
+def restore(network: nn.Module, state: dict[str, Any]) -> None:
+    """Give the network what a checkpoint has, by name. Raises CheckpointError, naming what differs."""
+    theirs = {**state["model"], **state["buffers"]}
+    parameters = dict(network.named_parameters())
+    ours = {**parameters, **dict(network.named_buffers())}
+
+    def kind(value: Tensor | None) -> str:
+        return "none" if value is None else f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+
+    differing = [
+        f"{name}: checkpoint {kind(theirs.get(name))}, now {kind(value)}"
+        for name, value in ours.items()
+        if name not in theirs or (name in parameters and kind(theirs[name]) != kind(value))
+    ]
+    differing += [
+        f"{name}: checkpoint {kind(theirs[name])}, now none" for name in state["model"] if name not in ours
+    ]
+    if differing:
+        raise CheckpointError(
+            f"the checkpoint is of another network ({'; '.join(differing)}); use that one again, or give the run "
+            "another name (--run or TRAINER_RUN)"
+        )
+    with torch.no_grad():
+        for name, value in state["model"].items():
+            parameters[name].copy_(value)
+    for name, value in state["buffers"].items():
+        put(network, name, value)
+    put_numbers(network, state["numbers"])

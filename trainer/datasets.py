@@ -16,8 +16,8 @@ from urllib.request import urlopen
 import torch
 from torch import Tensor
 
-from trainer import custom, idx, volume
-from trainer.custom import Examples, Tensors
+from trainer import examples, idx, volume
+from trainer.examples import Examples, Tensors
 from trainer.networks import normalize
 from trainer.options import Config
 
@@ -72,7 +72,7 @@ def load(config: Config, dataset: str) -> tuple[Examples, Examples]:
     Of a named data set, verified images. Raises DataError, custom.CustomError.
     """
     if config.data:
-        return custom.parts(config.data, folder=config.data_dir, seed=config.seed)
+        return examples.parts(config.data, folder=config.data_dir, seed=config.seed)
     return load_images(config, dataset)
 
 

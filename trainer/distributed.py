@@ -88,7 +88,7 @@ class World:
         return value  # type: ignore[return-value]
 
 
-def agree(facts: list[dict[str, Any]], what: str) -> None:
+def agree(facts: list[dict[str, Any]], what: str, fix: str = "start all of them alike") -> None:
     """Raises SetupError when the facts of some rank differ from those of rank 0; it names rank, key and both values."""
     differing = [
         f"{key}: {first} on rank 0, {other.get(key)} on rank {rank}"
@@ -97,7 +97,7 @@ def agree(facts: list[dict[str, Any]], what: str) -> None:
         if (first := facts[0].get(key)) != other.get(key)
     ]
     if differing:
-        raise SetupError(f"the replicas differ in {what} ({'; '.join(differing)}); start all of them alike")
+        raise SetupError(f"the replicas differ in {what} ({'; '.join(differing)}); {fix}")
 
 
 @contextmanager

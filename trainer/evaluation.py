@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from trainer import checkpoint, datasets, networks, options, volume
-from trainer.custom import Examples, Objective, Tensors
+from trainer.custom import Objective, kept
 from trainer.distributed import World
+from trainer.examples import Examples, classes_of
 from trainer.networks import normalize
 from trainer.pictures import read_picture
 from trainer.precision import whole_float32
@@ -57,17 +58,17 @@ def evaluate(
 ) -> Metrics:
     """Metric and mean loss of `network` on the whole of `test`, the same on every rank.
 
-    The batches are dealt out whole, and each one's sums keep a place of their own until all are there. So the result
-    does not depend, to the last digit, on how many ranks there are.
+    The network stays as it was, whatever `forward` counts. The batches are dealt out whole, and each one's sums keep a
+    place of their own until all are there. So the result does not depend, to the last digit, on the number of ranks.
 
     Parameters:
         keep: whether to keep the predictions, too, of a network that classifies.
     """
-    network.eval()
     objective = Objective(network)
     sums = torch.zeros(-(-len(test) // batch_size), 2, dtype=torch.float64, device=world.device)
     answers = torch.zeros(len(test) if keep else 0, 3, dtype=torch.float64, device=world.device)
-    with torch.no_grad(), whole_float32():
+    with kept(network), torch.no_grad(), whole_float32():
+        network.eval()
         for number, inputs, targets in test.batches(batch_size, world.rank, world.size):
             outputs = network(inputs)
             metric, loss = objective.measures(outputs, targets)
@@ -79,8 +80,8 @@ def evaluate(
                 rows = torch.stack([targets.double(), predicted.double(), chances.double()], 1)
                 answers[number * batch_size : number * batch_size + len(rows)] = rows
     hits, loss = world.sum(sums).cpu().sum(0).tolist()
-    kept = predictions(world.sum(answers).cpu()) if keep else None
-    return Metrics(hits / len(test), loss / len(test), kept)
+    found = predictions(world.sum(answers).cpu()) if keep else None
+    return Metrics(hits / len(test), loss / len(test), found)
 
 
 def predictions(answers: Tensor) -> Predictions:
@@ -158,7 +159,9 @@ def read_state(path: Path) -> dict[str, Tensor]:
         whole, state = False, None
     if not whole:
         raise ModelError(f"{path} is not a whole state_dict that torch.load(weights_only=True) reads")
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(value, Tensor) or name.endswith("_extra_state") for name, value in state.items()
+    ):
         raise ModelError(f"{path} is no state_dict; a checkpoint is not a model")
     return state
 
@@ -190,13 +193,8 @@ def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> n
 
 
 def shape_of(examples: Examples) -> tuple[tuple[int, ...], int]:
-    """Shape of one input and number of classes, 0 unless the targets are class numbers."""
-    inputs, targets = examples.first()
-    whole = targets.dim() == 1 and not targets.is_floating_point()
-    counted = examples.targets if isinstance(examples, Tensors) else None
-    named = getattr(getattr(examples, "source", None), "classes", ())  # as torchvision's data sets have it
-    classes = int(counted.max()) + 1 if whole and counted is not None else len(named)
-    return tuple(inputs.shape[1:]), classes
+    """Shape of one input and number of classes, 0 unless something says it."""
+    return tuple(examples.first()[0].shape[1:]), classes_of(examples)
 
 
 def trained_on(model: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, MutableMapping, Sequence
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -50,11 +51,26 @@ class Termination:
 
     def install(self) -> None:
         """Handle SIGTERM from now on. Only the main thread may call it."""
+        os.register_at_fork(
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}),
+            after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGTERM}),
+            after_in_child=self._forget,
+        )
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
         signal.signal(signal.SIGTERM, self._request)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
+
+    @staticmethod
+    def _forget() -> None:
+        """A forked worker of the user's ends by SIGTERM, and tells nobody: a pool ends its workers so.
+
+        The signal is blocked while a process forks, as it may come before this.
+        """
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True

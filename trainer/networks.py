@@ -87,17 +87,15 @@ NETWORKS: Mapping[str, type[Network]] = {"lenet": LeNet, "convnet": ConvNet, "fa
 def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: int = 10) -> nn.Module:
     """The network with the initial weights of this seed, the same on every rank.
 
-    Channels come last in memory, which oneDNN and cuDNN convolve fastest. `shape` of one input and `classes` are for
-    networks of the user's that ask for them. Raises custom.CustomError.
+    Channels of ours come last in memory, which oneDNN and cuDNN convolve fastest; a network of the user's may look at
+    the order. `shape` of one input and `classes` are for those that ask for them. Raises custom.CustomError.
     """
-    torch.manual_seed(seed)
     if name in NETWORKS:
-        network: nn.Module = NETWORKS[name]()
-    else:
-        network = custom.call(custom.load(name, "--network"), shape=shape, classes=classes)
-        if not isinstance(network, nn.Module) or not list(network.parameters()):
-            raise custom.CustomError(f"--network {name} is no torch.nn.Module with parameters")
-    network.to(memory_format=torch.channels_last)
+        torch.manual_seed(seed)
+        return NETWORKS[name]().to(memory_format=torch.channels_last)
+    network = custom.call(name, "--network", seed, shape=shape, classes=classes)
+    if not isinstance(network, nn.Module) or not list(network.parameters()):
+        raise custom.CustomError(f"--network {name} is no torch.nn.Module with parameters")
     return network
 
 

@@ -271,7 +271,10 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         help=f"the volume; when given it has to be writable; default {MODEL_DIR}, if it is",
     )
     group.add_argument(
-        "--run", default=environ.get("TRAINER_RUN") or None, help="name of the folder below runs/"
+        "--run",
+        type=folder_name,
+        default=environ.get("TRAINER_RUN") or None,
+        help="name of the folder below runs/",
     )
     group.add_argument(
         "--take-finished",
@@ -339,6 +342,13 @@ def json_object(text: str) -> str:
     if not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f'{text} is not a JSON object such as {{"foreach": false}}')
     return json.dumps(value, sort_keys=True)
+
+
+def folder_name(text: str) -> str:
+    """The name of one folder. Raises ArgumentTypeError for a path."""
+    if text in (".", "..") or "/" in text or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text} is not the name of one folder below runs/")
+    return text
 
 
 def reference(text: str) -> str:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from trainer import drawing
-from trainer.custom import Examples
 from trainer.evaluation import Predictions
+from trainer.examples import Examples, told_classes
 
 MISTAKES = 25
 MOST_CLASSES = 20  # that a confusion matrix shows
@@ -200,7 +200,8 @@ def _classification(facts: Facts, test: Examples) -> list[tuple[str, str, str]]:
 
 
 def _names(test: Examples, dataset: str, count: int) -> list[str]:
-    named = FASHION if dataset == "fashion-mnist" else getattr(getattr(test, "source", None), "classes", ())
+    named = FASHION if dataset == "fashion-mnist" else told_classes(test)
+    named = named if isinstance(named, Sequence) else ()
     return [str(name) for name in named] if len(named) >= count else [str(number) for number in range(count)]
 
 

@@ -25,12 +25,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
+from torch import nn
 
 from trainer import (
     checkpoint,
     datasets,
     distributed,
     evaluation,
+    fit,
     journal,
     networks,
     optimizers,
@@ -41,9 +43,12 @@ from trainer import (
     volume,
 )
 from trainer.checkpoint import CheckpointError, Progress
-from trainer.custom import Objective, Share, seed_of
-from trainer.distributed import SetupError, World
+from trainer.custom import Objective
+from trainer.distributed import World
+from trainer.draws import seed_all, seed_of
 from trainer.evaluation import Metrics
+from trainer.examples import Share
+from trainer.exchange import Exchange, numbers_of
 from trainer.journal import Journal, Profile
 from trainer.launch import ExitStatus, Termination
 from trainer.options import Config
@@ -70,14 +75,15 @@ class Training:
         self.shape, self.classes = evaluation.shape_of(self.train)
         self.network = networks.build(config.network, config.seed, self.shape, self.classes).to(world.device)
         self.objective = Objective(self.network, config.settings.label_smoothing)
-        self.check_fit()
-        self.classifies = self.objective.classifies(self.test.first()[1])
-        self.take_first_weights()
-        self.flat = optimizers.Flat(self.network)
-        self.optimizer = optimizers.build(config.settings, self.network, self.flat.values)
-        self.learning_rate = optimizers.schedule(config.settings, config.epochs)
         self.batch = config.global_batch(world.size)
-        self.progress = Progress()
+        fit.make_lazy_layers(self.network, self.train, config)
+        self.take_first_weights()
+        self.exchange = Exchange(self.network, world)
+        self.parameters = self.exchange.parameters
+        self.optimizer = optimizers.build(config.settings, self.parameters)
+        self.learning_rate = optimizers.schedule(config.settings, config.epochs)
+        self.classifies = fit.check(self.network, self.train, self.test, config, world, self.forward_pass)
+        self.progress, self.first_numbers = Progress(), numbers_of(self.network)
         self.outcome = {**config.outcome(), "dataset": dataset}
         self.agree()
         self.folder = world.from_rank_zero(self.open_folder)
@@ -86,26 +92,6 @@ class Training:
         self.profile = Profile(self.folder) if config.profile and world.leads else None
         self.writer, self.saved_at = checkpoint.Writer(), time.monotonic()
         self.training_s = time.perf_counter() - began
-
-    def check_fit(self) -> None:
-        """Raises SetupError when the user's network does not take the data, before anybody trains."""
-        if self.config.network in networks.NETWORKS and not self.config.data:
-            return
-        inputs, targets = self.train.first()
-        try:
-            self.network.eval()
-            with torch.no_grad():
-                metric, loss = self.objective.measures(self.network(inputs), targets)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise SetupError(
-                f"--network {self.config.network} does not take the data, inputs of shape {tuple(inputs.shape)} and "
-                f"targets of shape {tuple(targets.shape)}: {error}"
-            ) from error
-        if loss.shape != (len(inputs),) or metric.shape != (len(inputs),):
-            raise SetupError(
-                f"--network {self.config.network}: loss and metric have to give one number for each example; "
-                f"of {len(inputs)} examples their shapes are {tuple(loss.shape)} and {tuple(metric.shape)}"
-            )
 
     def take_first_weights(self) -> None:
         """With --from, begin with the weights of that model, as rank 0 reads it. Raises evaluation.ModelError."""
@@ -125,7 +111,7 @@ class Training:
         facts = {
             "train": self.train.fingerprint(),
             "test": self.test.fingerprint(),
-            "first weights": checkpoint.digest(self.flat.values)[:12],
+            "first weights": checkpoint.digest(self.network.state_dict())[:12],
         }
         distributed.agree(self.world.gather(facts), "data or first weights")
         self.data = {"train_data": facts["train"], "test_data": facts["test"]}
@@ -137,7 +123,7 @@ class Training:
         """
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:
-            saved, model = checkpoint.size(self.state()), 4 * self.flat.values.numel()
+            saved, model = checkpoint.size(self.state()), checkpoint.size(self.network.state_dict())
             saved = max(saved, volume.size(folder / checkpoint.NAME))  # torch's optimizers have no state yet
             sizes = {
                 folder / checkpoint.NAME: saved,
@@ -162,10 +148,16 @@ class Training:
             self.journal.warn(
                 f"--label-smoothing has no effect: --network {self.config.network} has a loss of its own"
             )
+        if getattr(self.train, "draws_unseeded", False) and self.world.leads:
+            self.journal.warn(
+                "--data draws from a generator of its own: a resumed run will draw other numbers; draw with torch's, "
+                "NumPy's or Python's functions, which the trainer seeds"
+            )
         metrics = None
         try:
             while self.progress.epoch <= self.config.epochs and not self.out_of_patience():
                 self.epoch()
+                self.compare()
                 metrics = self.measure()
                 self.journal.epoch(self.progress.epoch, self.progress.step, metrics, self.training_s)
                 self.keep_best(metrics)
@@ -173,6 +165,7 @@ class Training:
                 self.save_checkpoint()
             self.writer.wait()
         except distributed.PeerLostError:
+            self.exchange.undo()
             self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
             self.writer.wait()
             raise
@@ -187,7 +180,9 @@ class Training:
     def resume(self) -> None:
         """Take the state of rank 0's checkpoint, if there is one, on every rank. Raises CheckpointError."""
         folder = self.folder
-        state = self.world.from_rank_zero(lambda: checkpoint.load(folder, self.outcome) if folder else None)
+        state = self.world.from_rank_zero(
+            lambda: checkpoint.load(folder, self.outcome, self.data) if folder else None
+        )
         if state is None:
             return
         self.progress = Progress(**state["progress"])
@@ -196,12 +191,8 @@ class Training:
                 f"the run has {self.progress.epoch - 1} epochs already, and --epochs asks for {self.config.epochs}; "
                 "ask for as many, or give the run another name (--run or TRAINER_RUN)"
             )
-        self.flat.values.copy_(state["model"])
-        for buffer, before, value in zip(
-            self.flat.buffers, self.flat.before, state.get("buffers", []), strict=True
-        ):
-            buffer.copy_(value)
-            before.copy_(value)
+        checkpoint.restore(self.network, state)
+        self.exchange.remember()
         self.optimizer.restore(state["optimizer"])
         self.keep_only_epoch()
         self.journal.say(f"resumed at epoch {self.progress.epoch}, image {self.progress.images}")
@@ -232,7 +223,7 @@ class Training:
             self.progress = replace(self.progress, images=done + share.total, step=step + 1)
             if step % self.config.log_interval == 0:
                 seen, logged = self.progress.images - logged, self.progress.images
-                self.journal.progress(epoch, step, done, total, self.flat.loss.item(), lr, seen)
+                self.journal.progress(epoch, step, done, total, self.exchange.loss.item(), lr, seen)
             if self.folder and self.is_due():
                 self.save_checkpoint()
                 if not self.config.checkpoint_s:
@@ -253,10 +244,11 @@ class Training:
         """
         settings = self.config.settings
         if getattr(self.network, "random", True):
-            torch.manual_seed(
-                seed_of(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
-            )
-        self.flat.exchanged.zero_()
+            seed = seed_of(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
+            torch.manual_seed(seed)
+            seed_all(seed)
+        self.exchange.begin()
+        whole = torch.zeros((), device=self.world.device)
         passes = min(settings.accumulate, len(share.inputs))
         for inputs, targets in zip(
             share.inputs.tensor_split(passes) if passes else (),
@@ -269,29 +261,37 @@ class Training:
                 loss = self.objective.loss(outputs, targets).sum() / share.total
             with self.part("backward"):
                 loss.backward()
-            self.flat.loss.add_(loss.detach())
-        with self.part("exchange"):
-            self.flat.note_changes(len(share.inputs) / share.total)
-            self.world.sum(self.flat.exchanged)
+            whole = whole + loss.detach()
+        with self.part("exchange"), torch.no_grad():
+            self.exchange.end(len(share.inputs) / share.total, whole)
         looks = self.world.device.type == "cpu" or self.progress.step % self.config.log_interval == 0
-        if looks and not math.isfinite(self.flat.loss.item()):  # the same sum on every rank
-            raise DivergedError(self.diverged(f"the loss is {self.flat.loss.item()}"))
-        with self.part("optimizer"):
-            self.flat.take_changes()
+        if looks and not math.isfinite(self.exchange.loss.item()):  # the same sum on every rank
+            raise DivergedError(self.diverged(f"the loss is {self.exchange.loss.item()}"))
+        with self.part("optimizer"), torch.no_grad():
+            moving = [each for each in self.parameters.values() if each.grad is not None]
             if settings.clip:
-                norm = self.flat.gradients.norm()
-                self.flat.gradients.mul_((settings.clip / (norm + 1e-6)).clamp(max=1))
-            if settings.weight_decay:
-                self.flat.values.mul_(1 - lr * settings.weight_decay * self.flat.decaying)
-            self.optimizer.step(self.flat.values, self.flat.gradients, lr, self.progress.step)
+                nn.utils.clip_grad_norm_(moving, settings.clip)
+            if settings.weight_decay and (decaying := [each for each in moving if each.dim() > 1]):
+                torch._foreach_mul_(decaying, 1 - lr * settings.weight_decay)
+            self.optimizer.step(lr)
 
     def part(self, name: str) -> AbstractContextManager[object]:
         """A block whose time the profile counts as `name`."""
         return self.profile.part(name, self.progress.step) if self.profile else nullcontext()
 
+    def compare(self) -> None:
+        """Raises SetupError, naming rank and tensor, unless all ranks hold the same parameters and buffers."""
+        if self.world.size > 1:
+            state = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
+            found = self.world.gather({name: checkpoint.digest(value)[:12] for name, value in state.items()})
+            what = f"what they have trained in epoch {self.progress.epoch}"
+            distributed.agree(
+                found, what, "a forward pass changes it on each replica by itself: train with one replica"
+            )
+
     def measure(self) -> Metrics:
         """Metrics on the test images. Raises DivergedError."""
-        if not self.flat.finite():
+        if not self.exchange.finite():
             raise DivergedError(self.diverged("weights are not finite"))
         batch = self.config.test_batch_size
         metrics = evaluation.evaluate(self.network, self.test, batch, self.world, self.classifies)
@@ -332,10 +332,16 @@ class Training:
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds, besides the progress."""
         return {
-            "model": self.flat.values,
-            "buffers": list(self.flat.before),  # as they were before a step that a lost replica broke off
+            "model": dict(self.network.named_parameters()),
+            "buffers": dict(self.network.named_buffers()),
+            "numbers": {
+                name: value
+                for name, value in numbers_of(self.network).items()
+                if value != self.first_numbers.get(name)
+            },
             "optimizer": self.optimizer.state,
             "config": self.outcome,
+            "data": self.data,
             "machine": self.machine(),
         }
 
@@ -350,7 +356,7 @@ class Training:
 
     def save_checkpoint(self) -> None:
         """Keep the state, unless nobody can go on from it: then the next step ends every rank alike."""
-        if not self.folder or not self.flat.finite():
+        if not self.folder or not self.exchange.finite():
             return
         self.writer.save(self.folder, self.progress, self.state())
         self.saved_at = time.monotonic()
@@ -365,7 +371,7 @@ class Training:
     def model(self) -> Callable[[IO[bytes]], None]:
         """What writes the model into a file: a plain state_dict as it is now, and what it was trained on."""
         state = {
-            name: value.detach().cpu().clone().contiguous()
+            name: value.detach().cpu().clone().contiguous() if isinstance(value, torch.Tensor) else value
             for name, value in self.network.state_dict().items()
         }
         described = {
@@ -394,6 +400,7 @@ class Training:
             self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
         if self.profile:
             self.journal.say(self.profile.end())
+        self.network.eval()
         if summary := getattr(self.network, "summary", None):
             self.journal.say(summary())
         if self.folder:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.config.build_context import TRAINER_IMAGE
 from infra.image import ignored
+from infra.process import CommandError
 
 DOCKERFILE = f"""\
 ARG {TRAINER_IMAGE}
@@ -21,7 +23,7 @@ ENV PYTHONPATH=/opt/project:/opt/packages:/opt/trainstack
 WORKDIR /opt/project
 USER 1000:0
 """
-"""How a project is put onto our image; it needs no BuildKit."""
+"""How a project is put onto our image; it needs no BuildKit. Folders may be written by group 0, which jobs run as."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,31 @@ def build(
     folder: Path, dockerfile: Path | None, arguments: Mapping[str, str], trainer: str | None
 ) -> ProjectBuild:
     """The build of `folder`. Folder and `dockerfile` are hashed by content; their paths do not count."""
+    if not dockerfile:
+        _ensure_nothing_hidden(folder)
     own = dockerfile.read_text() if dockerfile else DOCKERFILE
     total = hashlib.sha256(json.dumps([trainer, own, dict(arguments)], sort_keys=True).encode())
     for path in ignored.files(folder):
         total.update(f"\0{path}\0{_content(folder / path)}".encode())
     return ProjectBuild(arguments, trainer, total.hexdigest()[:12])
+
+
+def _ensure_nothing_hidden(folder: Path) -> None:
+    """Raises CommandError for a module that would be imported in place of the trainer or of Python's own.
+
+    The project comes first on PYTHONPATH. Python's `test` is none that a program imports.
+    """
+    hidden = {"trainer", *sys.stdlib_module_names} - {"test"}
+    for path in ignored.files(folder):
+        is_module = len(path.parts) == 1 and path.suffix == ".py"
+        is_package = len(path.parts) == 2 and path.name == "__init__.py"
+        name = path.stem if is_module else path.parts[0]
+        if (is_module or is_package) and name in hidden:
+            whose = "the trainer" if name == "trainer" else f"Python's own module {name}"
+            raise CommandError(
+                f"image.context: {folder / path} hides {whose}, as the project comes first on PYTHONPATH\n"
+                "  fix: rename it, or name it in .dockerignore"
+            )
 
 
 def _content(path: Path) -> str:
@@ -63,15 +85,21 @@ def is_executable(path: Path) -> bool:
 
 
 def copy(folder: Path, target: Path) -> None:
-    """Copy what goes into the image, so that every user may read it, whatever the modes in `folder` are."""
-    target.mkdir(mode=0o755, parents=True)
+    """Copy what goes into the image, whatever the modes in `folder` are: every user may read it, and group 0 may write
+    into its folders.
+    """
+    target.mkdir(parents=True)
+    target.chmod(0o775)
     for path in ignored.files(folder):
         copy_file(folder / path, target / path)
 
 
 def copy_file(source: Path, made: Path) -> None:
     """Copy a file or a link, with its folder; every user may read it, and execute what its owner may."""
-    made.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for place in reversed(made.parents):
+        if not place.exists():
+            place.mkdir()
+            place.chmod(0o775)
     shutil.copyfile(source, made, follow_symlinks=False)
     if not source.is_symlink():
         made.chmod(0o755 if is_executable(source) else 0o644)

@@ -20,6 +20,10 @@ from infra.process import CommandError, output
 
 PYPROJECT = "pyproject.toml"
 REQUIREMENTS = "requirements.txt"
+_FOLDER = re.compile(
+    r"\s*(?:(?:-e|--editable)[\s=]+)?(?P<path>\.{1,2}(?:/[^\s#\[;]*)?)(?:\[[^\]]*\])?\s*(?:#.*)?"
+)
+"""A line of requirements.txt that names a folder by its path, `.`, `-e .` or `./lib`."""
 _MARK = "+image"
 _VERSION = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?")
 _ASK = """
@@ -81,7 +85,8 @@ def install(folder: Path, target: Path, image: str) -> None:
         held.write_text("".join(f"{_held(wheels, *each)}\n" for each in _plain(known.packages)))
         if wanted[0] == str(folder):
             wanted[0] = _built(folder, wheels / "built")
-        _uv_install(wanted, target, known, held)
+        _build_folders(folder, wheels)
+        _uv_install(folder, wanted, target, known, held)
     for made in target.glob(f"*{_MARK}.dist-info"):
         shutil.rmtree(made)
     # Scripts that begin with this machine's Python, and uv's lock.
@@ -116,12 +121,27 @@ def _built(folder: Path, into: Path) -> str:
     return str(next(into.glob("*.whl")))
 
 
-def _uv_install(wanted: list[str], target: Path, known: Contents, held: Path) -> None:
+def _build_folders(folder: Path, wheels: Path) -> None:
+    """Have requirements.txt name wheels where it names folders: the image has only what is copied into it."""
+    file = folder / REQUIREMENTS
+    if not file.is_file():
+        return
+    lines = file.read_text().splitlines()
+    for number, line in enumerate(lines):
+        named = _FOLDER.fullmatch(line)
+        if named and (place := (folder / named["path"]).resolve()).is_dir():
+            lines[number] = _built(place, wheels / f"line-{number}")
+    file.write_text("".join(f"{line}\n" for line in lines))
+
+
+def _uv_install(folder: Path, wanted: list[str], target: Path, known: Contents, held: Path) -> None:
+    """`folder`: the project, in which uv looks for the paths that requirements name."""
     system = ["--python", sys.executable, "--python-version", known.python]
     system += ["--python-platform", f"{known.machine}-unknown-linux-gnu", "--only-binary", ":all:"]
     from_image = ["--constraint", str(held), "--find-links", str(held.parent)]
     try:
-        output("uv", "pip", "install", "--quiet", "--target", str(target), *system, *from_image, *wanted)
+        uv = ("uv", "--directory", str(folder), "pip", "install", "--quiet")
+        output(*uv, "--target", str(target), *system, *from_image, *wanted)
     except CommandError as error:
         if _MARK not in str(error):
             raise

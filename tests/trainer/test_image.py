@@ -119,6 +119,62 @@ def test_it_runs_as_a_user_of_group_zero(image: str) -> None:
     assert found.split() == ["1000", "0", "ok"]
 
 
+# Debian's hypothesis brings a plugin for a pytest that is not in the image.
+NOT_IMPORTED = ("_hypothesis_pytestplugin",)
+IMPORTS_ALL = f"""
+import importlib, importlib.metadata, pathlib, sys
+names = {{name for name in importlib.metadata.packages_distributions() if name.isidentifier()}}
+names |= {{each.stem if each.suffix == ".py" else each.name for folder in sys.path if folder.endswith("dist-packages")
+          and pathlib.Path(folder).is_dir() for each in pathlib.Path(folder).iterdir()
+          if each.suffix == ".py" or (each / "__init__.py").is_file()}}
+failed = []
+for name in sorted(names - set({NOT_IMPORTED!r})):
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed.append(f"{{name}}: {{error}}")
+import numpy.testing
+assert len(names) > 10 and not failed, failed
+"""
+# The smallest example of each, as a user's project would run it.
+SMALLEST = """
+import os, pathlib, warnings
+warnings.simplefilter("error", UserWarning)
+import matplotlib.pyplot, pandas, scipy.optimize, sklearn.linear_model, sklearn.datasets
+x, y = sklearn.datasets.load_iris(return_X_y=True)
+assert sklearn.linear_model.LogisticRegression(max_iter=1000).fit(x, y).score(x, y) > 0.9
+assert abs(scipy.optimize.brentq(lambda value: value**2 - 2, 0, 2) - 2**0.5) < 1e-9
+assert pandas.DataFrame(x).groupby(y).mean().shape == (3, 4)
+matplotlib.pyplot.plot([1, 2])
+matplotlib.pyplot.savefig("/tmp/plot.png")
+(pathlib.Path.home() / "cache").write_text("may be written")
+import getpass
+assert getpass.getuser() and os.getuid() == 1000
+"""
+LIKE_A_POD = ("--rm", "--read-only", "--tmpfs", "/tmp", "--user", "1000:0", "--network", "none")
+
+
+def test_every_package_can_be_imported(image: str) -> None:
+    docker("run", *LIKE_A_POD, "--entrypoint", "python3", image, "-W", "ignore", "-c", IMPORTS_ALL)
+
+
+@pytest.mark.slow(reason="minutes: it installs 300 MB of Debian's packages")
+def test_scikit_learn_scipy_pandas_and_matplotlib_run_on_it(image: str) -> None:
+    dockerfile = f"""
+        FROM {image}
+        USER root
+        RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends \\
+              python3-matplotlib python3-pandas python3-scipy python3-sklearn > /dev/null
+        USER 1000:0
+    """
+    name = f"{NAME}:science"
+    docker("build", "--quiet", "--tag", name, "-", text=dockerfile)
+    try:
+        docker("run", *LIKE_A_POD, "--entrypoint", "python3", name, "-c", SMALLEST)
+    finally:
+        docker("rmi", name)
+
+
 def test_it_carries_a_bill_of_all_that_is_in_it(image: str) -> None:
     run = ("run", "--rm", "--entrypoint")
     text = docker(*run, "cat", image, "/opt/trainstack/bill.cdx.json")

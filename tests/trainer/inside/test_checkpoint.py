@@ -21,21 +21,27 @@ from trainer.launch import ExitStatus
 from trainer.volume import VolumeError
 
 CONFIG = {"network": "lenet", "seed": 1}
+DATA = {"train_data": "96 0", "test_data": "32 1"}
 # Replicas have to share these, but not a run that goes on: more epochs may follow, elsewhere, tested otherwise.
 NOT_COMPARED = {"epochs", "test_batch_size", "backend", "no_cuda"}
 
 
 def save(folder: Path, step: int) -> None:
     model = torch.full((1000,), float(step))
-    state = {"model": model, "optimizer": {"state": {0: {"square": model * 2}}}, "config": CONFIG}
+    state = {
+        "model": model,
+        "optimizer": {"state": {0: {"square": model * 2}}},
+        "config": CONFIG,
+        "data": DATA,
+    }
     checkpoint.save(folder, Progress(1, step, step), state)
 
 
 def test_a_checkpoint_comes_back(tmp_path: Path) -> None:
-    assert checkpoint.load(tmp_path, CONFIG) is None
+    assert checkpoint.load(tmp_path, CONFIG, DATA) is None
     save(tmp_path, 1)
     save(tmp_path, 2)
-    state = checkpoint.load(tmp_path, CONFIG)
+    state = checkpoint.load(tmp_path, CONFIG, DATA)
     assert state
     assert Progress(**state["progress"]) == Progress(1, 2, 2)
     assert torch.equal(state["optimizer"]["state"][0]["square"], torch.full((1000,), 4.0))
@@ -62,6 +68,7 @@ def begin(writer: checkpoint.Writer, folder: Path, step: int) -> torch.Tensor:
     """Begin to write a checkpoint; the tensor that goes on being trained."""
     model = torch.full((1000,), float(step))
     state = {"model": model, "buffers": [model[:5]], "optimizer": {"of": (model,)}, "config": CONFIG}
+    state["data"] = DATA
     writer.save(folder, Progress(1, step, step), state)
     return model
 
@@ -77,7 +84,7 @@ def test_a_checkpoint_is_as_the_training_was_when_it_began(
     disk.proceed.set()
     writer.wait()
     assert not writer.busy
-    state = checkpoint.load(tmp_path, CONFIG)
+    state = checkpoint.load(tmp_path, CONFIG, DATA)
     assert state
     assert state["progress"]["step"] == 1
     for tensor in (state["model"], state["buffers"][0], state["optimizer"]["of"][0]):
@@ -153,7 +160,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(
     if damage == "flip":
         raw[raw.index(struct.pack("<f", 2.0) * 10) + 2] ^= 1
     path.write_bytes({"cut": bytes(raw[: len(raw) // 2]), "flip": bytes(raw), "empty": b""}[damage])
-    state = checkpoint.load(tmp_path, CONFIG)
+    state = checkpoint.load(tmp_path, CONFIG, DATA)
     assert state
     assert state["progress"]["step"] == 1
     assert f"{path} is damaged" in capsys.readouterr().out
@@ -167,6 +174,7 @@ def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_
 
     def save(step: int) -> bytes:
         state = {"model": torch.full((5,), float(step)), "buffers": [torch.ones(1)], "config": CONFIG}
+        state["data"] = DATA
         checkpoint.save(tmp_path, Progress(1, step, step), state)
         return (tmp_path / checkpoint.NAME).read_bytes()
 
@@ -175,7 +183,7 @@ def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_
     for place in range(len(raw)):
         flipped = raw[:place] + bytes([raw[place] ^ 1 << place % 8]) + raw[place + 1 :]
         (tmp_path / checkpoint.NAME).write_bytes(raw[:place] if damage == "cut" else flipped)
-        state = checkpoint.load(tmp_path, CONFIG)
+        state = checkpoint.load(tmp_path, CONFIG, DATA)
         assert state, f"byte {place}"
         step = state["progress"]["step"]
         assert torch.equal(state["model"], torch.full((5,), float(step))), f"byte {place}"
@@ -189,9 +197,9 @@ def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_
 @pytest.mark.parametrize("key", sorted({*options.parse([], {}).outcome(), *DIFFERENT} - NOT_COMPARED))
 def test_a_checkpoint_of_another_configuration_is_refused_by_each_key(key: str, tmp_path: Path) -> None:
     then, now = options.parse([], {}).outcome(), options.parse(DIFFERENT[key], {}).outcome()
-    checkpoint.save(tmp_path, Progress(), {"model": torch.ones(1), "config": then})
+    checkpoint.save(tmp_path, Progress(), {"model": torch.ones(1), "config": then, "data": DATA})
     with pytest.raises(CheckpointError, match=rf"[(; ]{key}: checkpoint "):
-        checkpoint.load(tmp_path, now)
+        checkpoint.load(tmp_path, now, DATA)
     assert (tmp_path / checkpoint.NAME).exists()
 
 
@@ -200,7 +208,7 @@ def test_a_checkpoint_of_another_configuration_is_refused_with_the_keys_that_dif
     with pytest.raises(
         CheckpointError, match=r"network: checkpoint lenet, now fast; seed: checkpoint 1, now 2"
     ):
-        checkpoint.load(tmp_path, {"network": "fast", "seed": 2})
+        checkpoint.load(tmp_path, {"network": "fast", "seed": 2}, DATA)
 
 
 @pytest.mark.parametrize("reason", [errno.EACCES, errno.EIO, errno.ESTALE, errno.ENOMEM])
@@ -215,7 +223,7 @@ def test_what_cannot_be_read_now_is_an_error_and_not_damage(
 
     monkeypatch.setattr(Path, "read_bytes", fail)
     with pytest.raises(VolumeError, match=os.strerror(reason)):
-        checkpoint.load(tmp_path, CONFIG)
+        checkpoint.load(tmp_path, CONFIG, DATA)
     assert {path.name for path in tmp_path.iterdir()} == {checkpoint.NAME, checkpoint.PREVIOUS}
 
 
@@ -240,7 +248,7 @@ def test_a_memory_error_is_not_damage(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(torch, "load", fail)
     with pytest.raises(MemoryError):
-        checkpoint.load(tmp_path, CONFIG)
+        checkpoint.load(tmp_path, CONFIG, DATA)
     assert (tmp_path / checkpoint.NAME).exists()
 
 
@@ -272,7 +280,7 @@ def test_a_crash_between_the_two_renames_loses_nothing(
     monkeypatch.setattr(Path, "replace", dying)
     with pytest.raises(KeyboardInterrupt):
         save(tmp_path, 2)
-    state = checkpoint.load(tmp_path, CONFIG)
+    state = checkpoint.load(tmp_path, CONFIG, DATA)
     assert state
     assert state["progress"]["step"] == 1
 
@@ -284,21 +292,30 @@ def test_a_checkpoint_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
     state.pop("sha256")
     state["version"] += 1
     path.write_bytes(checkpoint.dump({**state, "sha256": checkpoint.digest(state)}))
-    with pytest.raises(
-        CheckpointError, match=r"written by a newer trainer \(layout 3, this one reads up to 2\)"
-    ):
-        checkpoint.load(tmp_path, CONFIG)
+    with pytest.raises(CheckpointError, match=r"written by a newer trainer \(layout 4, this one reads 3\)"):
+        checkpoint.load(tmp_path, CONFIG, DATA)
     assert path.exists()
 
 
-def test_a_checkpoint_of_the_first_version_still_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_checkpoint_of_an_older_layout_is_refused_and_left_alone(version: int, tmp_path: Path) -> None:
+    """Up to layout 2 all parameters were one tensor, by their place. The first layout did not say its version."""
     state = {"progress": {"epoch": 2, "images": 0, "step": 5}, "model": torch.ones(3), "optimizer": {}}
-    state = {**state, "config": {**CONFIG, "epochs": 4}}
+    state |= {"config": CONFIG} | ({"version": version} if version > 1 else {})
     raw = checkpoint.dump({**state, "sha256": checkpoint.digest(state)})
     (tmp_path / checkpoint.NAME).write_bytes(raw)
-    found = checkpoint.load(tmp_path, CONFIG)
-    assert found
-    assert Progress(**found["progress"]) == Progress(2, 0, 5)
+    with pytest.raises(
+        CheckpointError, match=rf"an older trainer \(layout {version}, .*go on with its image"
+    ):
+        checkpoint.load(tmp_path, CONFIG, DATA)
+    assert (tmp_path / checkpoint.NAME).read_bytes() == raw
+
+
+@pytest.mark.parametrize("key", DATA)
+def test_a_checkpoint_on_other_data_is_refused_with_the_part_that_differs(key: str, tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    with pytest.raises(CheckpointError, match=rf"another data \({key}: checkpoint {DATA[key]}, now other\)"):
+        checkpoint.load(tmp_path, CONFIG, {**DATA, key: "other"})
 
 
 def test_a_model_s_description_leaves_the_state_dict_as_it_is(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ import torch
 from tests.inside import own
 from tests.inside.conftest import Job, trainer
 from tests.inside.own import NUMBERS
-from trainer import custom
+from trainer import custom, examples
 from trainer.launch import ExitStatus
-from trainer.optimizers import Flat
 
 OWN = "tests.inside.own"
 NORMED = ("--network", f"{OWN}:Normed", "--recipe", "fast", "--no-bf16")
@@ -93,7 +92,7 @@ def test_the_function_gets_what_it_names(job: Job) -> None:
         (("--data", f"{OWN}:without_length"), "has no length; say how many examples make an epoch"),
         (
             ("--data", f"{OWN}:colours", "--network", "lenet"),
-            "does not take the data, inputs of shape (2, 3, 20, 24)",
+            "does not take the data, inputs of shape (3, 3, 20, 24)",
         ),
         (("--data", f"{OWN}:short_stream", *NORMED), "an epoch ended after 96 examples of 200"),
         (("--data", f"{OWN}:short_test_stream", *NORMED), "an epoch ended after 30 examples of 31"),
@@ -128,29 +127,12 @@ def test_what_is_no_reference_is_refused_by_its_form(options: tuple[str, ...]) -
     assert f"argument {options[0]}: " in done.stderr
 
 
-def test_a_buffer_that_does_not_change_stays_as_it_is() -> None:
-    """A mask with infinite numbers, of a rank that had no example."""
-    network = torch.nn.Linear(2, 1)
-    network.register_buffer("mask", torch.tensor([float("-inf"), 0.0]))
-    network.register_buffer("count", torch.tensor(3))
-    flat = Flat(network)
-    network.count += 1
-    for weight in (0.5, 0.5):
-        flat.exchanged.zero_()
-        flat.note_changes(weight)
-    flat.changes *= 2  # the sum over two ranks
-    flat.take_changes()
-    assert network.mask.tolist() == [float("-inf"), 0.0]
-    assert network.count.item() == 4
-    assert flat.finite()
-
-
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("found", range(9))
 def test_a_stream_that_is_shorter_than_its_length_is_refused_by_each_rank(found: int, size: int) -> None:
     """Sums over what there is would be divided by the length."""
     part = own.pictures(found, (1, 28, 28), 10, 1)
-    streamed = custom.Streamed(own.Stream(part, length=9))
+    streamed = examples.Streamed(own.Stream(part, length=9))
     ways: list[Callable[[], Iterable[object]]] = [
         partial(streamed.batches, 4, rank, size) for rank in range(size)
     ]
@@ -166,7 +148,7 @@ def test_a_stream_that_is_shorter_than_its_length_is_refused_by_each_rank(found:
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("there", [9, 10])
 def test_a_stream_is_read_up_to_its_length(there: int, size: int) -> None:
-    streamed = custom.Streamed(own.Stream(own.pictures(there, (1, 28, 28), 10, 1), length=9))
+    streamed = examples.Streamed(own.Stream(own.pictures(there, (1, 28, 28), 10, 1), length=9))
     read = [
         [(number, len(targets)) for number, _, targets in streamed.batches(4, rank, size)]
         for rank in range(size)
@@ -176,7 +158,7 @@ def test_a_stream_is_read_up_to_its_length(there: int, size: int) -> None:
 
 def test_what_a_map_style_data_set_draws_depends_on_the_place_and_disturbs_nobody() -> None:
     train, _ = own.jittered(lambda: float(torch.rand(())) + numpy.random.random() + random.random())
-    mapped = custom.Mapped(train)
+    mapped = examples.Mapped(train)
 
     def read(seed: int = 1, start: int = 0, rank: int = 0) -> float:
         return float(next(mapped.shares(1, seed, start, 8, rank, 2)).inputs.sum())
@@ -192,8 +174,8 @@ def test_what_a_map_style_data_set_draws_depends_on_the_place_and_disturbs_nobod
 
 
 def test_parts_are_what_the_documentation_lists() -> None:
-    assert isinstance(custom.examples((torch.zeros(2, 3), torch.zeros(2)), "train on"), custom.Tensors)
+    assert isinstance(examples.examples((torch.zeros(2, 3), torch.zeros(2)), "train on"), examples.Tensors)
     with pytest.raises(custom.CustomError, match="2 inputs to train on, but 3 targets"):
-        custom.examples((torch.zeros(2), torch.zeros(3)), "train on")
+        examples.examples((torch.zeros(2), torch.zeros(3)), "train on")
     with pytest.raises(custom.CustomError, match="there is no example to test on"):
-        custom.examples((torch.zeros(0), torch.zeros(0)), "test on")
+        examples.examples((torch.zeros(0), torch.zeros(0)), "test on")

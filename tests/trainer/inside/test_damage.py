@@ -40,7 +40,8 @@ def cut(path: Path) -> None:
 def flip(path: Path) -> None:
     """In the last parameter, far from what tells an archive."""
     raw = bytearray(path.read_bytes())
-    values = torch.load(path, weights_only=True)["model"][-8:].numpy().tobytes()
+    values = torch.load(path, weights_only=True)["model"]
+    values = [*values.values()][-1].flatten()[-8:].numpy().tobytes()
     raw[raw.index(values) + 5] ^= 4
     path.write_bytes(raw)
 

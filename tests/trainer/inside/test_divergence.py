@@ -33,7 +33,8 @@ def test_weights_that_are_no_numbers_fail_the_run(job: Job, broken: str) -> None
         "def breaking(self, share, lr):\n"
         "    step(self, share, lr)\n"
         "    if self.progress.step == 5:\n"
-        f"        (self.flat.values if {broken == 'weight'} else self.flat.changes)[0] = float('inf')\n"
+        f"        layer = self.network.layers[1]\n"
+        f"        (layer.weight.data if {broken == 'weight'} else layer.running_var)[0] = float('inf')\n"
         "train.Training.step = breaking\n"
         "__main__.run()\n"
     )

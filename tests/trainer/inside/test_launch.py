@@ -535,6 +535,26 @@ def given_back(how: str) -> int:
     return int(done.stdout)
 
 
+FORKS = """
+import os, signal, time
+from trainer import launch
+launch.Termination().install()
+for _ in range(50):
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    os.kill(child, signal.SIGTERM)  # also before the child has run at all
+    assert os.waitpid(child, 0)[1] == signal.SIGTERM
+print("the parent lives")
+"""
+
+
+def test_a_forked_worker_ends_by_sigterm_and_its_parent_does_not() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout == "the parent lives\n", done.stderr
+
+
 def test_a_freed_block_stays_with_the_process() -> None:
     assert given_back("plain") > 90 << 20
     assert given_back("keep") < 10 << 20

@@ -75,6 +75,14 @@ def test_a_preset_prefers_the_data_that_was_published() -> None:
     assert options.parse(["--preset", "convnet"], {}).preferred[0] == "mnist"
 
 
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "/tmp", "../a"])
+def test_a_run_is_one_folder_below_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, environ in ((["--run", name], {}), ([], {"TRAINER_RUN": name})):
+        with pytest.raises(SystemExit):
+            options.parse(arguments, environ)
+        assert f"{name} is not the name of one folder below runs/" in capsys.readouterr().err
+
+
 def test_an_option_overrides_the_environment() -> None:
     environ = {"TRAINER_DATASET": "mnist", "TRAINER_RUN": "a"}
     assert options.parse([], environ).dataset == "mnist"

@@ -21,8 +21,8 @@ from torch import Tensor
 from tests.inside.conftest import Job
 from tests.inside.own import Files, Stream
 from trainer import drawing, report
-from trainer.custom import Examples, Mapped, Streamed, Tensors
 from trainer.evaluation import Predictions
+from trainer.examples import Examples, Mapped, Streamed, Tensors
 
 CONFIG = {"network": "lenet", "dataset": "mnist", "recipe": "fast", "epochs": 2, "world_size": 1, "lr": 0.01}
 LINES = [

@@ -79,11 +79,29 @@ def test_the_copy_is_what_is_hashed_and_may_be_read_by_everybody(folder: Path, t
     project.copy(folder, copied)
     assert ignored.files(copied) == ignored.files(folder)
     assert not (copied / "requirements.txt").exists()
-    assert (copied / "net").stat().st_mode & 0o777 == 0o755
+    assert (copied / "net").stat().st_mode & 0o777 == 0o775, "group 0, which jobs run as, may write there"
     assert (copied / "net" / "model.py").stat().st_mode & 0o777 == 0o644
     assert (copied / "run.sh").stat().st_mode & 0o777 == 0o755
     assert os.readlink(copied / "linked") == "net"
     assert tag_of(copied) == tag_of(folder)
+
+
+@pytest.mark.parametrize("hidden", ["trainer.py", "trainer/__init__.py", "random.py", "json/__init__.py"])
+def test_a_project_that_hides_a_module_is_refused(root: Path, folder: Path, hidden: str) -> None:
+    (folder / hidden).parent.mkdir(exist_ok=True)
+    (folder / hidden).write_text("")
+    with pytest.raises(CommandError, match=rf"{hidden} hides .*\n  fix: rename it"):
+        tags(root, context=str(folder))
+    tags(root, dockerfile=str(folder / "Dockerfile"))
+    (folder / ".dockerignore").write_text(hidden)
+    tags(root, context=str(folder))
+
+
+@pytest.mark.parametrize("allowed", ["train.py", "net/random.py", "random/notes.txt", "test/__init__.py"])
+def test_a_project_may_use_other_names(root: Path, folder: Path, allowed: str) -> None:
+    (folder / allowed).parent.mkdir(exist_ok=True)
+    (folder / allowed).write_text("")
+    tags(root, context=str(folder))
 
 
 def test_a_copy_without_its_dockerignore_is_what_is_hashed(folder: Path, tmp_path: Path) -> None:

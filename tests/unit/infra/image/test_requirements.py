@@ -113,6 +113,21 @@ def test_a_project_that_can_be_built_is_a_package_itself(folder: Path, tmp_path:
     assert install[-2:] == ("--requirement", str(folder / "requirements.txt"))
 
 
+@pytest.mark.parametrize("line", [".", "-e .", "--editable .", "./lib", "-e ./lib  # ours", "./lib[extra]"])
+def test_a_folder_that_requirements_name_is_built(folder: Path, tmp_path: Path, uv: Uv, line: str) -> None:
+    """In the image there is no other place that it could be imported from."""
+    (folder / "lib").mkdir()
+    write(folder, requirements__txt=f"einops\n{line}\n./wheels/x-1-py3-none-any.whl\n")
+    requirements.install(folder, tmp_path / "packages", "trainer:1")
+    build, install = uv.calls
+    assert build[:2] == ("uv", "build")
+    assert build[-1] == str(folder / "lib" if "lib" in line else folder)
+    kept, built, wheel = (folder / "requirements.txt").read_text().splitlines()
+    assert (kept, wheel) == ("einops", "./wheels/x-1-py3-none-any.whl")
+    assert built.endswith("mine-1-py3-none-any.whl")
+    assert after(install, "--directory") == str(folder), "where ./wheels is looked for"
+
+
 def test_a_plain_folder_needs_no_uv(folder: Path, tmp_path: Path, uv: Uv) -> None:
     requirements.install(folder, tmp_path / "packages", "trainer:1")
     assert uv.calls == []

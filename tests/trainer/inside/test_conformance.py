@@ -1,0 +1,349 @@
+"""Any network and any data: trained as a plain loop of torch trains it, on any number of ranks and through a kill, or
+refused in a sentence before anything is trained.
+
+Killed and resumed against whole, on the same ranks: equal to the bit. One rank against the loop: to the bit. Two and
+three ranks against the loop over the joint batch: within 1e-5, where a network's outputs for one example do not depend
+on the others; else against the loop over each rank's share in turn.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.inside.conftest import Job
+from tests.inside.own import NUMBERS
+from tests.inside.test_resume import SCRIPT
+from trainer import draws, examples, networks
+from trainer.draws import seed_of
+from trainer.examples import classes_of
+from trainer.launch import ExitStatus
+
+OWN, OTHERS = "tests.inside.own", "tests.inside.others"
+EPOCHS, BATCH, SEED = 2, 16, 1
+OPTIONS = ("--global-batch-size", str(BATCH), "--epochs", str(EPOCHS), "--checkpoint-seconds", "0")
+WORLDS = (1, 2, 3)
+
+
+def reference(name: str) -> str:
+    return name if ":" in name else f"{OTHERS}:{name}"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network that trains on some data.
+
+    Parameters:
+        joint: whether shares of a step add up to what the joint batch gives.
+        worlds: numbers of ranks that it trains on.
+        optimizer: options, and torch's of the same meaning.
+    """
+
+    network: str
+    data: str = f"{OWN}:tiny"
+    joint: bool = True
+    worlds: tuple[int, ...] = WORLDS
+    options: tuple[str, ...] = ()
+    optimizer: Callable[[list[Tensor]], torch.optim.Optimizer] = lambda each: torch.optim.SGD(
+        each, lr=0.01, momentum=0.5
+    )
+
+    @property
+    def id(self) -> str:
+        return " ".join((self.network, self.data, *self.options)).replace(f"{OWN}:", "")
+
+
+def adamw(parameters: list[Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=0.01)
+
+
+def adam(parameters: list[Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=0.01)
+
+
+ADAMW, ADAM = ("--optimizer", "AdamW"), ("--optimizer", "adam", "--lr", "0.01")
+TRAINED = (
+    Trained("AssignedMean", joint=False),
+    Trained("HiddenMean", joint=False),
+    Trained("Turning"),
+    Trained("Counter"),
+    Trained("Queue", joint=False),
+    Trained("Largest", joint=False),
+    Trained("Unset"),
+    Trained("Spread"),
+    Trained("Total", joint=False),
+    Trained("Observed", joint=False),
+    Trained("quantized", joint=False),
+    Trained("Double"),
+    Trained("Bfloat16", joint=False),
+    Trained("Complex"),
+    Trained("Reordered"),
+    Trained("Turns", options=ADAMW, optimizer=adamw),
+    Trained("Turns", options=ADAM, optimizer=adam),
+    Trained("TiedData"),
+    Trained("Adversarial", joint=False),
+    Trained("SparseWords", "words"),
+    Trained("Renormed", "words", worlds=(1,), options=("--lr", "0.01")),
+    Trained("Tutorial", joint=False),
+    Trained("Standardised", f"{OWN}:colours"),
+    Trained("Shuffled", f"{OWN}:colours"),
+    Trained("Deep", "volumes"),
+    Trained("DeepNormed", "volumes", joint=False),
+    Trained("lazy"),
+    Trained("normed", joint=False),
+    Trained("synchronised", joint=False, worlds=(1,)),
+    Trained("WithOptions"),
+    Trained("instance"),
+    Trained("torchvision.models:resnet18", f"{OWN}:colours", joint=False, worlds=(1,)),
+    Trained("Dropped", joint=False),
+    Trained("DroppedByNumpy", joint=False),
+    Trained("BegunByNumpy"),
+    Trained("Regression", "values"),
+    Trained("OneLogit", "yes_or_no"),
+    Trained("Linear", "arrays"),
+    Trained("Linear", "mixed"),
+    Trained("Linear", "lists"),
+    Trained("Linear", "subsets"),
+    Trained("Linear", "counted_classes"),
+    Trained("Linear", "unseeded_split"),
+    Trained("Linear", "unseeded_arrays"),
+    Trained("WithOptions", "loaders"),
+    Trained("WithOptions", "loaders_with_workers"),
+    Trained("WithOptions", "loaders_that_drop"),
+    Trained("WithOptions", "loaders_in_order"),
+    Trained("Padded", "loaders_that_pad"),
+    Trained(f"{OWN}:Tally", "shuffling"),
+    Trained(f"{OWN}:Tally", "shuffling_by_torch"),
+    Trained(f"{OWN}:Tally", "shuffling_by_numpy"),
+)
+
+
+def cases() -> Iterator[object]:
+    for case in TRAINED:
+        for world in case.worlds:
+            yield pytest.param(case, world, id=f"{case.id} {world}")
+
+
+def seeded(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed % (1 << 32))
+
+
+def set_buffer(network: nn.Module, name: str, value: Tensor) -> None:
+    path, _, own = name.rpartition(".")
+    network.get_submodule(path)._buffers[own] = value.clone()
+
+
+def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
+    """What a loop of torch makes of the same first weights and the same order, over `ranks` shares of each step.
+
+    With BatchNorm's statistics as the mean of the shares by their size, and other buffers as the first share has them.
+    """
+    train, _ = examples.parts(reference(case.data), seed=SEED)
+    shape = tuple(train.first()[0].shape[1:])
+    network = networks.build(reference(case.network), SEED, shape, classes_of(train))
+    if case.network == "instance":  # the module's own, which the next case gets as well
+        network = copy.deepcopy(network)
+    if reference(case.network).endswith(":lazy"):
+        with draws.drawn_by(SEED), torch.no_grad():
+            network(train.first()[0])
+    norms = [each for each in network.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)]
+    optimizer = case.optimizer([each for each in network.parameters() if each.requires_grad])
+    network.train()
+    step = 0
+    for epoch in range(1, EPOCHS + 1):
+        for share in train.shares(epoch, seed_of(SEED, epoch), 0, BATCH, 0, 1):
+            optimizer.zero_grad()
+            before = {name: each.clone() for name, each in network.named_buffers()}
+            turn = getattr(network, "turn", None)
+            after: list[dict[str, Tensor]] = []
+            parts = zip(share.inputs.tensor_split(ranks), share.targets.tensor_split(ranks), strict=True)
+            for rank, (inputs, targets) in enumerate(parts):
+                if rank:
+                    for name, value in before.items():
+                        if not torch.equal(dict(network.named_buffers())[name], value):
+                            set_buffer(network, name, value)
+                    if turn is not None:
+                        network.turn = turn
+                seeded(seed_of(SEED, epoch, step, rank))
+                gradients = [each.grad for each in network.parameters()]
+                for each in network.parameters():
+                    each.grad = None
+                outputs = network(inputs)
+                if hasattr(network, "loss"):
+                    losses = network.loss(outputs, targets)
+                else:
+                    outputs = outputs.float() if outputs.dtype is torch.bfloat16 else outputs
+                    losses = nn.functional.cross_entropy(outputs, targets, reduction="none")
+                (losses.sum() / len(share.targets)).backward()
+                for each, earlier in zip(network.parameters(), gradients, strict=True):
+                    if each.grad is not None and each.grad.is_sparse:
+                        each.grad = each.grad.to_dense()
+                    if earlier is not None:
+                        each.grad = earlier if each.grad is None else earlier + each.grad
+                after.append({name: each.clone() for name, each in network.named_buffers()})
+            with torch.no_grad():
+                if ranks > 1:
+                    there = dict(network.named_buffers())
+                    weights = [len(part) / len(share.targets) for part in share.targets.tensor_split(ranks)]
+                    averaged = {id(each) for norm in norms for each in (norm.running_mean, norm.running_var)}
+                    for name, each in there.items():
+                        if id(each) in averaged:
+                            mean = sum(
+                                w * (one[name] - before[name]) for w, one in zip(weights, after, strict=True)
+                            )
+                            each.copy_(before[name] + mean)
+                        elif not torch.equal(each, after[0][name]):
+                            set_buffer(network, name, after[0][name])
+            optimizer.step()
+            step += 1
+    return {**dict(network.named_parameters()), **dict(network.named_buffers())}
+
+
+def compare(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
+    for name, value in found.items():
+        expected = wanted[name].detach()
+        if (tolerance and value.dtype.is_floating_point) or value.is_complex():
+            torch.testing.assert_close(value, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+        else:
+            assert torch.equal(value, expected) or torch.isnan(expected).all(), name
+
+
+@pytest.mark.sampled(14)
+@pytest.mark.parametrize(("case", "world"), cases())
+def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: Trained, world: int) -> None:
+    options = ("--network", reference(case.network), "--data", reference(case.data), *OPTIONS, *case.options)
+    whole = job.start(*options, world=world, run="whole", script=SCRIPT, VICTIM="none")
+    assert whole.wait() == [0] * world, whole.output
+    ranks = job.start(*options, world=world, script=SCRIPT, VICTIM=str(world - 1))
+    ranks.supervise()
+    assert (ranks.folder / "died").exists(), "the victim lived and was killed"
+    assert re.search(r"^resumed at epoch 2, image \d+$", ranks.output[0], re.MULTILINE), ranks.output[0]
+    assert job.model() == job.model("whole")
+    found = torch.load(job.folder("whole") / "mnist_cnn.pt", weights_only=True)
+    if world == 1:
+        compare(
+            found, plain(case, 1), 1e-6 if case.network in ("Complex", "torchvision.models:resnet18") else 0
+        )
+    else:
+        tolerance = 1e-12 if case.network == "Double" else 0.01 if case.network == "Bfloat16" else 1e-5
+        compare(found, plain(case, 1 if case.joint else world), tolerance)
+
+
+REFUSED = (
+    # network, data, options, ranks, what the message says
+    ("normed", "of_33", ("--global-batch-size", "32"), 1, "an epoch comes to a share of one example"),
+    ("normed", "of_35", ("--global-batch-size", "32"), 2, "an epoch comes to a share of one example"),
+    ("normed", f"{OWN}:tiny", ("--accumulate", "16"), 1, "an epoch comes to a share of one example"),
+    ("synchronised", f"{OWN}:tiny", (), 2, "does not take the data"),
+    ("Linear", "rows", (), 1, "an example to train on is a dict, and not a pair of input and target"),
+    ("Linear", "pil", (), 1, "has a Image as its input; make it a tensor"),
+    ("Linear", "lengths", (), 1, "examples to train on do not go together"),
+    ("WithOptions", "loaders_of_batches", (), 1, "has a batch_sampler of its own"),
+    ("Linear", "unknown_labels", (), 1, "targets to test on go from"),
+    ("Linear", "missing_labels", (), 1, "targets to train on go from -1"),
+    ("torchvision.models:vit_b_16", f"{OWN}:colours", (), 1, "Wrong image height"),
+    ("Needing", f"{OWN}:tiny", (), 1, "missing 1 required positional argument: 'hidden'"),
+    ("Auxiliary", f"{OWN}:tiny", (), 1, "in training: forward returns a tuple"),
+    ("Mapping", f"{OWN}:tiny", (), 1, "forward returns a dict"),
+    ("OneTuple", f"{OWN}:tiny", (), 1, "forward returns a tuple"),
+    ("Asserting", f"{OWN}:tiny", (), 1, "AssertionError: Wrong size"),
+    ("WithoutLoss", "values", (), 1, "bring a loss(outputs, targets)"),
+    ("WrongMean", "pairs", (), 1, "one number for each example; of 3 examples the "),
+    ("Linear", f"{OWN}:tiny", ("--optimizer", "LBFGS"), 1, "no LBFGS that steps by gradients alone"),
+    (
+        "Linear",
+        f"{OWN}:tiny",
+        ("--optimizer", "SparseAdam"),
+        1,
+        "no SparseAdam that steps by gradients alone",
+    ),
+    (f"{OWN}:Tally", "shuffling_by_itself", (), 1, "gives other examples each time that it is read"),
+    ("Renormed", "words", ("--lr", "1"), 2, "differ in what they have trained in epoch 1 (table.weight: "),
+    ("Linear", "ended", (), 1, "there is no train.csv"),
+)
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize(
+    ("network", "data", "options", "world", "message"), REFUSED, ids=[" ".join(each[:2]) for each in REFUSED]
+)
+def test_it_is_refused_in_a_sentence(
+    job: Job, network: str, data: str, options: tuple[str, ...], world: int, message: str
+) -> None:
+    chosen = ("--network", reference(network), "--data", reference(data), *OPTIONS, *options)
+    ranks = job.start(*chosen, world=world)
+    assert ranks.wait() == [ExitStatus.REFUSED] * world, ranks.output
+    last = ranks.output[0].splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+    assert "Train Epoch" not in ranks.output[0] or "epoch 1" in message
+    assert not (job.volume / "mnist_cnn.pt").exists()
+
+
+def test_an_edited_network_goes_on_by_name(job: Job) -> None:
+    options = ("--network", f"{OTHERS}:Ordered", "--data", f"{OWN}:tiny", *OPTIONS)
+    job.train(*options, run="whole")
+    first = job.start(*options, script=SCRIPT, VICTIM="0")
+    assert first.wait() == [-9]
+    wider = job.start(*options, EDITED="wider")
+    assert wider.wait() == [ExitStatus.REFUSED]
+    assert "first.weight: checkpoint (32, 784) float32, now (40, 784) float32" in wider.output[0]
+    assert "resumed at epoch 2" in job.train(*options, EDITED="order")
+    found, wanted = (torch.load(job.folder(run) / "mnist_cnn.pt") for run in ("run", "whole"))
+    assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+def test_data_that_another_start_orders_otherwise_are_refused_when_a_run_goes_on(job: Job) -> None:
+    options = ("--network", f"{OTHERS}:SparseWords", "--data", f"{OTHERS}:another_vocabulary", *OPTIONS)
+    first = job.start(*options, script=SCRIPT, VICTIM="0")
+    assert first.wait() == [-9]
+    again = job.start(*options, START="7")
+    assert again.wait() == [ExitStatus.REFUSED]
+    assert "is of a run with another data (train_data: checkpoint " in again.output[0]
+
+
+def test_the_loss_leads_where_there_is_no_metric(job: Job) -> None:
+    """Regression, and one logit: hits of the largest output would be the same in each epoch."""
+    for network, data in (("Regression", "values"), ("OneLogit", "yes_or_no")):
+        options = ("--network", f"{OTHERS}:{network}", "--data", f"{OTHERS}:{data}", "--patience", "1")
+        output = job.train(*options, "--global-batch-size", "16", "--epochs", "4", run=network)
+        found = [float(each) for each in re.findall(r"^accuracy=(.*)$", output, re.MULTILINE)]
+        assert found == sorted(set(found)), "each epoch is better than the one before"
+        assert len(found) == 4
+        assert found == [-float(each) for each in re.findall(r"^loss=(.*)$", output, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("data", ["shuffling", "shuffling_by_torch", "shuffling_by_numpy"])
+def test_a_stream_that_shuffles_gives_each_example_once_an_epoch(job: Job, data: str, world: int) -> None:
+    options = ("--network", f"{OWN}:Tally", "--data", f"{OTHERS}:{data}", "--lr", "1", "--momentum", "0")
+    job.train(*options, "--global-batch-size", "8", "--epochs", "3", world=world)
+    weights = torch.load(job.volume / "mnist_cnn.pt", weights_only=True)["weights.weight"]
+    assert torch.equal(weights, torch.full((NUMBERS, 1), -3 / 8))
+
+
+def test_a_generator_of_the_data_s_own_is_told(job: Job) -> None:
+    ranks = job.start("--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:generating", *OPTIONS)
+    assert ranks.wait() == [0], ranks.output
+    assert "warning: --data draws from a generator of its own" in ranks.output[0]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("start", range(10))
+@pytest.mark.parametrize("data", ["pooled", "futures", "looked_at_first"])
+def test_worker_processes_end(job: Job, data: str, start: int) -> None:
+    """Thirty starts. A worker that inherits our handler of SIGTERM does not end, or ends the job."""
+    output = job.train(
+        "--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:{data}", "--global-batch-size", "16"
+    )
+    assert "accuracy=" in output

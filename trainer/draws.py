@@ -1,0 +1,74 @@
+"""Random numbers that depend on a key alone: torch's on the processor, NumPy's and Python's, which users draw from."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def seed_of(*key: int) -> int:
+    """A seed that depends on `key` alone."""
+    mixed = 0
+    for part in key:
+        mixed = (mixed * 1_000_003 + part + 1) % (1 << 62)
+    return mixed
+
+
+class Draws:
+    """Numbers that torch, on the processor, NumPy and Python draw for one purpose; they depend on `key` alone."""
+
+    def __init__(self, *key: int) -> None:
+        self.seed = seed_of(*key)
+        self.states: tuple[Any, Any, Any] | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Inside, draw the next of them; outside, all generators go on as before."""
+        before = states()
+        if self.states is None:
+            seed_all(self.seed)
+        else:
+            take(self.states)
+        try:
+            yield
+        finally:
+            self.states = states()
+            take(before)
+
+
+def drawn_by(*key: int) -> AbstractContextManager[None]:
+    """Inside, what torch draws on the processor, NumPy and Python depends on `key` alone; then all go on as before."""
+    return Draws(*key)()
+
+
+def seed_all(seed: int) -> None:
+    """Begin the generators of torch, on the processor, of NumPy and of Python anew."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % (1 << 32))
+
+
+def states() -> tuple[Any, Any, Any]:
+    """Where the generators are."""
+    numpy = sys.modules.get("numpy")
+    return torch.get_rng_state(), random.getstate(), numpy and numpy.random.get_state()
+
+
+def take(states: tuple[Any, Any, Any]) -> None:
+    """Take the generators to where they were."""
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    if states[2]:
+        sys.modules["numpy"].random.set_state(states[2])
+
+
+def permutation(count: int, seed: int) -> Tensor:
+    """The numbers 0 to `count` - 1 in an order that only `seed` decides, as a tensor (count,)."""
+    return torch.randperm(count, generator=torch.Generator().manual_seed(seed))

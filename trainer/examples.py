@@ -1,0 +1,432 @@
+"""The two parts of a data set, to train on and to test on: shares of each step, and batches to test on.
+
+trainer/custom.py says what a user's function may return; here it becomes Examples, or is refused.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from trainer.custom import CustomError, call, raised
+from trainer.draws import Draws, drawn_by, permutation
+from trainer.exchange import raw
+
+FINGERPRINT, FINGERPRINT_READ = 500, 16  # examples that the ranks compare: of those in memory, and of others
+
+
+@runtime_checkable
+class MapStyle(Protocol):
+    """A data set whose examples have numbers from 0."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int) -> tuple[Any, Any]: ...
+
+
+def stacked(rows: list[Any]) -> tuple[Tensor, Tensor]:
+    """Rows of (input, target) one above the other. Raises CustomError."""
+    for row in rows[:1]:
+        if not isinstance(row, tuple | list) or len(row) != 2:
+            raise CustomError(
+                f"is a {type(row).__name__}, and not a pair of input and target; return such pairs"
+            )
+        for side, value in zip(("input", "target"), row, strict=True):
+            if isinstance(value, dict | str) or (not hasattr(value, "__len__") and not is_number(value)):
+                hint = "; make it a tensor, for example with torchvision.transforms.ToTensor()"
+                raise CustomError(f"has a {type(value).__name__} as its {side}{hint}")
+    inputs, targets = ([torch.as_tensor(row[side]) for row in rows] for side in (0, 1))
+    return torch.stack(inputs), torch.stack(targets)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number of Python, of NumPy, or a tensor of one."""
+    return isinstance(value, bool | int | float | complex | Tensor) or hasattr(value, "dtype")
+
+
+Collate = Callable[[list[Any]], Any]
+T = TypeVar("T")
+
+
+class Share(NamedTuple):
+    """One rank's examples of one step, inputs (n, ...) and targets (n, ...), and how many all ranks have together."""
+
+    inputs: Tensor
+    targets: Tensor
+    total: int
+
+
+class Examples(ABC):
+    """One part of a data set, to train on or to test on."""
+
+    device = torch.device("cpu")
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Examples of an epoch."""
+
+    @abstractmethod
+    def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
+        """This rank's part of every step of an epoch, beginning `start` examples into it.
+
+        Parameters:
+            batch: examples of a step on all ranks together.
+            size: ranks.
+        """
+
+    def totals(self, batch: int) -> set[int]:
+        """How many examples the steps of an epoch have over all ranks, the last one's among them."""
+        return {min(batch, len(self)), len(self) % batch} - {0}
+
+    @abstractmethod
+    def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Every `size`th batch of `batch` examples, in order: its number, inputs (n, ...) and targets (n, ...)."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """The same for the same examples; it need not see all of them."""
+
+    @abstractmethod
+    def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
+        """Inputs (n, ...) and targets (n, ...) of the first examples."""
+
+    def input(self, number: int) -> Tensor | None:
+        """The input of one example as it is stored; None of examples that cannot be asked for by number."""
+        return None
+
+    def to(self, device: torch.device) -> Examples:
+        self.device = device
+        return self
+
+
+def unchanged(inputs: Tensor) -> Tensor:
+    """`inputs`: what needs no preparation."""
+    return inputs
+
+
+@dataclass
+class Tensors(Examples):
+    """Inputs (n, ...) and targets (n, ...) in memory; `prepare` makes a batch of inputs into what `forward` takes."""
+
+    inputs: Tensor
+    targets: Tensor
+    prepare: Callable[[Tensor], Tensor] = unchanged
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def to(self, device: torch.device) -> Tensors:
+        return Tensors(self.inputs.to(device), self.targets.to(device), self.prepare)
+
+    def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
+        order = permutation(len(self), seed).to(self.inputs.device)
+        for at in range(start, len(self), batch):
+            chosen = order[at : at + batch]
+            mine = chosen.tensor_split(size)[rank]
+            yield Share(self.prepare(self.inputs[mine]), self.targets[mine], len(chosen))
+
+    def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        for number in range(rank, -(-len(self) // batch), size):
+            part = slice(number * batch, (number + 1) * batch)
+            yield number, self.prepare(self.inputs[part]), self.targets[part]
+
+    def fingerprint(self) -> str:
+        some = torch.linspace(0, len(self) - 1, min(FINGERPRINT, len(self))).long().to(self.inputs.device)
+        return f"{tuple(self.inputs.shape)} {checksum(self.inputs[some])} {checksum(self.targets)}"
+
+    def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
+        return self.prepare(self.inputs[:count]), self.targets[:count]
+
+    def input(self, number: int) -> Tensor:
+        return self.inputs[number]
+
+
+Key = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of examples, and what their random numbers depend on
+
+
+@dataclass
+class Mapped(Examples):
+    """A map-style data set, read example by example.
+
+    What it draws at random is the same for the same `key`: of a share, of a batch to test on, of the first examples.
+
+    Parameters:
+        collate: makes rows of (input, target) into inputs (n, ...) and targets (n, ...).
+        loader: the DataLoader that brought it, whose sampler and workers count.
+    """
+
+    source: MapStyle
+    which: str = "train on"
+    collate: Collate = stacked
+    loader: Any = None
+    draws_unseeded: bool = field(init=False, default=False)  # found by comparing
+
+    def __len__(self) -> int:
+        return len(self.source if self.loader is None else self.loader.sampler)
+
+    def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
+        """The examples of these numbers, on the processor; an empty share has the shape of one."""
+        numbers, drawn = key
+        with drawn_by(*drawn):
+            rows = [self.source[number] for number in numbers or (0,)]
+        inputs, targets = taken_together(rows, self.collate, self.which)
+        return inputs[: len(numbers)], targets[: len(numbers)]
+
+    def read(self, keys: Sequence[Key]) -> Iterator[tuple[Tensor, Tensor]]:
+        """The examples of each key, by the workers of the loader where it has some."""
+        found: Iterable[tuple[Tensor, Tensor]] = map(self.__getitem__, keys)
+        if self.loader is not None and self.loader.num_workers:
+            found = type(self.loader)(
+                self,
+                batch_size=None,
+                sampler=keys,
+                num_workers=self.loader.num_workers,
+                worker_init_fn=self.loader.worker_init_fn,
+                multiprocessing_context=self.loader.multiprocessing_context,
+            )
+        for inputs, targets in found:
+            yield inputs.to(self.device), targets.to(self.device)
+
+    def order(self, seed: int) -> list[int]:
+        """The numbers of an epoch's examples, in the order of the loader's sampler where there is one."""
+        if self.loader is None:
+            return list(permutation(len(self), seed).tolist())
+        with drawn_by(seed):
+            if generator := getattr(self.loader.sampler, "generator", None):
+                generator.manual_seed(seed)
+            return [int(number) for number in self.loader.sampler]
+
+    def totals(self, batch: int) -> set[int]:
+        if self.loader is None or not self.loader.drop_last:
+            return super().totals(batch)
+        if len(self) < batch:
+            raise CustomError(
+                f"--data: with drop_last, {len(self)} examples make no step of {batch}; lower the batch"
+            )
+        return {batch}
+
+    def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
+        order = self.order(seed)
+        steps = [order[at : at + batch] for at in range(start, len(order), batch)]
+        steps = [step for step in steps if len(step) in self.totals(batch)]
+        keys = [
+            (tuple(share_of(step, rank, size)), (seed, start + number * batch, rank))
+            for number, step in enumerate(steps)
+        ]
+        for (inputs, targets), step in zip(self.read(keys), steps, strict=True):
+            yield Share(inputs, targets, len(step))
+
+    def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        order = range(len(self)) if self.loader is None else self.order(0)
+        numbers = range(rank, -(-len(order) // batch), size)
+        keys = [(tuple(order[number * batch : (number + 1) * batch]), (number,)) for number in numbers]
+        for number, (inputs, targets) in zip(numbers, self.read(keys), strict=True):
+            yield number, inputs, targets
+
+    def fingerprint(self) -> str:
+        some = {int(number) for number in torch.linspace(0, len(self.source) - 1, FINGERPRINT_READ)}
+        key = (tuple(sorted(some)), ())
+        (inputs, targets), (again, _) = self[key], self[key]
+        self.draws_unseeded = not alike(inputs, again)
+        seen = "" if self.draws_unseeded else f"{checksum(inputs)} "
+        return f"{len(self)} {seen}{checksum(targets)}"
+
+    def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
+        inputs, targets = self[(tuple(range(min(count, len(self.source)))), ())]
+        return inputs.to(self.device), targets.to(self.device)
+
+    def input(self, number: int) -> Tensor:
+        return torch.as_tensor(self.source[number if self.loader is None else self.order(0)[number]][0])
+
+
+@dataclass
+class Streamed(Examples):
+    """An iterable data set: every rank reads all of it and keeps its share."""
+
+    source: Iterable[tuple[Any, Any]]
+    which: str = "train on"
+    collate: Collate = stacked
+
+    def __len__(self) -> int:
+        assert isinstance(self.source, Sized)
+        return len(self.source)
+
+    def steps(self, epoch: int, batch: int, start: int = 0) -> Iterator[list[tuple[Any, Any]]]:
+        """The rows of each step of an epoch, after its first `start` examples.
+
+        What the stream draws at random depends on the epoch alone: it goes on with each step where it was, whatever
+        the training has drawn meanwhile. Raises CustomError where it ends too early.
+        """
+        draws = Draws(epoch)
+        with draws():
+            if hasattr(self.source, "set_epoch"):
+                self.source.set_epoch(epoch)
+            stream = iter(self.source)
+        for at in (*range(0, start, batch), *range(start, len(self), batch)):
+            with draws():
+                wanted = min(batch, len(self) - at, start - at if at < start else len(self))
+                rows = list(islice(stream, wanted))
+            if len(rows) < wanted:
+                raise CustomError(f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}")
+            if at >= start:
+                yield rows
+
+    def stack(self, rows: list[tuple[Any, Any]]) -> tuple[Tensor, Tensor]:
+        inputs, targets = taken_together(rows, self.collate, self.which)
+        return inputs.to(self.device), targets.to(self.device)
+
+    def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
+        for rows in self.steps(epoch, batch, start):
+            mine = share_of(rows, rank, size)
+            inputs, targets = self.stack(list(mine) or rows[:1])
+            yield Share(inputs[: len(mine)], targets[: len(mine)], len(rows))
+
+    def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+        for number, rows in enumerate(self.steps(0, batch)):
+            if number % size == rank:
+                yield number, *self.stack(rows)
+
+    def fingerprint(self) -> str:
+        (inputs, targets), (again, _) = self.first(FINGERPRINT_READ), self.first(FINGERPRINT_READ)
+        if not alike(inputs, again):
+            raise CustomError(
+                f"--data: the part to {self.which} gives other examples each time that it is read: replicas would "
+                "train on some twice and on others never; seed its generator in __iter__, by what set_epoch has told"
+            )
+        return f"{len(self)} {checksum(inputs)} {checksum(targets)}"
+
+    def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
+        return self.stack(next(self.steps(0, min(count, len(self)))))
+
+
+def examples(part: Any, which: str) -> Examples:
+    """The Examples of what the user's function returned for one part. Raises CustomError."""
+    collate: Collate = stacked
+    loader = None
+    if is_a("DataLoader", part):
+        loader, part, collate = part, *of_loader(part, which)
+    if isinstance(part, tuple | list) and len(part) == 2 and loader is None:
+        inputs, targets = (in_memory(values, which) for values in part)
+        if len(inputs) != len(targets):
+            raise CustomError(f"--data: {len(inputs)} inputs to {which}, but {len(targets)} targets")
+        found: Examples = Tensors(inputs, targets)
+    elif not isinstance(part, Sized):
+        raise CustomError(f"--data: the part to {which} has no length; say how many examples make an epoch")
+    elif isinstance(part, MapStyle) and not is_a("IterableDataset", part):
+        found = Mapped(part, which, collate, loader)
+    elif isinstance(part, Iterable):
+        found = Streamed(part, which, collate)
+    else:
+        raise CustomError(f"--data: the part to {which} is {type(part).__name__}; see trainer/custom.py")
+    if not len(found):
+        raise CustomError(f"--data: there is no example to {which}")
+    return found
+
+
+def is_a(name: str, part: object) -> bool:
+    """Whether it is of torch.utils.data's class of this name; IterableDataset has a `__getitem__` as well."""
+    return any(kind.__name__ == name for kind in type(part).__mro__)
+
+
+def of_loader(loader: Any, which: str) -> tuple[Any, Collate]:
+    """Data set and collate function of a DataLoader. Raises CustomError for what would be lost."""
+    refused = {
+        "a batch_sampler of its own": loader.batch_size is None,
+        "a sampler that shares the examples out, which the trainer does": hasattr(
+            loader.sampler, "num_replicas"
+        ),
+    }
+    for what, there in refused.items():
+        if there:
+            raise CustomError(
+                f"--data: the DataLoader to {which} has {what}; give it batch_size, and sampler or shuffle"
+            )
+    return loader.dataset, stacked if getattr(
+        loader.collate_fn, "__name__", ""
+    ) == "default_collate" else loader.collate_fn
+
+
+def in_memory(values: Any, which: str) -> Tensor:
+    """A tensor, a NumPy array or nested lists as a tensor. Raises CustomError."""
+    try:
+        found = torch.as_tensor(values)
+    except Exception as error:
+        raise CustomError(
+            f"--data: {type(values).__name__} to {which} is no tensor: {raised(error)}"
+        ) from error
+    if not found.dim() or found.layout is not torch.strided:
+        raise CustomError(
+            f"--data: the part to {which} has no rows that can be indexed: {found.layout}, {found.shape}"
+        )
+    return found
+
+
+def classes_of(part: Examples) -> int:
+    """How many classes the part says that there are, 0 where nothing says it."""
+    if isinstance(part, Tensors):
+        whole = (
+            part.targets.dim() == 1 and not part.targets.is_floating_point() and not part.targets.is_complex()
+        )
+        return int(part.targets.max()) + 1 if whole else 0
+    named = told_classes(part)
+    return len(named) if isinstance(named, Sized) else int(named)
+
+
+def told_classes(part: Examples) -> Any:
+    """What the user's data set says of its classes: names, as torchvision's do, a number, or () for nothing."""
+    source = getattr(part, "source", None)
+    while source is not None and not hasattr(source, "classes"):
+        source = getattr(source, "dataset", None)  # of a Subset
+    return getattr(source, "classes", ())
+
+
+def parts(reference: str, seed: int, **offered: Any) -> tuple[Examples, Examples]:
+    """The two parts of the user's data. Raises CustomError."""
+    found = call(reference, "--data", seed, **offered, seed=seed)
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        raise CustomError(f"--data {reference} has to return two parts, to train on and to test on")
+    return examples(found[0], "train on"), examples(found[1], "test on")
+
+
+def share_of(rows: Sequence[T], rank: int, size: int) -> Sequence[T]:
+    """One rank's part of a step, as torch.tensor_split cuts it: the first ranks have one more."""
+    least, more = divmod(len(rows), size)
+    start = rank * least + min(rank, more)
+    return rows[start : start + least + (rank < more)]
+
+
+def taken_together(rows: list[tuple[Any, Any]], collate: Collate, which: str) -> tuple[Tensor, Tensor]:
+    """Rows of one input and one target each as two tensors (n, ...). Raises CustomError, saying what there is."""
+    try:
+        found = collate(rows)
+    except CustomError as error:
+        raise CustomError(f"--data: an example to {which} {error}") from error
+    except Exception as error:  # collate_fn is the user's, and may raise anything
+        raise CustomError(f"--data: examples to {which} do not go together: {raised(error)}") from error
+    whole = (
+        isinstance(found, tuple | list)
+        and len(found) == 2
+        and all(isinstance(each, Tensor) for each in found)
+    )
+    if not whole or any(len(each) != len(rows) for each in found):
+        raise CustomError(
+            f"--data: collate_fn to {which} has to return two tensors, inputs (n, ...) and targets (n, ...)"
+        )
+    return found[0], found[1]
+
+
+def alike(one: Tensor, other: Tensor) -> bool:
+    """Whether both hold the same bytes."""
+    return one.shape == other.shape and checksum(one) == checksum(other)
+
+
+def checksum(values: Tensor) -> str:
+    """CRC-32 of the bytes of `values`, as 8 hexadecimal digits."""
+    return f"{zlib.crc32(raw(values)):08x}"
