@@ -13,10 +13,10 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import matrix_jobs, mount_paths, sweep_trials
+from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
-from infra.config.encrypted import ensure_in_env
-from infra.config.errors import ConfigError, explain, paragraph
+from infra.config.encrypted import ensure_in_env, is_encrypted, leaves
+from infra.config.errors import ConfigError, explain, key_of, paragraph
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
@@ -315,19 +315,72 @@ def stack_name(path: Path) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The sections of a stack file by name, not validated yet. Raises ConfigError for what is not YAML."""
+    """The sections of a stack file by name, not validated yet.
+
+    Raises ConfigError for what is no stack file, and for what Pulumi reads in another way or adds to.
+    """
     file = os.path.relpath(path)
     try:
-        document = yaml.safe_load(path.read_text()) or {}
+        document = stack_text.load(path.read_text()) or {}
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file}: not YAML: {error}") from None
+        raise ConfigError(f"{file}: not YAML as Pulumi reads it: {error}") from None
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(config or {}, dict):
         fix = f"write `config:` and below it `{PREFIX}job:` with its keys"
         raise ConfigError(
             f"{file}: not a stack file\n  allowed: a mapping `config` of sections\n  fix: {fix}"
         )
+    if "environment" in document:
+        raise ConfigError(
+            paragraph(file, "environment", "(present)", "keys in the stack file", "write its values there")
+        )
+    for key in config or {}:
+        if ":" not in key:
+            fix = f"write `{PREFIX}{key}`"
+            raise ConfigError(paragraph(file, f"config.{key}", "(present)", "keys with their project", fix))
     return sections(config or {})
+
+
+def ensure_one_place(root: Path) -> None:
+    """Raises ConfigError where the project folder `root` gives stacks other values than their files.
+
+    A review reads the stack files alone.
+    """
+    for name in ("Pulumi.json", "Pulumi.yml"):
+        if (root / name).exists():
+            raise ConfigError(f"{name}: Pulumi may read it instead of Pulumi.yaml\n  fix: remove it")
+    project = stack_text.load((root / "Pulumi.yaml").read_text())
+    allowed = {"config": (None, {}), "stackConfigDir": ("stacks",)}
+    for key, values in allowed.items():
+        if project.get(key) not in values:
+            fix = "write stackConfigDir: stacks, and all configuration into the stack files there"
+            raise ConfigError(paragraph("Pulumi.yaml", key, project.get(key), f"{values[-1]!r}", fix))
+
+
+def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file: str) -> None:
+    """Raises ConfigError where Pulumi hands over another configuration than the stack file has.
+
+    A review reads that file alone. Pulumi also takes values from Pulumi.yaml, from `--config` and from another file.
+
+    Parameters:
+        given: the sections as Pulumi hands them over.
+        written: the sections of the stack file.
+        file: the stack file's path, for errors.
+    """
+    there, here = (
+        {path: None if is_encrypted(value) else json.dumps(value) for path, value in leaves(each)}
+        for each in (given, written)
+    )
+    for path in sorted({*there, *here}, key=str):
+        if path not in there or path not in here or there[path] != here[path]:
+            found, meant = there.get(path, "(absent)"), here.get(path, "(absent)")
+            fix = (
+                "write it there (pulumi config set), and remove it from where Pulumi has it: "
+                "`config` in Pulumi.yaml, --config, --config-file, another stackConfigDir"
+            )
+            raise ConfigError(
+                paragraph(file, key_of(path), f"{found} from Pulumi", f"{meant}, as the stack file says", fix)
+            )
 
 
 def ensure_trains(stack: Stack, name: str) -> None:

@@ -1,16 +1,116 @@
-"""Sets keys in the text of a stack file. Comments, layout and every other line stay as they are."""
+"""The text of a stack file: reads it as Pulumi does, and sets keys in it.
+
+Setting a key keeps comments, layout and every other line.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
+from yaml.constructor import ConstructorError
 
 from infra.config.errors import ConfigError
 
 Path = tuple[str | int, ...]
 """From the document's top to a key: names, and places in lists."""
+
+MOST, LEAST = 2**63 - 1, -(2**63)
+"""Integers between these reach the program as they are written; Pulumi (3.246) rounds all others."""
+WHOLE = 1e21
+"""Go's JSON writes whole numbers below this without an exponent."""
+
+_CORE = "tag:yaml.org,2002:"
+_ODD = "!odd"
+_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?(0|[1-9][0-9]*)",
+    "float": r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?",
+    "merge": r"<<",
+}
+"""How Pulumi's reader, gopkg.in/yaml.v3, tells plain scalars apart. All others are text, `yes` and `1:30` too."""
+
+_ODD_NUMBER = (
+    r"[-+]?0[0-9_]+(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?0(b[01_]+|o[0-7_]+|x[0-9a-fA-F_]+)"
+    r"|[-+]?[0-9]+_[0-9_]*(\.[0-9_]*)?|[-+]?[0-9]+\.[0-9]*_[0-9_]*|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ].*)?"
+)
+"""Numbers and dates that Pulumi changes, or that readers of YAML 1.1 and 1.2 read differently."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads what Pulumi reads, and refuses what the program would get in another form."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+        f"{_CORE}{name}": yaml.SafeLoader.yaml_constructors[f"{_CORE}{name}"]
+        for name in ("null", "bool", "str", "seq")
+    } | {None: yaml.SafeLoader.construct_undefined}
+
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
+        """Raises ConstructorError for a key that stands twice, or that is no text."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag not in (f"{_CORE}str", f"{_CORE}merge"):
+                raise _refused("a key that is text: write it in quotes", key)
+            if key.value in seen:
+                raise _refused("each key once in a mapping", key)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=True)
+
+
+def _map(loader: _Loader, node: yaml.Node) -> dict[Any, Any]:
+    return loader.construct_mapping(node)
+
+
+def _int(_: _Loader, node: yaml.Node) -> int:
+    found = int(_number(node))
+    if not LEAST <= found <= MOST:
+        raise _refused(f"an integer from {LEAST} to {MOST}", node)
+    return found
+
+
+def _float(_: _Loader, node: yaml.Node) -> float:
+    """As Pulumi's JSON has it: `1.0` and `1e3` are integers."""
+    found = float(_number(node))
+    if not math.isfinite(found):
+        raise _refused("a number that fits into 64 bits", node)
+    return int(found) if found.is_integer() and abs(found) < WHOLE else found
+
+
+def _number(node: yaml.Node) -> str:
+    if not re.fullmatch(_SCALARS["float"], node.value):
+        raise _refused("a number in decimal digits", node)
+    return str(node.value)
+
+
+def _odd(_: _Loader, node: yaml.Node) -> None:
+    raise _refused("a number in decimal digits without leading zeros, or text in quotes", node)
+
+
+def _refused(allowed: str, node: yaml.Node) -> ConstructorError:
+    return ConstructorError(None, None, f"found {node.value}\n  allowed: {allowed}", node.start_mark)
+
+
+for _name, _pattern in {**_SCALARS, _ODD: _ODD_NUMBER}.items():
+    _Loader.add_implicit_resolver(
+        _name if _name == _ODD else _CORE + _name, re.compile(f"^(?:{_pattern})$"), None
+    )
+for _name, _made in {"map": _map, "int": _int, "float": _float}.items():
+    _Loader.add_constructor(_CORE + _name, _made)
+_Loader.add_constructor(_ODD, _odd)
+
+
+def load(text: str) -> Any:
+    """The one document in `text`, in the types of JSON.
+
+    Raises yaml.YAMLError, also for what Pulumi reads differently.
+    """
+    return yaml.load(text, _Loader)
 
 
 def literals(text: str, path: Path) -> dict[str, str]:
@@ -43,11 +143,11 @@ def with_values(text: str, path: Path, values: Mapping[str, str], file: str) -> 
         file: the text's name, for the error.
     """
     changed = text
-    new = {key: yaml.safe_load(value) for key, value in values.items()}
+    new = {key: load(value) for key, value in values.items()}
     try:
         for key, value in values.items():
             changed = _with_value(changed, path, key, value)
-        is_right = yaml.safe_load(changed) == _with(yaml.safe_load(text), path, new)
+        is_right = load(changed) == _with(load(text), path, new)
     except (yaml.YAMLError, TypeError):
         is_right = False
     if not is_right:
@@ -116,7 +216,7 @@ def _in_block(key: str, value: str | Mapping[str, str], indent: str) -> Iterator
 
 
 def _node(text: str, path: Path) -> yaml.Node | None:
-    node = yaml.compose(text, yaml.SafeLoader)
+    node = yaml.compose(text, _Loader)
     for step in path:
         node = _below(node, step)
     return node

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file
+from infra.config.load import ensure_one_place
 from infra.process import CommandError
 from infra.review import folder, gitops, page
 
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
         return 2
     base = page.Base(given.base, given.revision)
     try:
+        ensure_one_place(paths.ROOT)
         stack = from_file(path)
         contents = folder.files(stack, dataset.of_jobs(stack) if given.here else None)
     except (ConfigError, CommandError, dataset.DataError) as error:

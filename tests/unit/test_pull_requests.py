@@ -22,6 +22,7 @@ import yaml
 from tests.matrix.merged_folder import PAGE, block
 from tests.unit.toolchain.conftest import git
 from toolchain.__main__ import parser
+from toolchain.make_variables import KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / "ci").glob("*/*.yml"))
@@ -136,6 +137,55 @@ def test_a_renamed_stack_is_one_that_goes_and_one_that_comes(repository: Reposit
     assert page.index("## Stack big\n") < page.index("## Stack `gpu`\n\nIts file goes.")
 
 
+ODD_NAMES = [
+    "`touch ran`",
+    "$(touch ran)",
+    "$(shell touch ran)",
+    "a;touch ran",
+    "größe",
+    "a b",
+    "a\nb",
+    "a'b",
+    '"',
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_that_no_stack_can_have_fails_and_runs_nothing(repository: Repository, name: str) -> None:
+    repository.write(f"stacks/Pulumi.{name}.yaml", "planted\n")
+    repository.commit("planted")
+    done = repository.run("ci/review", "main", "page.md")
+    assert done.returncode != 0
+    assert "not the name of a stack" in done.stderr
+    assert not (repository.root / "ran").exists()
+
+
+def test_such_a_name_fails_where_only_the_program_has_changed(repository: Repository) -> None:
+    git(repository.root, "switch", "--quiet", "main")
+    repository.write("stacks/Pulumi.`touch ran`.yaml", "planted\n")
+    repository.commit("planted")
+    git(repository.root, "switch", "--quiet", "--create", "later")
+    repository.write("storage/manifests.py", "changed\n")
+    repository.commit("topic")
+    done = repository.run("ci/review", "main", "page.md")
+    assert done.returncode != 0
+    assert "not the name of a stack" in done.stderr
+    assert not (repository.root / "ran").exists()
+
+
+@pytest.mark.parametrize("planted", ["`touch {}`", "$(touch {})", '"; touch {}; "'])
+def test_make_runs_nothing_that_a_variable_contains(tmp_path: Path, planted: str) -> None:
+    ran = tmp_path / "ran"
+    value = planted.format(ran).replace("$", "$$")  # make reads "$$" as "$"
+    given = [f"{variable}={value}" for variable in KNOWN if variable not in ("ARGS", "PYTHON")]
+    targets = re.findall(r"^([a-z-]+):$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    done = subprocess.run(
+        ["make", "--keep-going", *targets, *given, "PYTHON=true"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert not ran.exists()
+
+
 def test_a_base_that_there_is_not_fails(repository: Repository) -> None:
     assert repository.run("ci/changed-stacks", "gone").returncode != 0
     assert repository.run("ci/review", "gone", "page.md").returncode != 0
@@ -196,6 +246,9 @@ def test_a_review_that_fails_still_shows_the_others(repository: Repository, what
 RENDERED_TOO = "The other stacks were rendered, too: what all renderings are made of has changed."
 # What a stack's rendering is made of beside its own file, one file of each.
 SOURCES = [
+    "Pulumi.yaml",
+    "Pulumi.json",
+    ".dockerignore",
     "infra/training_operator/patches.py",
     "storage/manifests.py",
     "trainer/train.py",
@@ -226,11 +279,11 @@ def test_each_of_the_sources_of_renderings_is_there_and_has_its_case() -> None:
     shared, sources = (
         re.findall(rf"^{name}=\((.*?)\)$", script, re.MULTILINE)[0] for name in ("shared", "sources")
     )
-    named = [*shared.split(), *sources.split()[:-1]]
-    assert [name for name in named if not any(each.startswith(name) for each in SOURCES)] == []
+    named = [*shared.split(), *(name.strip("'") for name in sources.split()[:-1])]
+    assert [name for name in named if not any(each.startswith(name.strip("*")) for each in SOURCES)] == []
     # Until a stack takes Kubeflow Trainer, there is nothing for such stacks to share.
     there = [name for name in named if name != "stacks/rendered/shared-trainer"]
-    assert [name for name in there if not (ROOT / name).exists()] == []
+    assert [name for name in there if not list(ROOT.glob(name))] == []
 
 
 @pytest.mark.parametrize("changed", ["README.md", "docs/review.md", "tests/test.py", "toolchain/git.py"])

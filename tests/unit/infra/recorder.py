@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +73,22 @@ class Recorder(pulumi.runtime.Mocks):
         }
 
 
+def hand_over(sections: Mapping[str, Any], folder: Path, stack: str = "dev") -> None:
+    """Give `sections` to the program as Pulumi does: the stack file in `folder`, and its values as JSON."""
+    config = {f"trainstack:{name}": value for name, value in sections.items()}
+    file = folder / "stacks" / f"Pulumi.{stack}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"config": config}))
+    os.environ["PULUMI_CONFIG"] = json.dumps({key: json.dumps(value) for key, value in config.items()})
+
+
 def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:
     """Pulumi's mocks for stack `dev`, which record. No data set, no container; upstream's manifests are OVERLAY."""
     mocks = Recorder()
     monkeypatch.setattr(docker, "labelled", lambda label: [])
     monkeypatch.setattr(vendored, "objects", upstreams)
     monkeypatch.setattr(paths, "DATA", folder / "data")
+    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(folder))
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack="dev", preview=False)
     return mocks

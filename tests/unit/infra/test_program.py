@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from infra.objects import stack_state
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ
 from infra.sweep import search
-from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, recording
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, hand_over, recording
 from tests.unit.infra.samples import JOB, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -40,8 +39,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
 
 def configured(**sections: Any) -> None:
     """Hand `sections` over as the language host does."""
-    given = {f"trainstack:{key}": json.dumps(value) for key, value in sections.items()}
-    os.environ["PULUMI_CONFIG"] = json.dumps(given)
+    hand_over(sections, Path(pulumi.get_root_directory()))
 
 
 def run_program() -> None:

@@ -21,6 +21,7 @@ import json
 import os
 import re
 import runpy
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -36,7 +37,7 @@ from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.stack import Stack
 
-from infra import dataset, paths, program
+from infra import dataset, docker, paths, program
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
@@ -50,7 +51,7 @@ from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import BASE, set_key
 from tests.unit.infra.config import test_sweep
-from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.recorder import Recorder, hand_over
 
 Line = dict[str, Any]
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -204,15 +205,16 @@ def registered(
     known = from_raw(stack, dict(sections), f"stacks/Pulumi.{stack}.yaml")
     taken = known.cluster.kind is ClusterKind.EXISTING and known.operator.install != "always"
     found = rendering.ASSUMED if taken else ClusterContents()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         for each in [each for each in os.environ if each.startswith(("TRAINSTACK_", "PULUMI_"))]:
             patch.delenv(each)
-        patch.setenv(
-            "PULUMI_CONFIG", json.dumps({f"trainstack:{key}": json.dumps(sections[key]) for key in sections})
-        )
+        patch.setenv("PULUMI_CONFIG", "")
+        patch.setattr(pulumi, "get_root_directory", lambda: folder)
+        hand_over(sections, Path(folder), stack)
+        patch.setattr(docker, "labelled", lambda label: [])
         for module in (component, addresses, selection):
             patch.setattr(module, "kubeconfig_path", lambda chosen: Path("/nowhere"))
-        patch.setattr(selection, "examine", lambda chosen, is_ours: found)
+        patch.setattr(selection, "examine", lambda chosen, is_ours, asked: found)
         patch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
         patch.setattr(inputs, "files", lambda root: [])
         patch.setattr(project, "build", _build_by_name)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import runpy
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from infra import paths
 from tests.unit.infra.config.wrong_stacks import CASES
-from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.recorder import Recorder, hand_over
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 
@@ -25,8 +24,9 @@ def test_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
-    given = {f"trainstack:{section}": json.dumps(each) for section, each in CASES[name].sections.items()}
-    monkeypatch.setenv("PULUMI_CONFIG", json.dumps(given))  # as the language host hands it over
+    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
+    monkeypatch.setenv("PULUMI_CONFIG", "")
+    hand_over(CASES[name].sections, tmp_path)
     with pytest.raises(pulumi.RunError) as refused:
         runpy.run_path(str(PROGRAM), run_name="__main__")
     CASES[name].check(str(refused.value))

@@ -63,6 +63,7 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     config = yaml.safe_load(path.read_text())["config"]
     given = {key: json.dumps(value) for key, value in config.items()}
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(given))
+    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(path.parent.parent))
 
     @pulumi.runtime.test
     def program() -> None:
