@@ -58,7 +58,7 @@ def with_operator_of(stack: str, variables: dict[str, str]) -> dict[str, str]:
     """`variables`, and what reading the manifests of the operator that `stack` brings takes beyond them, if any."""
     if not environment.installs_operator(stack):
         return variables
-    variables = {**variables, **environment.operators(variables, stack)}
+    variables = {**environment.operators(variables, stack), **variables}
     return with_operator(_with_gangs(stack, variables), environment.wants_trainer(stack))
 
 

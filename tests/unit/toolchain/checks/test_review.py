@@ -65,6 +65,7 @@ def test_a_stack_with_gangs_fetches_the_schedulers_module(
     fetched: list[str],
     fake: Callable[[str, str], Path],
     tmp_path: Path,
+    cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     wants: bool,
 ) -> None:
@@ -143,6 +144,7 @@ def test_only_a_stack_that_brings_the_operator_needs_it(
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(environment, "tools", dict)
     monkeypatch.setattr(environment, "installs_operator", lambda stack: installs)
     monkeypatch.setattr(environment, "wants_trainer", lambda stack: trainer)
     monkeypatch.setattr(environment, "wants_gangs", lambda stack: False)
