@@ -11,10 +11,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+
+from storage import directory, preparation
+from storage.manifests import Claim
 
 ROOT = Path(__file__).parents[2]
 MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
@@ -88,6 +92,47 @@ def passes(done: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.faults
 def test_the_other_cases_of_its_long_tests_pass(image: str) -> None:
     passes(inside(image, "-rs", "--cases", "rest"))
+
+
+@pytest.fixture
+def volume() -> Iterator[str]:
+    made = docker("volume", "create").strip()
+    yield made
+    docker("volume", "rm", made)
+
+
+def on_volume(volume: str, user: int, *words: str) -> list[str]:
+    """Arguments of docker: `words`, an image with its arguments, as a pod of `user` has the volume, in group 0."""
+    mounted = ["--network=none", f"--volume={volume}:/models", "--env=TRAINER_MODEL_DIR=/models"]
+    return ["run", "--rm", f"--user={user}:0", "--cap-drop=ALL", *mounted, *words]
+
+
+def test_users_of_one_group_go_on_with_each_others_runs(image: str, volume: str) -> None:
+    """The folder is prepared as the stack's Job does it, with its capabilities and no more."""
+    allowed = [f"--cap-add={name}" for name in container_of_job()["securityContext"]["capabilities"]["add"]]
+    shell, *script = directory.script("/models", 1000, 0, "2775")
+    prepares = on_volume(volume, 0, *allowed, f"--entrypoint={shell}", image, *script)
+    closes = ["chmod", "-R", "g-w", "/models/runs"]
+
+    def trains(user: int, run: str) -> list[str]:
+        return on_volume(volume, user, image, "--dataset=digits", "--epochs=1", f"--run={run}")
+
+    docker(*prepares)
+    docker(*trains(1000, "first"))
+    docker(*trains(2000, "first"))
+    docker(*trains(2000, "second"))
+    docker(*on_volume(volume, 0, *allowed, "--entrypoint=env", image, *closes))  # as release 0.1 left runs
+    refused = subprocess.run(["docker", *trains(3000, "third")], capture_output=True, text=True)
+    assert "Permission denied" in refused.stdout + refused.stderr
+    docker(*prepares)
+    for run in ("first", "second", "third"):
+        docker(*trains(3000, run))
+
+
+def container_of_job() -> dict[str, Any]:
+    made = preparation.job(Claim(claim="c", namespace="n"), "image", 1000, 0, "2775", [1000], {})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    return dict(container)
 
 
 def test_sigterm_ends_a_rendezvous_even_as_process_one(image: str) -> None:

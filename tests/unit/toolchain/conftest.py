@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.operating import environment
+
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 600  # no test fails for want of speed
 
@@ -67,6 +69,12 @@ class Machine:
             timeout=PATIENCE_S,
             stdin=subprocess.DEVNULL,
         )
+
+
+@pytest.fixture(autouse=True)
+def no_tools_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this machine has: the tests play programs by taking the place of subprocess.run."""
+    monkeypatch.setattr(environment, "_own", lambda name, path: None)
 
 
 @pytest.fixture
