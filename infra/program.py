@@ -120,7 +120,8 @@ def ownership(stack: Stack) -> Ownership:
         raise owner.OwnerIdError(
             f"ADOPT={given}: the state of stack {stack.name} holds the owner's id {held.owner}\n  fix: leave ADOPT out"
         )
-    return Ownership(held, held.owner or given, own_cluster=stack.cluster.kind is ClusterKind.KIND)
+    is_own = stack.cluster.kind is ClusterKind.KIND
+    return Ownership(held, held.owner or given, own_cluster=is_own, given=given is not None)
 
 
 def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.objects.kinds import Kind
-from infra.objects.labels import OWNER, STACK
+from infra.objects.labels import OWNER, STACK, is_copied
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
@@ -57,16 +57,20 @@ class Ownership:
         held: what the stack's state holds.
         owner: the id in this stack's mark; None where it has none yet.
         own_cluster: whether this clone made the cluster, so that an object without an id in it is this stack's.
+        given: whether the user has given the id back. Then copied labels are believed, too: the user has seen the list.
     """
 
     held: StackState
     owner: str | None
     own_cluster: bool
+    given: bool = False
 
     def is_ours(self, live: Manifest) -> bool:
         """Whether a live object is this stack's: by the state, else by its mark."""
         carried = owner_of(live)
-        return title(live) in self.held.objects or (carried == self.owner if carried else self.own_cluster)
+        if title(live) in self.held.objects or not carried:
+            return title(live) in self.held.objects or self.own_cluster
+        return carried == self.owner and (self.given or not is_copied(live))
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,8 @@ def _whose(live: Manifest) -> str:
     labels = live["metadata"].get("labels") or {}
     if STACK not in labels:
         return "without a mark"
-    return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}"
+    copied = "; Pulumi has not written these labels: a copy" if is_copied(live) else ""
+    return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}{copied}"
 
 
 def _live(look: Look, planned: Iterable[Manifest]) -> Iterator[Manifest]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "trainstack"}
 RUN = "trainstack/run"
@@ -17,6 +18,29 @@ OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 # An annotation of a job in a queue of Kueue's: what it was made from.
 QUEUED = "trainstack/queued"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
+
+# Of Pulumi's plugin, real or ours: it sends what it creates under its own name, and applies later under one of its own.
+PLUGIN = "pulumi"
+
+
+def is_copied(live: Mapping[str, Any]) -> bool:
+    """Whether an object carries an owner's id that no plugin of Pulumi's has written: somebody has copied the labels.
+
+    The server keeps who has written a field in metadata.managedFields, and a copy does not bring that along. Without
+    that list, as in inputs, nobody can tell.
+    """
+    metadata = live["metadata"]
+    if not metadata.get("managedFields") or OWNER not in (metadata.get("labels") or {}):
+        return False
+    return not any(
+        str(each.get("manager")).startswith(PLUGIN) and f"f:{OWNER}" in _labels_of(each)
+        for each in metadata["managedFields"]
+    )
+
+
+def _labels_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+    return found.get("f:labels") or {}
 
 
 def job_of(pod: Mapping[str, str] | None) -> str:

@@ -209,8 +209,15 @@ class Look:
                 return True
         except (ValueError, KeyError, TypeError):
             pass  # of what it does not serve it says so in plain words, as a proxy may
-        if not kind.group:
+        try:
+            return bool(kind.group) and self._lacks(kind)
+        except _GoneError:
+            return True
+        except (ApiException, UnreachableError, _UnusableError):
             return False
+
+    def _lacks(self, kind: Kind) -> bool:
+        """Whether the server lists what it serves, and `kind` is not on that list."""
         groups = self._patience.ask(lambda: self._once(lambda: self._api.read("/apis")))
         if not isinstance(groups, dict) or "groups" not in groups:
             return False

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from infra.objects.kinds import CLAIM, NAMESPACE, VOLUME
-from infra.objects.labels import QUEUED
+from infra.objects.labels import QUEUED, is_copied
 from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
@@ -28,7 +28,7 @@ class StackState:
 
     Parameters:
         owner: None before the first update.
-        objects: `Kind/namespace/name` of each.
+        objects: `Kind/namespace/name` of each. What a refresh has found in its place with copied labels is none.
         uids: `Kind/namespace/name` -> uid of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
@@ -69,7 +69,7 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
     found = (each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT))
-    objects = {title(dict(each)): each for each in found if each.get("metadata")}
+    objects = {title(dict(each)): each for each in found if each.get("metadata") and not is_copied(each)}
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(objects),

@@ -26,11 +26,17 @@ class FlakyProxy:
     Parameters:
         faults: for each method, what to do with its next requests: an HTTP status, `drop` (break the connection
             before the server sees it), `lose` (break it after the server has answered) or `pass`.
+
+    Attributes:
+        slow: how a path ends -> seconds that its answers take.
+        failing: how a path ends -> the status of its answers.
     """
 
     def __init__(self, server: ApiServer) -> None:
         self.faults: dict[str, list[int | str]] = {}
         self.requests: list[str] = []
+        self.slow: dict[str, float] = {}
+        self.failing: dict[str, int] = {}
         self._closed = threading.Event()
         self._target = f"https://127.0.0.1:{server.port}"
         self._context = ssl._create_unverified_context()
@@ -55,8 +61,11 @@ class FlakyProxy:
     def pass_on(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         self.requests.append(handler.command)
+        place = handler.path.partition("?")[0]
+        self._closed.wait(sum(seconds for end, seconds in self.slow.items() if place.endswith(end)))
         faults = self.faults.get(handler.command) or []
         fault: int | str | None = faults.pop(0) if faults else None
+        fault = next((status for end, status in self.failing.items() if place.endswith(end)), fault)
         # A request may carry its own fault: a status, or what becomes of its answer.
         asked = str(handler.headers.get("X-Fault", ""))
         if asked.isdigit():

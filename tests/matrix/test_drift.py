@@ -35,7 +35,9 @@ def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callabl
 
     def lines() -> list[str]:
         objects = list(project.objects().values())
-        return quick_drift.of_objects({}, state.Access(""), project.stack, status.LISTED, objects)
+        found, unknown = quick_drift.of_objects({}, state.Access(""), project.stack, status.LISTED, objects)
+        assert not unknown
+        return found
 
     return lines
 

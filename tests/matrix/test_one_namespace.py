@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,26 +28,37 @@ from tests.e2e.waiting import wait_until
 from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
+from tests.preview.project import ROOT
 from toolchain.operating import status
 from toolchain.operating.state import Access
 
 NAMESPACE, USER, CLAIM = "one-namespace", "trainer", "given"
-ALL = ["get", "list", "watch", "create", "patch", "delete"]
-RULES: list[dict[str, Any]] = [
-    {
-        "apiGroups": ["kubeflow.org"],
-        "resources": ["pytorchjobs"],
-        "verbs": [*ALL, "update"],
-    },
-    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list"]},
-    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ALL},
-]
-"""As docs/security.md lists them, without those of the pod that brings a model: no node can run it here."""
+ROW = re.compile(r"^\| (`[a-z0-9`./, -]+`) \| ([a-z, ]+) \| .+ \|$", re.MULTILINE)
+
+
+def rules() -> list[dict[str, Any]]:
+    """The rights that docs/security.md lists."""
+    page = (ROOT / "docs" / "security.md").read_text().partition("## A user with rights in one namespace")[2]
+    made = []
+    for objects, verbs in ROW.findall(page.partition("\n## ")[0]):
+        named = [each.strip("` ").partition(".") for each in objects.split(",")]
+        names, groups = [each[0] for each in named], sorted({each[2] for each in named})
+        made.append({"apiGroups": groups, "resources": names, "verbs": verbs.split(", ")})
+    return made
+
+
+RULES = rules()
 TENANT: dict[str, Any] = {
     "cluster.namespace": NAMESPACE,
     "storage": {"kind": "claim", "claim": CLAIM},
 }
+LIMITED = {
+    **TENANT,
+    "cluster.quota": {"pods": 8},
+    "cluster.limitRange": {"memoryRatio": 4},
+    "job.egress": [{"port": 443}],
+}
+"""With everything that needs more rights."""
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +160,24 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     assert claim.metadata.deletion_timestamp is None
 
 
+def test_a_quota_a_limit_range_and_a_network_policy_take_the_rights_that_are_listed(
+    project: AppliedProject, api_server: ApiServer
+) -> None:
+    began = api_server.audit.stat().st_size
+    project.up(**LIMITED)
+    assert project.preview().status == 0
+    project.up("--expect-no-changes", **LIMITED)
+    assert project.drifted() == []
+    project.up(**{**LIMITED, "cluster.quota": {"pods": 9}})
+    project.destroy()
+    asked = requests(api_server, began)
+    made = {written(each) for each in asked if each["verb"] == "create"}
+    assert {
+        f"create {kind} in {NAMESPACE}" for kind in ("resourcequotas", "limitranges", "networkpolicies")
+    } <= made
+    assert (forbidden(asked), of_the_cluster(asked)) == ([], [])
+
+
 def test_who_lets_the_stack_look_for_an_operator_is_refused_two_lists_and_goes_on(
     project: AppliedProject, api_server: ApiServer
 ) -> None:
@@ -175,7 +205,10 @@ def test_what_may_not_be_watched_is_listed_until_it_may(
     monkeypatch.setattr(informer, "WATCH_S", 2)  # the server writes a watch down when it ends
     rights: Any = client.RbacAuthorizationV1Api(project.connection)
     fewer = [
-        rule if "pods" not in rule["resources"] else {**rule, "verbs": ["get", "list"]} for rule in RULES
+        rule
+        if "pods" not in rule["resources"]
+        else {**rule, "verbs": [each for each in rule["verbs"] if each != "watch"]}
+        for rule in RULES
     ]
     began = api_server.audit.stat().st_size
     rights.patch_namespaced_role(USER, NAMESPACE, {"rules": fewer})

@@ -50,7 +50,8 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
         if resource["urn"] in adopted or not object_id(inputs):
             continue
         found = live(inputs)
-        if found and owner_of(found) == owner_of(inputs) and _add(deployment, resource, inputs, found):
+        is_ours = found and owner_of(found) == owner_of(inputs) and not is_copied(found)
+        if found and is_ours and _add(deployment, resource, inputs, found):
             adopted.append(resource["urn"])
     deployment["pending_operations"] = []
     return adopted
@@ -170,6 +171,21 @@ def title(manifest: Manifest) -> str:
 
 def _short_title(manifest: Manifest) -> str:
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def is_copied(live: Manifest) -> bool:
+    """Whether an object carries an owner's id that no plugin of Pulumi's has written: somebody has copied the labels.
+
+    As infra/objects/labels.py has it. A listing without metadata.managedFields tells nothing.
+    """
+    written = live["metadata"].get("managedFields") or []
+    if not written or owner_of(live) is None:
+        return False
+    return not any(
+        str(each.get("manager")).startswith("pulumi")
+        and f"f:{OWNER_LABEL}" in (each.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels") or {})
+        for each in written
+    )
 
 
 def owner_of(manifest: Manifest) -> str | None:

@@ -15,6 +15,7 @@ from toolchain.steps import SetupError, say, step
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
 ANSWER_S = 5
+READY, MOST_LETTERS = "ok", 60
 # kubectl's words where a server does not know this user: it is there.
 REFUSES = ("Unauthorized", "You must be logged in")
 # Its word where this user may not ask. A server that has not read its roles yet answers so to everybody.
@@ -53,8 +54,10 @@ def problem(variables: Mapping[str, str], access: Access) -> str | None:
     except subprocess.TimeoutExpired:
         return "no answer"
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    if done.returncode == 0 or any(word in line for word in REFUSES for line in said):
+    if any(word in line for word in REFUSES for line in said) or (not done.returncode and said == [READY]):
         return None
+    if not done.returncode:
+        return f"/readyz says no {READY}, so that somebody else answers: {said[0][:MOST_LETTERS] if said else ''}"
     return said[-1] if said else f"kubectl ended with {done.returncode}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -64,26 +64,36 @@ def of_objects(
     stack: str,
     kinds: Iterable[str],
     objects: Sequence[Manifest],
-) -> list[str]:
-    """A sentence for each object of `kinds` that is missing, or not as it was applied. Raises SetupError.
+) -> tuple[list[str], list[str]]:
+    """A sentence for each object of `kinds` that is missing or not as it was applied, and for each that is unknown.
 
     Parameters:
         objects: the live ones with the stack's mark.
     """
+    said: list[str] = []
+    unknown: list[str] = []
     if user_backend.backend():
-        return []
-    deployment = recovery.deployment(stack)
+        return said, unknown
     live = {adoption.title(each): each for each in objects}
     look_up = live_objects.lookup_in(variables, access)
-    said = []
-    for each in _applied(deployment, set(kinds)):
+    for each in _applied(recovery.deployment(stack), set(kinds)):
         title = adoption.title(each)
-        found = live.get(title) or _looked_up(each, look_up)
+        try:
+            found = live.get(title) or look_up(each)
+        except SetupError as error:
+            unknown.append(str(error))
+            if api_server.FORBIDDEN in str(error):
+                continue
+            break  # the server is away: the others would only be waited for
         if found is None:
             said.append(f"{title} is missing: `make up` makes it")
-        elif found is not each:
+        elif adoption.is_copied(found):
+            said.append(
+                f"{title} is somebody's copy in the place of this stack's: `make up` refuses it by name"
+            )
+        else:
             said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
-    return said
+    return said, unknown
 
 
 def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest]:
@@ -94,16 +104,6 @@ def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest
         leaving = each.get("delete") or each.get(adoption.HALF_REPLACED) or each["urn"] in left_behind
         if inputs.get("kind") in kinds and adoption.object_id(inputs) and not leaving:
             yield inputs
-
-
-def _looked_up(applied: Manifest, look_up: Callable[[Manifest], Manifest | None]) -> Manifest | None:
-    """The live object, which has lost its mark; `applied` itself where this user may not look at it."""
-    try:
-        return look_up(applied)
-    except SetupError as error:
-        if api_server.FORBIDDEN in str(error):
-            return applied
-        raise
 
 
 def differences(applied: Manifest, found: Manifest) -> list[str]:

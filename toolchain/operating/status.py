@@ -205,16 +205,21 @@ def _drift(
     variables: Mapping[str, str], access: state.Access, stack: str, objects: list[dict[str, Any]]
 ) -> list[Finding]:
     """What waits in the stack file is no fault of the stack; what somebody has changed or deleted is one."""
-    looks: tuple[tuple[Health, Callable[[], list[str]]], ...] = (
-        (Health.HEALTHY, lambda: quick_drift.of_file(stack)),
-        (Health.NOT, lambda: quick_drift.of_objects(variables, access, stack, LISTED, objects)),
-    )
+
+    def waiting() -> dict[Health, list[str]]:
+        return {Health.HEALTHY: quick_drift.of_file(stack)}
+
+    def changed() -> dict[Health, list[str]]:
+        said, unknown = quick_drift.of_objects(variables, access, stack, LISTED, objects)
+        return {Health.NOT: said, Health.UNKNOWN: unknown}
+
     findings = []
-    for health, look in looks:
+    for look in (waiting, changed):
         try:
-            findings += [Finding(Part.DRIFT, health, each) for each in look()]
+            found = look()
         except SetupError as error:
-            findings.append(Finding(Part.DRIFT, Health.UNKNOWN, str(error)))
+            found = {Health.UNKNOWN: [str(error)]}
+        findings += [Finding(Part.DRIFT, health, each) for health, said in found.items() for each in said]
     return findings
 
 
@@ -246,7 +251,7 @@ def _objects(
     Raises SetupError.
     """
     found: list[dict[str, Any]] = []
-    options = ("--selector", f"{STACK_LABEL}={stack}", "--output", "json")
+    options = ("--selector", f"{STACK_LABEL}={stack}", "--show-managed-fields", "--output", "json")
     other = JOBS if environment.wants_trainer(stack) else TRAINJOBS
     for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
@@ -289,6 +294,8 @@ def inspect_objects(
         waits = phase == "Pending" and claim["metadata"]["name"] == waiting
         return fine or waits, f"{phase} until a pod uses it" if waits else phase
 
+    copies = [each for each in objects if adoption.is_copied(each)]
+    objects = [each for each in objects if each not in copies]
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for each in objects:
         by_kind.setdefault(each["kind"], []).append(each)
@@ -297,6 +304,12 @@ def inspect_objects(
         *_each(Part.VOLUME, by_kind.get("PersistentVolume", []), _bound),
         *_each(Part.CLAIM, by_kind.get(CLAIM, []), bound_or_waiting),
         *_each(Part.JOB, [*by_kind.get("PyTorchJob", []), *by_kind.get(TRAINJOB, [])], _job),
+    ]
+    findings += [
+        Finding(
+            Part.OWNER, Health.NOT, f"{adoption.title(each)} has this stack's labels, and is somebody's copy"
+        )
+        for each in copies
     ]
     if not by_kind.keys() & {"PyTorchJob", TRAINJOB}:
         findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))

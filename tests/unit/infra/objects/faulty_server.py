@@ -11,12 +11,16 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from infra.objects import gangs
 from infra.objects.cluster_api import JSON
+from infra.objects.job_kinds import SHARED
 from infra.objects.look import READY
 
 LOGIN = b"<html><body>Log in to go on</body></html>"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 UID = "uid"
+SERVED = (*SHARED, *gangs.KINDS)
+"""Kinds that the server has a definition of."""
 Fault = Callable[["Handler"], None]
 
 
@@ -112,11 +116,13 @@ class Server(ThreadingHTTPServer):
         elif place == "/login":
             handler.answer(200, LOGIN, "text/html")
         elif parts[0] == "apis" and len(parts) == 3:
-            handler.answer(200, json.dumps({"resources": []}).encode())
+            handler.answer(
+                200, json.dumps({"resources": [{"name": each.plural} for each in SERVED]}).encode()
+            )
         elif place in ("/api", "/apis"):
-            found = {"items": [], "groups": [{"name": "kubeflow.org", "versions": []}]}
-            handler.answer(200, json.dumps(found).encode())
-        elif parts[-1].endswith("s") and not parts[-1].startswith("trainstack"):
+            groups = [{"versions": [{"groupVersion": each.api_version}]} for each in SERVED]
+            handler.answer(200, json.dumps({"items": [], "groups": groups}).encode())
+        elif _is_list(parts):
             handler.answer(200, b'{"items": []}')
         else:
             found = {"metadata": {"name": parts[-1], "uid": UID}, "spec": {}}
@@ -124,6 +130,12 @@ class Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: clients go away."""
+
+
+def _is_list(parts: list[str]) -> bool:
+    """Whether a path is of a kind, and not of one object: /api/v1/pods, /apis/a/v1/namespaces/b/pods."""
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    return len(rest[2:] if rest[0] == "namespaces" and len(rest) > 2 else rest) == 1
 
 
 def served(handler: Handler) -> Server:

@@ -17,6 +17,7 @@ from infra.objects.look import READY
 from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from tests.unit.infra.objects.played_api import look, play
+from toolchain.operating import adoption as adoption_of_toolchain
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
 
@@ -73,6 +74,50 @@ def test_whose_an_object_is(
 def test_what_the_state_holds_is_ours_whatever_its_mark() -> None:
     held = StackState(objects=frozenset({"Namespace/kubeflow"}))
     assert Ownership(held, MINE, own_cluster=False).is_ours(live(**marked(OTHERS)))
+
+
+MARK = {"f:metadata": {"f:labels": {f"f:{OWNER}": {}}}}
+OTHER_LABEL = {"f:metadata": {"f:labels": {"f:app": {}}}}
+
+
+def written(*entries: tuple[str, dict[str, object]]) -> Manifest:
+    """A live object with our mark, and who has written what of it."""
+    found = live(**marked(MINE))
+    found["metadata"]["managedFields"] = [
+        {"manager": name, "operation": "Update", "fieldsV1": fields} for name, fields in entries
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["pulumi-kubernetes", "pulumi-kubernetes-0a1b2c3d", "pulumi-resource-kubernetes"]
+)
+def test_a_mark_that_the_plugin_has_written_is_believed(name: str) -> None:
+    ours = written(("kubectl-edit", OTHER_LABEL), (name, MARK))
+    assert Ownership(StackState(), MINE, own_cluster=False).is_ours(ours)
+    assert not adoption_of_toolchain.is_copied(ours)
+
+
+@pytest.mark.parametrize(
+    "entries", [[("kubectl-create", MARK)], [("kubectl", MARK), ("pulumi-kubernetes", OTHER_LABEL)]]
+)
+@pytest.mark.parametrize("own_cluster", [True, False])
+def test_a_copy_of_the_mark_is_not_believed_until_the_user_says_so(
+    entries: list[tuple[str, dict[str, object]]], own_cluster: bool
+) -> None:
+    copy = written(*entries)
+    assert adoption_of_toolchain.is_copied(copy)
+    assert not Ownership(StackState(), MINE, own_cluster).is_ours(copy)
+    assert Ownership(StackState(), MINE, own_cluster, given=True).is_ours(copy)
+    with pytest.raises(adoption.OthersObjectsError, match=f"owner {MINE}; .*: a copy(?s:.*)ADOPT={MINE}"):
+        adoption.refuse_others(Survey(others=(copy,)), "gpu")
+
+
+def test_a_copy_that_a_refresh_has_found_in_an_objects_place_is_not_held() -> None:
+    resource = {"type": "kubernetes:core/v1:Namespace"}
+    states = [written((name, MARK)) for name in ("pulumi-kubernetes", "kubectl-create")]
+    held = [stack_state.from_outputs({"urn": {**resource, "outputs": each}}).objects for each in states]
+    assert held == [{"Namespace/kubeflow"}, set()]
 
 
 def test_the_state_tells_id_objects_and_cluster() -> None:

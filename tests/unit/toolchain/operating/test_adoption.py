@@ -79,9 +79,10 @@ APPLY, UPDATE = "Apply", "Update"
 def test_the_next_update_is_applied_by_the_manager_that_applied_the_live_object(
     managers: list[tuple[str, str, int]], taken: str | None
 ) -> None:
+    mark = {"f:metadata": {"f:labels": {f"f:{adoption.OWNER_LABEL}": {}}}}
     fields = [
-        {"manager": name, "operation": operation, "time": f"2026-11-22T00:00:0{second}Z"}
-        for name, operation, second in managers
+        {"manager": name, "operation": how, "time": f"2026-11-22T00:00:0{second}Z", "fieldsV1": mark}
+        for name, how, second in managers
     ]
     kind, metadata, _ = OBJECTS[0]
     state = deployment(pending(kind, metadata))

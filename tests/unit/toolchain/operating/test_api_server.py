@@ -53,7 +53,7 @@ def test_the_same_problem_of_another_connection_is_told_once(
     reset = "read tcp 127.0.0.1:4000$n->127.0.0.1:6443: read: connection reset by peer"
     fake(
         "kubectl",
-        f'n=$(cat {seen}); echo "1$n" > {seen}; [ "$n" = 111 ] || {{ echo "{reset}" >&2; exit 1; }}',
+        f'n=$(cat {seen}); echo "1$n" > {seen}; [ "$n" = 111 ] || {{ echo "{reset}" >&2; exit 1; }}; echo ok',
     )
     seen.touch()
     api_server.wait(variables(), ACCESS, patience=60)
@@ -67,7 +67,7 @@ def test_problems_that_take_turns_are_told_once_each(
     seen = tmp_path / "seen"
     fake(
         "kubectl",
-        f'n=$(cat {seen}); echo "1$n" > {seen}; case $n in 111111) ;; "" | 11 | 1111) echo EOF >&2; exit 1;; '
+        f'n=$(cat {seen}); echo "1$n" > {seen}; case $n in 111111) echo ok;; "" | 11 | 1111) echo EOF >&2; exit 1;; '
         "*) echo refused >&2; exit 1;; esac",
     )
     seen.touch()
@@ -82,6 +82,12 @@ def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake
     with pytest.raises(SetupError, match="nothing was changed") as refused:
         api_server.wait(variables(), ACCESS, patience=0.05)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("page", ["<html>log in</html>", ""])
+def test_whoever_else_answers_is_not_the_server(fake: Fake, page: str) -> None:
+    fake("kubectl", f"echo '{page}'")
+    assert "says no ok" in str(api_server.problem(variables(), ACCESS))
 
 
 FORBIDDEN = 'Error from server (Forbidden): forbidden: User "somebody" cannot get path "/readyz"'
@@ -110,7 +116,7 @@ def test_a_server_that_goes_on_refusing_this_user_is_there(
 
 
 def test_the_right_server_is_asked(fake: Fake, tmp_path: Path) -> None:
-    fake("kubectl", f'echo "$@" > {tmp_path}/asked')
+    fake("kubectl", f'echo "$@" > {tmp_path}/asked; echo ok')
     api_server.wait(variables(), ACCESS)
     asked = (tmp_path / "asked").read_text()
     assert "--kubeconfig /somewhere/kubeconfig.yaml" in asked

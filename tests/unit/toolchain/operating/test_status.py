@@ -176,7 +176,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "claim": ("models", False),
         "space": None,
         "waiting": ["the stack file is as applied"],
-        "deviations": [],
+        "deviations": ([], []),
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
@@ -291,10 +291,11 @@ def _or_raise(answer: Any) -> Any:
         ("waiting", SetupError("no stack file"), 2, "drift      unknown  no stack file (see docs/"),
         (
             "deviations",
-            ["PyTorchJob/job is missing"],
+            (["PyTorchJob/job is missing"], []),
             1,
             "drift      not ok   PyTorchJob/job is missing (see docs/",
         ),
+        ("deviations", ([], ["cannot read it"]), 2, "drift      unknown  cannot read it (see docs/"),
         ("deviations", SetupError("torn"), 2, "drift      unknown  torn (see docs/"),
         ("space", Space(Path("models"), 100 * GIB, 10 * GIB), 0, "10.0 of 100.0 GiB are free on the disk of"),
         ("space", Space(Path("models"), 100 * GIB, 10 * GIB - 1), 1, "disk-full.md"),
