@@ -59,20 +59,21 @@ def stream(variables: Mapping[str, str], *arguments: str) -> int:
 def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     """What `run` returns, exit status and output, once no lock of somebody else's on `stack` refuses it.
 
-    Raises SetupError where that takes longer than stack_locks.WAIT_S.
+    Raises SetupError where one of them stays for stack_locks.WAIT_S, or, where it cannot be told whose they are, all.
     """
     deadline = time.monotonic() + stack_locks.WAIT_S
     while True:
         status, said = run()
         if not status or not stack_locks.is_refusal(said):
             return status, said
-        if time.monotonic() > deadline:
+        if stack_locks.locks(stack):
+            stack_locks.release(stack)
+            deadline = time.monotonic() + stack_locks.WAIT_S
+        elif time.monotonic() > deadline:
             raise SetupError(
                 f"stack {stack} is locked:\n{said.strip()}",
                 f"wait until that has ended; {stack_locks.cancel(stack)}",
             )
-        if stack_locks.locks(stack):
-            stack_locks.release(stack)
         else:
             _pause(stack)
 
