@@ -40,9 +40,10 @@ def meanwhile(act: Callable[[], object], *, after: float = 1.0) -> None:
     timer.start()
 
 
-def merge(client: ApiClient, path: str, body: object) -> None:
-    """Merge `body` into the object at `path`."""
-    client.transport.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+def merge(client: ApiClient, path: str, body: object, *, manager: str = "") -> None:
+    """Merge `body` into the object at `path`, as a field manager of this name, else under the client's own."""
+    query = {"fieldManager": manager} if manager else {}
+    client.transport.request("PATCH", path, query=query, body=body, content_type=MERGE_PATCH)
 
 
 def merge_meanwhile(client: ApiClient, path: str, body: object, *, after: float = 1.0) -> None:

@@ -45,11 +45,8 @@ class Controller:
         if self.left and self._is_versioned(method, options):
             self.left -= 1
             patch = {"metadata": {"annotations": {"written": str(self.left)}}}
-            merge(
-                self._client,
-                self._client.path(kind_of(self._obj), namespace_of(self._obj), name_of(self._obj)),
-                patch,
-            )
+            path = self._client.path(kind_of(self._obj), namespace_of(self._obj), name_of(self._obj))
+            merge(self._client, path, patch, manager="controller")
         return self._pool.request(method, url, **options)
 
     @staticmethod
@@ -96,7 +93,7 @@ def test_a_race_that_the_server_lost_itself_is_no_conflict_of_fields(
     def request(method: str, url: str, **options: Any) -> Any:
         if method == "PATCH" and answers:
             patch = {"metadata": {"annotations": {"written": "yes"}}}
-            merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", patch)
+            merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", patch, manager="controller")
             return answers.pop()
         return pool.request(method, url, **options)
 
@@ -116,7 +113,7 @@ def test_a_refusal_that_is_no_race_comes_at_once_though_a_controller_writes(
     def write(live: Object) -> Object:
         attempts.append(live)
         note = {"metadata": {"annotations": {"written": str(len(attempts))}}}
-        merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", note)
+        merge(client, f"/api/v1/namespaces/{namespace}/configmaps/it", note, manager="controller")
         return client.apply(wanted, manager="ours", force=True)
 
     with pytest.raises(CallError, match="Invalid value"):
