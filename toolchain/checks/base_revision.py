@@ -11,10 +11,13 @@ from toolchain.steps import SetupError, pipe
 # The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 FOLDER = "stacks"
+UPSTREAM = "infra/upstream"
 
 
 def unpack(asked: str, target: Path) -> str:
-    """Put `stacks/` of the revision to compare with into `target`; returns how to call that revision.
+    """Put `stacks/` of the revision to compare with, and its upstream's manifests, into `target`.
+
+    Returns how to call that revision.
 
     Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
     that does not exist, or that has no history in common with the present one.
@@ -37,7 +40,12 @@ def unpack(asked: str, target: Path) -> str:
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
     if git.answer(ROOT, "cat-file", "-e", f"{base}:{FOLDER}") is not None:
-        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, FOLDER]
+        folders = [
+            each
+            for each in (FOLDER, UPSTREAM)
+            if git.answer(ROOT, "cat-file", "-e", f"{base}:{each}") is not None
+        ]
+        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, *folders]
         pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
     head = str(_commit("HEAD"))
     return (
