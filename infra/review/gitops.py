@@ -19,9 +19,11 @@ from infra.config.trainjobs import name_length
 from infra.job import queue
 from infra.job.manifest import run_of
 from infra.job.run_id import DIGITS
-from infra.objects.job_kinds import NAMES, PYTORCHJOB, RUNTIME, TRAINJOB, JobKind
+from infra.objects.job_kinds import JOBSET, NAMES, PYTORCHJOB, RUNTIME, TRAINJOB, JobKind
+from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
 from infra.review.text import text
+from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 
 KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
@@ -90,14 +92,14 @@ def _named_by_spec(job: Manifest) -> str:
 
 
 def files(
-    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crds: str | None
+    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crds: list[str]
 ) -> dict[str, str]:
     """Path below the stack's folder -> contents: folders of objects, and a kustomization beside them.
 
     Parameters:
         workload: the name of a rendered file -> its object.
         others: the same of further folders; that of the operator is without its CRDs.
-        crds: the folder of the CRDs' kustomization, as the stack's folder sees it; None where the stack brings none.
+        crds: the folders with kustomizations of upstream's CRDs, as the stack's folder sees them.
     """
     folders = {name: KEPT if each["kind"] in KEPT_KINDS else JOBS for name, each in workload.items()}
     objects = {f"{folders[name]}/{name}": text(reconciled(each)) for name, each in workload.items()}
@@ -106,19 +108,30 @@ def files(
     order = sorted(objects, key=lambda name: ORDER.index(name.partition("/")[0]))
     (kind,) = {NAMES[each["kind"]] for each in workload.values() if each["kind"] in NAMES}
     whole = kustomization(
-        [*([crds] if crds else []), *order],
-        **({"patches": [_never_pruned(kind)]} if crds else {}),
+        [*crds, *order],
+        **({"patches": _as_registered(kind)} if crds else {}),
         # By itself it would put a TrainJob before its TrainingRuntime.
         **({"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}),
     )
     return {KUSTOMIZATION: whole, **objects}
 
 
-def _never_pruned(kind: JobKind) -> dict[str, Any]:
-    """A patch of every CRD; the name that it has to have counts for nothing."""
-    metadata = {"name": kind.crd, "annotations": NEVER_PRUNED | LONG}
-    kept = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
-    return {"target": {"kind": CRD_KIND}, "patch": text(kept)}
+def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
+    """Patches that make our CRDs of upstream's, and have no engine prune them."""
+    metadata = {"labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
+    # The name that it has to have counts for nothing.
+    every = {"target": {"kind": CRD_KIND}, "patch": text(_of_crd(kind.crd, metadata=metadata))}
+    return [every, *(_without_conversion(name) for name in kind.crds if name == JOBSET.crd)]
+
+
+def _without_conversion(crd: str) -> dict[str, Any]:
+    dropped = {"metadata": {"annotations": {INJECTED: None}}, "spec": {"conversion": None}}
+    return {"target": {"kind": CRD_KIND, "name": crd}, "patch": text(_of_crd(crd, **dropped))}
+
+
+def _of_crd(name: str, metadata: dict[str, Any], **fields: Any) -> Manifest:
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND}
+    return {**head, "metadata": {"name": name, **metadata}, **fields}
 
 
 def kustomization(resources: list[str], **options: Any) -> str:

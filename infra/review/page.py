@@ -65,16 +65,13 @@ class Base:
         return sections(self._file(name)) if self.stack(name) else None
 
     def rendering(self, name: str) -> dict[str, str]:
-        """Path -> contents of what was committed for the stack, and of the files that it shared with others."""
+        """Path -> contents of what was committed for the stack, and of upstream's definitions that it brought."""
         own = sorted((self.folder / folder.RENDERED / name).rglob("*.yaml"))
-        found = [*own, *self._shared(name)]
-        return {str(each.relative_to(self.folder)): each.read_text() for each in found}
-
-    def _shared(self, name: str) -> list[Path]:
         stack = self.stack(name)
-        if stack is None or not stack.operator.installs(stack.cluster):
-            return []
-        return sorted((self.folder / folder.SHARED[stack.operator.api]).glob("*.yaml"))
+        return {
+            **{str(each.relative_to(self.folder)): each.read_text() for each in own},
+            **(folder.definitions(stack, self.folder.parent) if stack else {}),
+        }
 
     def _file(self, name: str) -> Path:
         return self.folder / f"Pulumi.{name}.yaml"
@@ -101,14 +98,15 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
         file: the stack file.
         contents: what a review writes, path below stacks/ to contents.
     """
-    rendered = {name: text for name, text in contents.items() if _is_object(name)}
+    definitions = folder.definitions(stack)
+    rendered = {name: text for name, text in contents.items() if _is_object(name)} | definitions
     committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
-    # Which of the shared objects a base had, its stack file says.
-    compared = {name: text for name, text in rendered.items() if not (refusal and folder.is_shared(name))}
+    # Which of the definitions a base had, its stack file says.
+    compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
     objects = object_changes(committed, compared)
     before = base.sections(stack.name)
     keys = key_changes(before, sections(file)) if before else []
-    there = [yaml.safe_load(text) for name, text in committed.items() if not folder.is_shared(name)]
+    there = [yaml.safe_load(text) for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
     lines = [*_head(stack.name, base), *_refusal(refusal)]
     if not keys and not objects and not refusal:
         lines += ["Nothing that the stack applies has changed.", ""]

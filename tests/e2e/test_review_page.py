@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.upstream import vendored
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.faults.table.cluster import node
@@ -26,7 +27,7 @@ HERE = (
     "make drift",
     "mkdir -p .github/workflows",
     "ci/review main",
-    "kubectl apply --server-side -f stacks/rendered/shared",
+    "kubectl apply --server-side -f infra/upstream/training-operator",
 )
 ELSEWHERE = {
     "export KUBECTL_APPLYSET": "test_gitops.py, here and in tests/matrix",
@@ -142,6 +143,7 @@ def test_an_operator_is_installed_from_its_rendering(project: Project) -> None:
     project.run(
         "docker", "exec", node(project), "ctr", "-n", "k8s.io", "images", "tag", "--force", running, wanted
     )
-    project.run("kubectl", "delete", "-f", "stacks/rendered/shared", "-f", "stacks/rendered/dev/operator")
-    said(project, "kubectl apply --server-side -f stacks/rendered/shared")
+    crds = str(vendored.folder("training-operator") / vendored.DEFINITIONS)
+    project.run("kubectl", "delete", "-f", crds, "-f", "stacks/rendered/dev/operator")
+    said(project, "kubectl apply --server-side -f infra/upstream/training-operator")
     assert project.get("deployment", "training-operator")["status"]["readyReplicas"] == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +12,15 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config.load import from_raw, read
+from infra import operators, paths
+from infra.config import Stack
+from infra.config.load import from_file, from_raw, read
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, RUNTIME
-from infra.review import folder, gitops
+from infra.objects.labels import STACK as STACK_LABEL
+from infra.review import folder, gitops, rendering
 from infra.training_operator.patches import CRD_KIND
+from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import HANG_S
 from tests.matrix.gitops_agent import AgentFolder
@@ -129,13 +135,20 @@ def built(top: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(done.stdout))
 
 
-def ensure_builds(top: Path, api: OperatorApi) -> None:
+def ensure_builds(top: Path, known: Stack) -> None:
     """The objects of the folder, with the CRDs where the stack brings the operator; no engine prunes those."""
     found = by_key(built(top))
-    crds = [found.pop(f"{CRD_KIND}//{crd}", None) for crd in OF_API[api].crds]
+    crds = [found.pop(f"{CRD_KIND}//{crd}", None) for crd in OF_API[known.operator.api].crds]
     assert found == by_key(yaml.safe_load(each.read_text()) for each in top.glob("*/*.yaml"))
     assert {crd is not None for crd in crds} == {(top / gitops.OPERATOR).exists()}
-    for crd in filter(None, crds):
+    registered = by_key(operators.manifests(known, rendering.rendered_plan(known)))
+    for name, crd in zip(OF_API[known.operator.api].crds, crds, strict=True):
+        if crd is None:
+            continue
+        wanted = copy.deepcopy(registered[f"{CRD_KIND}//{name}"])
+        del wanted["metadata"]["labels"][STACK_LABEL]  # each stack that registers it puts its own there
+        wanted["metadata"].setdefault("annotations", {}).update(gitops.NEVER_PRUNED | gitops.LONG)
+        assert crd == wanted
         assert gitops.NEVER_PRUNED.keys() <= crd["metadata"]["annotations"].keys()
         assert "Prune=false,Delete=false" in crd["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
 
@@ -143,14 +156,16 @@ def ensure_builds(top: Path, api: OperatorApi) -> None:
 @pytest.mark.parametrize("stack", sorted(each.name for each in (folder.STACKS / folder.GITOPS).iterdir()))
 def test_a_committed_kustomization_builds_the_folders_objects(stack: str) -> None:
     """All jobs would go with a CRD that an engine prunes."""
-    ensure_builds(folder.STACKS / folder.GITOPS / stack, OperatorApi.V1)
+    ensure_builds(folder.STACKS / folder.GITOPS / stack, from_file(paths.stack_file(stack)))
 
 
 @pytest.mark.parametrize("stack", ["dev", "existing"])
 def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(stack: str, tmp_path: Path) -> None:
     sections = read(folder.STACKS / f"Pulumi.{stack}.yaml")
     operator = {**sections.get("operator", {}), "api": "v2"}
-    folder.write(tmp_path, stack, folder.files(from_raw(stack, {**sections, "operator": operator}, stack)))
-    top = tmp_path / folder.GITOPS / stack
-    ensure_builds(top, OperatorApi.V2)
+    shutil.copytree(vendored.FOLDER, tmp_path / folder.UPSTREAM)
+    known = from_raw(stack, {**sections, "operator": operator}, stack)
+    folder.write(tmp_path / "stacks", stack, folder.files(known))
+    top = tmp_path / "stacks" / folder.GITOPS / stack
+    ensure_builds(top, known)
     assert [each["kind"] for each in built(top)][-2:] == [RUNTIME, OF_API[OperatorApi.V2].kind]

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config.operator import OperatorApi
 from infra.review import conformity, folder, schemas
+from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
 
-SHARED = folder.STACKS / folder.SHARED[OperatorApi.V1]
 JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
 CLAIM = "rendered/dev/02-persistentvolumeclaim-trainstack-dev-models.yaml"
 OBJECTS = ("rendered", "gitops")
@@ -27,7 +26,11 @@ PATIENCE_S = 300
 @pytest.fixture(scope="session")
 def location(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where kubeconform finds the schemas of this API server and of the operator's CRD."""
-    own = [schemas.of_crd(yaml.safe_load(each.read_text())) for each in SHARED.glob("*.yaml")]
+    own = [
+        schemas.of_crd(each)
+        for each in vendored.objects("training-operator")
+        if each["kind"] == "CustomResourceDefinition"
+    ]
     found = schemas.of_server(document(api_server)) | {
         name: each for crd in own for name, each in crd.items()
     }

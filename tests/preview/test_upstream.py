@@ -21,6 +21,7 @@ import yaml
 
 from infra.gang_scheduler import patches as gangs
 from infra.objects.pytorchjob import CRD
+from infra.review import gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from tests.preview import chart
@@ -82,6 +83,7 @@ def yielded(project: str) -> dict[str, str]:
         elif source.whole or found["metadata"]["name"] == CRD:
             definitions[f"{vendored.DEFINITIONS}/{found['metadata']['name']}.yaml"] = document
     files = {vendored.REST: "---\n".join(rest), **definitions}
+    files[gitops.KUSTOMIZATION] = gitops.kustomization(sorted(definitions))
     if project == gangs.PROJECT:
         files[gangs.FILE] = (root / chart.PROFILE).read_text()
     return files

@@ -200,7 +200,6 @@ NAMESAKES = {
     "state": "what a state holds: of a stack, of one object",
     "storage": "a section of the stack file, and the package that makes its objects",
     "sweep": "a section of the stack file, the search that it asks for, and the command that runs the search",
-    "upstream": "reads upstream's manifests",
     "volumes": "volumes and claims: of the program, and when they are ready",
     "watch": "following the jobs of a stack, and the call of it",
 }

@@ -34,7 +34,6 @@ review:
 	@mkdir -p .trainstack/review
 	@echo "## Stack $(STACK)" >.trainstack/review/$(STACK).md
 	@test ! -e stale-$(STACK) || echo changed >>stacks/rendered/$(STACK)/job.yaml
-	@test ! -e stale-shared || echo "as the program has it" >stacks/rendered/shared/00-crd.yaml
 	@test ! -e refused-$(STACK)
 
 promote:
@@ -105,8 +104,7 @@ def repository(tmp_path: Path) -> Repository:
         ({"stacks/Pulumi.gpu.yaml": "changed"}, ["gpu"]),
         ({"stacks/rendered/dev/operator/00-namespace.yaml": ""}, ["dev"]),
         ({"stacks/gitops/dev/kustomization.yaml": "", "stacks/Pulumi.dev.yaml": "changed"}, ["dev"]),
-        ({"stacks/rendered/shared/00-crd.yaml": "", "stacks/rendered/kustomization.yaml": ""}, []),
-        ({"stacks/rendered/shared-trainer/crds/00-crd.yaml": ""}, []),
+        ({"infra/upstream/jobset-0.11.1/manifests.yaml": ""}, []),
         ({"stacks/Pulumi.new-one.yaml": "", "stacks/Pulumi.gpu.yaml": ""}, ["gpu", "new-one"]),
     ],
 )
@@ -256,9 +254,7 @@ SOURCES = [
     "Dockerfile_training",
     "toolchain/tools/go/training-operator/go.mod",
     "toolchain/images/gpu-base.lock",
-    "stacks/rendered/shared/00-crd.yaml",
-    "stacks/rendered/shared-trainer/crds/00-crd.yaml",
-    "stacks/rendered/kustomization.yaml",
+    "infra/upstream/jobset-0.11.1/manifests.yaml",
 ]
 
 
@@ -276,14 +272,10 @@ def test_a_change_of_what_all_renderings_are_made_of_has_all_checked(
 
 def test_each_of_the_sources_of_renderings_is_there_and_has_its_case() -> None:
     script = (ROOT / "ci" / "review").read_text()
-    shared, sources = (
-        re.findall(rf"^{name}=\((.*?)\)$", script, re.MULTILINE)[0] for name in ("shared", "sources")
-    )
-    named = [*shared.split(), *(name.strip("'") for name in sources.split()[:-1])]
+    sources = re.findall(r"^sources=\((.*?)\)$", script, re.MULTILINE)[0].split()
+    named = [name.strip("'") for name in sources]
     assert [name for name in named if not any(each.startswith(name.strip("*")) for each in SOURCES)] == []
-    # Until a stack takes Kubeflow Trainer, there is nothing for such stacks to share.
-    there = [name for name in named if name != "stacks/rendered/shared-trainer"]
-    assert [name for name in there if not list(ROOT.glob(name))] == []
+    assert [name for name in named if not list(ROOT.glob(name))] == []
 
 
 @pytest.mark.parametrize("changed", ["README.md", "docs/review.md", "tests/test.py", "toolchain/git.py"])
@@ -300,14 +292,13 @@ def test_a_change_of_anything_else_has_none_checked(repository: Repository, chan
         ("refused-gpu", "## Stack gpu\n"),
         ("breaks-gpu", "## Stack `gpu`\n\nThe review failed"),
         ("stale-gpu", "## Stack `gpu`\n\n**The committed rendering is stale.** Run `make review STACK=gpu`"),
-        ("stale-shared", "**What stacks share is stale.** Run `make review STACK=dev`"),
     ],
 )
 @pytest.mark.parametrize("changes_a_stack", [True, False])
 def test_a_stack_that_only_the_program_changes_is_named_where_something_is_wrong(
     repository: Repository, what: str, said: str, changes_a_stack: bool
 ) -> None:
-    repository.write("stacks/rendered/shared/00-crd.yaml", "as somebody wrote it\n")
+    repository.write("trainer/train.py", "changed\n")
     repository.write(what, "")
     if changes_a_stack:
         repository.write("stacks/Pulumi.dev.yaml", "changed\n")

@@ -20,6 +20,7 @@ PAGES = LOCAL / "review"
 # The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 STACKS = "stacks"
+UPSTREAM = "infra/upstream"
 
 
 def review(stack: str, base: str = "") -> int:
@@ -69,7 +70,9 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
 
 
 def unpack_base(asked: str, target: Path) -> str:
-    """Put `stacks/` of the revision to compare with into `target`; returns how to call that revision.
+    """Put `stacks/` of the revision to compare with, and its upstream's manifests, into `target`.
+
+    Returns how to call that revision.
 
     Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
     that does not exist, or that has no history in common with the present one.
@@ -92,7 +95,12 @@ def unpack_base(asked: str, target: Path) -> str:
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
     if git.answer(ROOT, "cat-file", "-e", f"{base}:{STACKS}") is not None:
-        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, STACKS]
+        folders = [
+            each
+            for each in (STACKS, UPSTREAM)
+            if git.answer(ROOT, "cat-file", "-e", f"{base}:{each}") is not None
+        ]
+        source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, *folders]
         pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
     head = str(_commit("HEAD"))
     return (

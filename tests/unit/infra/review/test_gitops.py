@@ -22,7 +22,6 @@ from infra.job.queue import SUSPEND
 from infra.objects.job_kinds import NAMES, OF_API, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
-from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.entries import Entry
@@ -74,7 +73,7 @@ def files_of(path: Path, api: OperatorApi) -> dict[str, str]:
 
 def objects(files: dict[str, str], below: str) -> dict[str, Manifest]:
     """File's name, with the folder `operator` where it lies there, -> object."""
-    (stack,) = {name.split("/")[1] for name in files} - {"shared", "shared-trainer", gitops.KUSTOMIZATION}
+    (stack,) = {name.split("/")[1] for name in files}
     named = of_stack(files, f"{below}/{stack}/")
     named.pop(gitops.KUSTOMIZATION, None)
     kept, jobs = f"{gitops.KEPT}/", f"{gitops.JOBS}/"
@@ -135,23 +134,22 @@ def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> Non
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_the_kustomization_names_each_file_once_and_in_order(path: Path, api: OperatorApi) -> None:
     """tests/matrix/test_gitops.py builds it."""
-    whole = files_of(path, api)
-    files = of_stack(whole, f"gitops/{stack_name(path)}/")
+    files = of_stack(files_of(path, api), f"gitops/{stack_name(path)}/")
+    top = folder.STACKS / folder.GITOPS / stack_name(path)
     found = yaml.safe_load(files.pop(gitops.KUSTOMIZATION))
     in_order = {"order": "fifo"} if api is OperatorApi.V2 else None
     assert found.get("sortOptions") == in_order, "else a TrainJob would come before its runtime"
     shared = [each for each in found["resources"] if each.startswith("../")]
     applied = sorted(files, key=lambda name: (gitops.ORDER.index(name.partition("/")[0]), name))
     assert found["resources"] == [*shared, *applied]
-    base = "rendered" if api is OperatorApi.V1 else "rendered/shared-trainer"
     brings = any("operator/" in name for name in files)
-    assert shared == ([f"../../{base}"] if brings else [])
-    assert bool(found.get("patches")) is brings
-    if brings:
-        definitions = yaml.safe_load(whole[f"{base}/{gitops.KUSTOMIZATION}"])["resources"]
-        crds = [yaml.safe_load(whole[f"{base}/{each}"]) for each in definitions]
-        assert {each["kind"] for each in crds} == {CRD_KIND}
-        assert {each["metadata"]["name"] for each in crds} == set(OF_API[api].crds)
+    assert bool(shared) is bool(found.get("patches")) is brings
+    named = [
+        Path(each).stem
+        for place in shared
+        for each in yaml.safe_load((top / place / gitops.KUSTOMIZATION).read_text())["resources"]
+    ]
+    assert sorted(named) == (sorted(OF_API[api].crds) if brings else [])
 
 
 def named(known: Stack, kind: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,18 @@ from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
 from infra.config.load import from_raw
+from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.guard import admission
 from infra.guard import component as guard
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
+from infra.objects.job_kinds import OF_API
 from infra.objects.manifest import Manifest
 from infra.review import folder, rendering
 from infra.review.text import text
 from infra.training_operator import patches
+from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
@@ -110,17 +115,21 @@ def test_a_folder_applies_without_the_crd(recorder: Recorder) -> None:
     assert all("customresource" not in name for name in top), "it is too long for kubectl's annotation"
 
 
-def test_the_crd_is_rendered_once_for_all_stacks(recorder: Recorder) -> None:
-    name = "rendered/shared/00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
-    of_dev, of_other = folder.files(stack()), folder.files(stack("other"))
-    assert of_dev[name] == of_other[name]
-    assert [each for each in (*of_dev, *of_other) if "customresource" in each] == [name, name]
-    known = stack()
-    registered = rendering.operator(known, rendering.rendered_plan(known))[0]
-    assert yaml.safe_load(of_dev[name]) == folder.of_every_stack(registered)
-    assert registered["metadata"]["labels"]["trainstack/stack"] == "dev", (
-        "it is the stack's that installed it"
-    )
+def test_a_definition_lies_once_in_the_tree() -> None:
+    listed = subprocess.check_output(["git", "ls-files", "*.yaml"], cwd=paths.ROOT, text=True).split()
+    texts = {name: (paths.ROOT / name).read_text() for name in listed if (paths.ROOT / name).exists()}
+    defining = [name for name, each in texts.items() if re.search(f"^kind: {CRD_KIND}$", each, re.MULTILINE)]
+    assert defining
+    assert [name for name in defining if not name.startswith(f"{folder.UPSTREAM}/")] == []
+    names = [Path(name).name for name in defining]
+    assert len(names) == len(set(names))
+
+
+def test_a_stack_brings_the_definitions_of_its_api_where_nobody_else_has() -> None:
+    for api in OperatorApi:
+        brought = [Path(name).stem for name in folder.definitions(stack(operator={"api": api.value}))]
+        assert sorted(brought) == sorted(OF_API[api].crds)
+    assert folder.definitions(stack(operator={"install": "never"})) == {}
 
 
 def test_no_secret_is_rendered(recorder: Recorder) -> None:
@@ -142,17 +151,17 @@ def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
 
 def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
     kept = {"rendered/dev/00-namespace-a.yaml": "a", "gitops/dev/kept/00-namespace-a.yaml": "a"}
-    contents = {**kept, "rendered/dev/01-job-b.yaml": "b", "rendered/shared/00-x.yaml": "x"}
+    contents = {**kept, "rendered/dev/01-job-b.yaml": "b", "rendered/dev/operator/00-x.yaml": "x"}
     contents["gitops/dev/jobs/01-job-b.yaml"] = "b"
     folder.write(tmp_path, "dev", contents)
     folder.write(tmp_path, "other", {"rendered/other/00-a.yaml": "a", "gitops/other/00-a.yaml": "a"})
     assert folder.changes(tmp_path, "dev", contents) == []
-    fresh = {**kept, "rendered/dev/01-job-c.yaml": "b", "rendered/shared/00-x.yaml": "y"}
+    fresh = {**kept, "rendered/dev/01-job-c.yaml": "b", "rendered/dev/operator/00-x.yaml": "y"}
     assert folder.changes(tmp_path, "dev", fresh) == [
         "removed: gitops/dev/jobs/01-job-b.yaml",
         "removed: rendered/dev/01-job-b.yaml",
         "new: rendered/dev/01-job-c.yaml",
-        "changed: rendered/shared/00-x.yaml",
+        "changed: rendered/dev/operator/00-x.yaml",
     ]
     folder.write(tmp_path, "dev", fresh)
     assert folder.changes(tmp_path, "dev", fresh) == []
@@ -181,11 +190,9 @@ def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Pat
     contents = folder.files(stack())
     folder.write(tmp_path, "dev", contents)
     assert folder.stale(tmp_path, "dev", contents) == ""
-    (
-        tmp_path / "rendered" / "shared" / "00-customresourcedefinition-pytorchjobs.kubeflow.org.yaml"
-    ).write_text("")
-    assert "committed/rendered/shared" in folder.stale(tmp_path, "dev", contents)
-    assert folder.stale(tmp_path, "dev", contents, skip=("rendered/dev/operator", "rendered/shared")) == ""
+    (tmp_path / "rendered" / "dev" / "00-namespace-kubeflow.yaml").write_text("")
+    assert "committed/rendered/dev" in folder.stale(tmp_path, "dev", contents)
+    assert folder.stale(tmp_path, "dev", contents, skip=("rendered/dev",)) == ""
 
 
 def changed_lines(tmp_path: Path, skip: str, **training: Any) -> list[str]:

@@ -16,7 +16,7 @@ from infra.guard.conditions import Allowed
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
-from infra.review import folder, gitops, rendering
+from infra.review import folder, rendering
 from infra.trainer_controller import component, patches
 from infra.training_operator import webhook
 from infra.training_operator.component import Operator
@@ -198,16 +198,13 @@ def deployments(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in made.values() if each["kind"] == "Deployment"]
 
 
-def test_a_review_shows_both_and_leaves_what_stacks_of_v1_share() -> None:
+def test_a_review_shows_runtime_and_job_and_no_definition() -> None:
     v2 = stack(**V2)
     found = folder.files(v2)
     (job,) = v2.jobs
     for kind in (RUNTIME, TRAINJOB.kind):
         assert [name for name in found if name.endswith(f"{kind.lower()}-{job.name}.yaml")]
-    definitions = [name for name in found if name.startswith(f"{folder.SHARED[OperatorApi.V2]}/")]
-    assert len(definitions) == len(TRAINJOB.crds)
-    assert not [name for name in found if name.startswith(f"{folder.SHARED[OperatorApi.V1]}/")]
-    assert f"{folder.RENDERED}/{gitops.KUSTOMIZATION}" not in found
+    assert not [name for name in found if CRD_KIND.lower() in name]
 
 
 def test_a_review_holds_the_jobs_of_a_runtime_to_the_policies() -> None:
