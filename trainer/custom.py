@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,8 +47,6 @@ from torch.nn import functional
 
 from trainer import draws
 from trainer.exchange import put, same
-
-REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class CustomError(Exception):

@@ -29,10 +29,10 @@ from torch import nn
 
 from trainer import (
     checkpoint,
+    compatibility,
     datasets,
     distributed,
     evaluation,
-    fit,
     journal,
     networks,
     optimizers,
@@ -76,13 +76,15 @@ class Training:
         self.network = networks.build(config.network, config.seed, self.shape, self.classes).to(world.device)
         self.objective = Objective(self.network, config.settings.label_smoothing)
         self.batch = config.global_batch(world.size)
-        fit.make_lazy_layers(self.network, self.train, config)
+        compatibility.make_lazy_layers(self.network, self.train, config)
         self.take_first_weights()
         self.exchange = Exchange(self.network, world)
         self.parameters = self.exchange.parameters
         self.optimizer = optimizers.build(config.settings, self.parameters)
         self.learning_rate = optimizers.schedule(config.settings, config.epochs)
-        self.classifies = fit.check(self.network, self.train, self.test, config, world, self.forward_pass)
+        self.classifies = compatibility.check(
+            self.network, self.train, self.test, config, world, self.forward_pass
+        )
         self.progress, self.first_numbers = Progress(), numbers_of(self.network)
         self.outcome = {**config.outcome(), "dataset": dataset}
         self.agree()
