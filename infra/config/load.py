@@ -350,7 +350,7 @@ def ensure_one_place(root: Path) -> None:
         if (root / name).exists():
             raise ConfigError(f"{name}: Pulumi may read it instead of Pulumi.yaml\n  fix: remove it")
     project = stack_text.load((root / "Pulumi.yaml").read_text())
-    allowed = {"config": (None, {}), "stackConfigDir": ("stacks",)}
+    allowed: dict[str, tuple[Any, ...]] = {"config": (None, {}), "stackConfigDir": ("stacks",)}
     for key, values in allowed.items():
         if project.get(key) not in values:
             fix = "write stackConfigDir: stacks, and all configuration into the stack files there"

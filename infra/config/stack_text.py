@@ -45,13 +45,13 @@ _ODD_NUMBER = (
 class _Loader(yaml.SafeLoader):
     """Reads what Pulumi reads, and refuses what the program would get in another form."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 – as the base class declares it
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         f"{_CORE}{name}": yaml.SafeLoader.yaml_constructors[f"{_CORE}{name}"]
         for name in ("null", "bool", "str", "seq")
     } | {None: yaml.SafeLoader.construct_undefined}
 
-    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Raises ConstructorError for a key that stands twice, or that is no text."""
         seen: set[str] = set()
         for key, _ in node.value:
@@ -63,7 +63,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=True)
 
 
-def _map(loader: _Loader, node: yaml.Node) -> dict[Any, Any]:
+def _map(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     return loader.construct_mapping(node)
 
 

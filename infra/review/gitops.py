@@ -125,7 +125,7 @@ def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
 
 
 def _without_conversion(crd: str) -> dict[str, Any]:
-    dropped = {"metadata": {"annotations": {INJECTED: None}}, "spec": {"conversion": None}}
+    dropped: dict[str, Any] = {"metadata": {"annotations": {INJECTED: None}}, "spec": {"conversion": None}}
     return {"target": {"kind": CRD_KIND, "name": crd}, "patch": text(_of_crd(crd, **dropped))}
 
 

@@ -76,8 +76,8 @@ def test_what_the_state_holds_is_ours_whatever_its_mark() -> None:
     assert Ownership(held, MINE, own_cluster=False).is_ours(live(**marked(OTHERS)))
 
 
-MARK = {"f:metadata": {"f:labels": {f"f:{OWNER}": {}}}}
-OTHER_LABEL = {"f:metadata": {"f:labels": {"f:app": {}}}}
+MARK: dict[str, object] = {"f:metadata": {"f:labels": {f"f:{OWNER}": {}}}}
+OTHER_LABEL: dict[str, object] = {"f:metadata": {"f:labels": {"f:app": {}}}}
 
 
 def written(*entries: tuple[str, dict[str, object]]) -> Manifest:

@@ -79,7 +79,7 @@ APPLY, UPDATE = "Apply", "Update"
 def test_the_next_update_is_applied_by_the_manager_that_applied_the_live_object(
     managers: list[tuple[str, str, int]], taken: str | None
 ) -> None:
-    mark = {"f:metadata": {"f:labels": {f"f:{adoption.OWNER_LABEL}": {}}}}
+    mark: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{adoption.OWNER_LABEL}": {}}}}
     fields = [
         {"manager": name, "operation": how, "time": f"2026-11-22T00:00:0{second}Z", "fieldsV1": mark}
         for name, how, second in managers
