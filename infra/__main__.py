@@ -11,7 +11,6 @@ from infra import (
     removed_definitions,
     removed_namespaces,
     retained_claims,
-    volumes,
 )
 from infra.clusters import namespaces, selection
 from infra.guard import component as guard
@@ -52,7 +51,7 @@ def main() -> None:
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = operators.provide(stack, cluster, planned, spaces)
     guarded = guard.provide(stack, cluster, spaces)
-    storage = volumes.provide(stack, cluster, spaces)
+    storage = program.storage(stack, cluster, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
     pulled = [*prepared, *image.on_nodes]

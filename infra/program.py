@@ -9,8 +9,9 @@ from typing import NoReturn
 
 import pulumi
 
-from infra import dataset, docker, paths
+from infra import dataset, docker, paths, volumes
 from infra.clusters import selection
+from infra.clusters.cluster import Cluster
 from infra.clusters.kind import predecessor
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
@@ -27,11 +28,12 @@ from infra.config.training import Dataset
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
 from infra.objects.look import Look, UnknownError
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, register
 from infra.process import CommandError
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.sweep import search
+from storage.component import Storage
 
 REFUSALS = (
     ConfigError,
@@ -142,6 +144,12 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     if standing and step is Step.REFUSE:
         raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
     return adoption.hand_over(found, owned, stack.name)
+
+
+def storage(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -> Storage:
+    """Register the stack's volumes and their claims."""
+    opts = cluster.options(cluster.provider, depends_on)
+    return Storage(name=f"{stack.name}-storage", volumes=volumes.volumes(stack), register=register, opts=opts)
 
 
 def refuse(error: Exception) -> NoReturn:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pulumi
-
-from infra.clusters.cluster import Cluster
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.cluster import ClusterKind
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects.labels import stack_labels
-from infra.objects.manifest import register
 from storage import manifests
-from storage.component import Storage
 from storage.manifests import Claim, Manifest, ProvisionedClaim, Volume
 
 VOLUMES = "/var/lib/trainstack/volumes"
@@ -101,9 +96,3 @@ def volumes(stack: Stack) -> list[Claim]:
 def own_volumes(stack: Stack) -> list[Volume]:
     """Those of the stack's volumes that are PersistentVolumes of its own."""
     return [volume for volume in volumes(stack) if isinstance(volume, Volume)]
-
-
-def provide(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -> Storage:
-    """Register the volumes and their claims."""
-    opts = cluster.options(cluster.provider, depends_on)
-    return Storage(name=f"{stack.name}-storage", volumes=volumes(stack), register=register, opts=opts)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 
 from infra import paths
 from infra.clusters import foreign_objects
-from infra.dynamic import show
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 
@@ -69,7 +68,7 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
 def held(name: str, stack: str) -> str:
     """Lines that say what the cluster `name` holds that is not `stack`'s, as far as it can be asked now."""
     try:
-        others = foreign_objects.titles(Look(ApiAddress(str(paths.kubeconfig(name))), show), stack)
+        others = foreign_objects.titles(Look(ApiAddress(str(paths.kubeconfig(name))), print), stack)
     except UnknownError as error:
         return f"  its objects cannot be listed now: {error}"
     if not others:

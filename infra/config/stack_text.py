@@ -45,8 +45,8 @@ _ODD_NUMBER = (
 class _Loader(yaml.SafeLoader):
     """Reads what Pulumi reads, and refuses what the program would get in another form."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 – as the base class declares it
-    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class declares it
+    yaml_constructors: ClassVar[dict[Any, Any]] = {
         f"{_CORE}{name}": yaml.SafeLoader.yaml_constructors[f"{_CORE}{name}"]
         for name in ("null", "bool", "str", "seq")
     } | {None: yaml.SafeLoader.construct_undefined}

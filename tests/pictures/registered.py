@@ -13,7 +13,7 @@ import pulumi
 import pytest
 from pulumi.runtime.mocks import MockMonitor
 
-from infra import dataset, paths
+from infra import dataset, docker, paths
 from infra.config.load import read
 from tests.unit.infra.recorder import Recorder
 
@@ -74,6 +74,8 @@ def resources(stack: str) -> list[Resource]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dataset, "resolve", lambda chosen, folder, root: chosen)
         patch.setenv("PULUMI_CONFIG", json.dumps(given))
+        patch.setattr(pulumi, "get_root_directory", lambda: str(paths.ROOT))
+        patch.setattr(docker, "labelled", lambda label: [])
         for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
             patch.delenv(f"TRAINSTACK_{name}", raising=False)
         pulumi.runtime.set_mocks(mocks, project="trainstack", stack=stack, preview=False, monitor=monitor)

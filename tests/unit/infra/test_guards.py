@@ -119,7 +119,9 @@ def told(users: dict[str, Any]) -> None:
 
 
 def survey_of_program(look: Look) -> bool:
-    return program.only_cluster(stack(), look, PLANNED, Ownership(StackState(), None, own_cluster=True))
+    return program.only_cluster(
+        stack(**EXISTING), look, PLANNED, Ownership(StackState(), None, own_cluster=True)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,8 @@ def held(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         operator = {"api": api, "install": install}
         monkeypatch.setattr(rendering, "ASSUMED", contents)
         sections = {"cluster": CLUSTER, "operator": operator, "storage": SHARED, "image": IMAGE, "job": JOB}
-        file = tmp_path / f"Pulumi.{api}.yaml"
+        file = tmp_path / "stacks" / f"Pulumi.{api}.yaml"
+        file.parent.mkdir(exist_ok=True)
         file.write_text(
             yaml.safe_dump({"config": {f"trainstack:{name}": each for name, each in sections.items()}})
         )

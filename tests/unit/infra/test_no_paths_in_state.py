@@ -78,7 +78,8 @@ def test_the_state_tells_how_a_cluster_that_is_there_is_reached(
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "usual.yaml"))
     written = yaml.safe_load(paths.stack_file("existing").read_text())
     written["config"]["trainstack:cluster"] |= {"kubeconfig": file, "context": context}
-    path = tmp_path / "Pulumi.existing.yaml"
+    path = tmp_path / "stacks" / "Pulumi.existing.yaml"
+    path.parent.mkdir()
     path.write_text(yaml.safe_dump(written))
     access = reached(recorder, path, monkeypatch)
     assert access == state.Access(file or str(tmp_path / "usual.yaml"), context)

@@ -212,6 +212,7 @@ def registered(
         patch.setattr(pulumi, "get_root_directory", lambda: folder)
         hand_over(sections, Path(folder), stack)
         patch.setattr(docker, "labelled", lambda label: [])
+        patch.setattr(selection, "_is_gone", lambda chosen: True)
         for module in (component, addresses, selection):
             patch.setattr(module, "kubeconfig_path", lambda chosen: Path("/nowhere"))
         patch.setattr(selection, "examine", lambda chosen, is_ours, asked: found)

@@ -13,7 +13,7 @@ import pulumi
 import pytest
 import yaml
 
-from infra import dataset, paths
+from infra import dataset, docker, paths
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
@@ -64,6 +64,7 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = ClusterContents() if known.cluster.kind == "microk8s" else found
     monkeypatch.setattr(selection, "examine", lambda chosen, is_ours, look: found)
     monkeypatch.setattr(selection, "_is_gone", lambda chosen: True)
+    monkeypatch.setattr(docker, "labelled", lambda label: [])
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]
     given = {key: json.dumps(value) for key, value in config.items()}
