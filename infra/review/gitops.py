@@ -118,20 +118,16 @@ def files(
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
     """Patches that make our CRDs of upstream's, and have no engine prune them."""
-    metadata = {"labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
-    # The name that it has to have counts for nothing.
-    every = {"target": {"kind": CRD_KIND}, "patch": text(_of_crd(kind.crd, metadata=metadata))}
-    return [every, *(_without_conversion(name) for name in kind.crds if name == JOBSET.crd)]
-
-
-def _without_conversion(crd: str) -> dict[str, Any]:
-    dropped: dict[str, Any] = {"metadata": {"annotations": {INJECTED: None}}, "spec": {"conversion": None}}
-    return {"target": {"kind": CRD_KIND, "name": crd}, "patch": text(_of_crd(crd, **dropped))}
-
-
-def _of_crd(name: str, metadata: dict[str, Any], **fields: Any) -> Manifest:
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND}
-    return {**head, "metadata": {"name": name, **metadata}, **fields}
+    # The name that a patch of every CRD has to have counts for nothing.
+    metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
+    every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
+    found = [{"target": {"kind": CRD_KIND}, "patch": text(every)}]
+    if JOBSET.crd in kind.crds:
+        # Not by null, which kustomize writes into an annotation as a word.
+        paths = (f"/metadata/annotations/{INJECTED.replace('/', '~1')}", "/spec/conversion")
+        dropped = [{"op": "remove", "path": path} for path in paths]
+        found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": json.dumps(dropped)})
+    return found
 
 
 def kustomization(resources: list[str], **options: Any) -> str:

@@ -164,7 +164,8 @@ def older_operator(rehearsal: Rehearsal) -> None:
     folder = rehearsal.project.root / "toolchain" / "tools" / "go" / "training-operator"
     upstream = rehearsal.project.root / "infra" / "upstream"
     with committed(rehearsal):
-        (upstream / "training-operator-1.9.3").rename(upstream / "training-operator-1.9.2")
+        move = ["git", "mv", "training-operator-1.9.3", "training-operator-1.9.2"]
+        subprocess.run(move, cwd=upstream, check=True)
         get = ["go", "get", "github.com/kubeflow/training-operator@v1.9.2"]
         subprocess.run(get, cwd=folder, check=True, capture_output=True)
 
