@@ -691,7 +691,7 @@ class Shuffling(IterableDataset[Any]):
     """Draws its order anew in each epoch, as the reading goes on."""
 
     def __len__(self) -> int:
-        return NUMBERS
+        return int(NUMBERS)
 
     def shuffle(self, order: list[int]) -> None:
         random.shuffle(order)
