@@ -13,7 +13,7 @@ from infra import (
     removed_namespaces,
     retained_claims,
 )
-from infra.clusters import addresses, namespaces, selection
+from infra.clusters import namespaces, selection
 from infra.guard import component as guard
 from infra.image.component import Image
 from infra.job.component import Job
@@ -32,15 +32,16 @@ def main() -> None:
         owned = program.ownership(stack)
         stack = registered_volumes.in_old_folder(stack, owned.held.folders)
         selection.ensure_old_cluster_may_go(stack, owned.held)
-        contents = selection.examine(stack, owned.is_ours)
+        look = selection.look(stack)
+        contents = selection.examine(stack, owned.is_ours, look)
         planned = plan(stack, contents)
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
-        retained_claims.ensure_usable(stack, addresses.of_stack(stack), owned.held.objects)
-        removed_namespaces.ensure_empty(stack, addresses.of_stack(stack), owned.held, planned.namespaces)
-        removed_definitions.ensure_unused(stack, addresses.of_stack(stack), owned.held, planned)
-        only_cluster = program.only_cluster(stack, objects, owned)
-        claim_users.ensure_replaceable(stack, addresses.of_stack(stack), owned.held)
+        retained_claims.ensure_usable(stack, look, owned.held.objects)
+        removed_namespaces.ensure_empty(stack, look, owned.held, planned.namespaces)
+        removed_definitions.ensure_unused(stack, look, owned.held, planned)
+        only_cluster = program.only_cluster(stack, look, objects, owned)
+        claim_users.ensure_replaceable(stack, look, owned.held)
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
     except program.REFUSALS as error:

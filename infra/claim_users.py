@@ -5,51 +5,42 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
 from infra import volumes
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
-from infra.objects import same_object
-from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, job_of
+from infra.objects.look import Look
 from infra.objects.manifest import title
 from infra.objects.mounts import pods_with_claim
 from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, Volume, persistent_volume, persistent_volume_claim
 
-TIMEOUT_S = 3
+WITHOUT = (
+    "take the change of `trainstack:storage` or `cluster.namespace` back; "
+    "before a stack moves to another cluster, `make down`"
+)
 # Fields of a bound volume that Kubernetes lets a client change; any other change replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
 
 
-def ensure_replaceable(stack: Stack, address: ApiAddress, held: StackState) -> None:
+def ensure_replaceable(stack: Stack, look: Look, held: StackState) -> None:
     """Raises ConfigError where the update deletes a claim, to replace it or for good, that somebody else's pods mount.
 
-    A cluster that is missing or does not answer is not asked: the update itself waits for it.
+    Raises UnknownError where that cannot be told.
 
     Parameters:
         held: what the stack's state holds.
     """
-    if not address.is_there:
-        return
-    try:
-        api = ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S)
-        for each in leaving(volumes.own_volumes(stack), held):
-            _, namespace, claim = each.split("/")
-            if not same_object.holds(api, CLAIM, claim, held.uids[each], namespace):
-                continue
-            pods = pods_with_claim(claim, api.listed(POD, namespace))
-            if users := foreign_pods(pods, held.objects):
-                raise ConfigError(_refusal(stack, namespace, claim, users))
-    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
-        return
+    for each in leaving(volumes.own_volumes(stack), held):
+        _, namespace, claim = each.split("/")
+        if not look.holds(CLAIM, claim, held.uids[each], namespace, without=WITHOUT):
+            continue
+        pods = pods_with_claim(claim, look.listed(POD, namespace, without=WITHOUT) or [])
+        if users := foreign_pods(pods, held.objects):
+            raise ConfigError(_refusal(stack, namespace, claim, users))
 
 
 def _refusal(stack: Stack, namespace: str, claim: str, users: list[str]) -> str:

@@ -11,24 +11,18 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
 from infra import paths
 from infra.clusters import addresses
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
 from infra.objects import gangs
-from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
+from infra.objects.look import ForbiddenError, Look, UnknownError
 from infra.objects.manifest import Manifest, title
 from infra.run import reader_pod
 
-TIMEOUT_S = 10
 NAMESPACED = (
     *(CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind.of("Service", "v1")),
     *(Kind.of(each, "apps/v1") for each in ("DaemonSet", "ReplicaSet", "StatefulSet")),
@@ -39,15 +33,14 @@ EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.cr
 # Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
-FORBIDDEN, NOT_FOUND = 403, 404
 # What is installed for all of a cluster's users, the scheduler of gangs included.
 EVERY = (*SHARED, *gangs.KINDS)
 # A kind that the server has, with its objects.
 Listed = tuple[Kind, list[Manifest]]
 
 
-def users(address: ApiAddress, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, and others' objects by namespace. A user who may not list them has to assume that there are some.
+def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
+    """Others' jobs, and others' objects by namespace. What cannot be listed is a line that says so: it may be used.
 
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.
@@ -56,35 +49,43 @@ def users(address: ApiAddress, own: Collection[str], api: OperatorApi = Operator
     kinds = [each for each in EVERY if each.crd in OF_API[api].crds or f"{DEFINITION}/{each.crd}" in own]
     namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
     return {
-        "jobs": jobs_of(address, kinds, own),
-        "namespaces": {name: in_namespace(address, name, own) for name in namespaces},
+        "jobs": _or_unknown(lambda: jobs_of(look, kinds, own)),
+        "namespaces": {name: _in(look, name, own) for name in namespaces},
     }
 
 
-def jobs_of(address: ApiAddress, kinds: Collection[Kind], own: Collection[str]) -> list[str]:
-    """Titles of others' objects of these kinds; a line that says so where they cannot be listed.
-
-    Parameters:
-        own: titles of the stack's objects.
-    """
-    return _others(lambda: _served(ClusterApi.at(address, timeout_s=TIMEOUT_S), kinds), own)
+def _in(look: Look, namespace: str, own: Collection[str]) -> list[str]:
+    return _or_unknown(lambda: in_namespace(look, namespace, own))
 
 
-def in_namespace(address: ApiAddress, namespace: str, own: Collection[str]) -> list[str]:
-    """Titles of others' objects in it; a line that says so where they cannot be listed.
-
-    Parameters:
-        own: titles of the stack's objects.
-    """
-    return _others(lambda: _objects(ClusterApi.at(address, timeout_s=TIMEOUT_S), namespace), own)
-
-
-def _others(ask: Callable[[], Iterator[Listed]], own: Collection[str]) -> list[str]:
+def _or_unknown(ask: Callable[[], list[str]]) -> list[str]:
     try:
-        listed = list(ask())
-    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
-        reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else type(error).__name__
-        return [f"unknown: the cluster cannot be asked ({reason})"]
+        return ask()
+    except UnknownError as error:
+        return [f"unknown: {str(error).splitlines()[0]}"]
+
+
+def jobs_of(look: Look, kinds: Collection[Kind], own: Collection[str], without: str = "") -> list[str]:
+    """Titles of others' objects of these kinds. Raises UnknownError.
+
+    Parameters:
+        own: titles of the stack's objects.
+        without: what to do without the right to list them.
+    """
+    return _others(list(_served(look, kinds, without)), own)
+
+
+def in_namespace(look: Look, namespace: str, own: Collection[str], without: str = "") -> list[str]:
+    """Titles of others' objects in it. Raises UnknownError.
+
+    Parameters:
+        own: titles of the stack's objects.
+        without: what to do without the right to list them.
+    """
+    return _others(list(_objects(look, namespace, without)), own)
+
+
+def _others(listed: list[Listed], own: Collection[str]) -> list[str]:
     kinds = {(kind.group, kind.kind) for kind, _ in listed}
     return sorted(
         title(each)
@@ -113,33 +114,29 @@ def _is_nobodys(each: Manifest) -> bool:
     return is_helper or is_token or (kind == CONFIG_MAP.kind and metadata["name"] in EVERYWHERE)
 
 
-def _served(api: ClusterApi, kinds: Collection[Kind]) -> Iterator[Listed]:
+def _served(look: Look, kinds: Collection[Kind], without: str) -> Iterator[Listed]:
     """Of each kind that the server has: without the kind there are no jobs."""
     for kind in kinds:
-        try:
-            yield kind, api.listed(kind)
-        except ApiException as error:
-            if error.status != NOT_FOUND:
-                raise
+        found = look.listed(kind, without=without)
+        if found is not None:
+            yield kind, found
 
 
-def _objects(api: ClusterApi, namespace: str) -> Iterator[Listed]:
+def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
     for kind in NAMESPACED:
-        found = api.listed(kind, namespace)
+        found = look.listed(kind, namespace, without=without) or []
         has_copies = kind == CONFIG_MAP and namespace != DEFAULT
-        yield kind, _without_copies(api, found) if has_copies else found
-    for kind, jobs in _served(api, EVERY):
+        yield kind, _without_copies(look, found) if has_copies else found
+    for kind, jobs in _served(look, EVERY, without):
         yield kind, [each for each in jobs if each["metadata"]["namespace"] == namespace]
 
 
-def _without_copies(api: ClusterApi, maps: list[Manifest]) -> list[Manifest]:
+def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:
     """ConfigMaps without those that namespace `default` has, too: a controller keeps one in every namespace."""
     try:
-        known = {each["metadata"]["name"]: _content(each) for each in api.listed(CONFIG_MAP, DEFAULT)}
-    except ApiException as error:
-        if error.status != FORBIDDEN:
-            raise
-        known = {}
+        known = {each["metadata"]["name"]: _content(each) for each in look.listed(CONFIG_MAP, DEFAULT) or []}
+    except ForbiddenError:
+        known = {}  # more of them count as others' then
     return [each for each in maps if known.get(each["metadata"]["name"]) != _content(each)]
 
 
@@ -154,8 +151,8 @@ def main(name: str) -> int:
     Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
     """
     sections = cluster_access.valid_sections(paths.stack_file(name))
-    address = addresses.of_cluster(sections.cluster, name)
-    print(json.dumps(users(address, json.load(sys.stdin), sections.operator.api)))
+    look = Look(addresses.of_cluster(sections.cluster, name), lambda line: print(line, file=sys.stderr))
+    print(json.dumps(users(look, json.load(sys.stdin), sections.operator.api)))
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pulumi
 
 from infra import dataset, docker, paths
-from infra.clusters import addresses, selection
+from infra.clusters import selection
 from infra.clusters.kind import predecessor
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
@@ -26,6 +26,7 @@ from infra.config.load import PREFIX, Sections, read, sections
 from infra.config.training import Dataset
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
+from infra.objects.look import Look, UnknownError
 from infra.objects.manifest import Manifest
 from infra.process import CommandError
 from infra.review import rendering
@@ -45,6 +46,7 @@ REFUSALS = (
     docker.EngineError,
     ForeignClusterError,
     AnotherEngineError,
+    UnknownError,
 )
 """Errors that need no traceback: they say what to change."""
 
@@ -120,19 +122,20 @@ def ownership(stack: Stack) -> Ownership:
     return Ownership(held, held.owner or given, own_cluster=stack.cluster.kind is ClusterKind.KIND)
 
 
-def only_cluster(stack: Stack, objects: list[Manifest], owned: Ownership) -> bool:
+def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
     """Whether only cluster and image are registered now, because the state was lost.
 
     With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
     of its name holds.
 
-    Raises OthersObjectsError, LostObjectsError, and what `predecessor.refusal` makes, before anything is touched.
+    Raises OthersObjectsError, LostObjectsError, UnknownError, and what `predecessor.refusal` makes, before anything is
+    touched.
     """
     standing = selection.creation_of(stack, owned.held)
     step = predecessor.step(standing) if standing else None
     if step in (Step.MAKE, Step.CLEAR):
         return False
-    found = adoption.survey(addresses.of_stack(stack), objects, owned)
+    found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
     if standing and step is Step.REFUSE:
         raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)

@@ -8,27 +8,28 @@ from infra import other_users
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Gang, Install
-from infra.objects import gangs, same_object
-from infra.objects.api import ApiAddress
+from infra.objects import gangs
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CRD, Kind
+from infra.objects.look import Look
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import Plan
 
 SHOWN = 10
+WITHOUT = (
+    "take the change of `trainstack:operator` back; before a stack moves to another cluster, `make down`"
+)
 
 
-def ensure_unused(stack: Stack, address: ApiAddress, held: StackState, planned: Plan) -> None:
+def ensure_unused(stack: Stack, look: Look, held: StackState, planned: Plan) -> None:
     """Raises ConfigError where the update would delete a definition of which there are objects, and these with it.
 
-    A missing cluster is not asked. One that cannot be listed is not taken for empty.
+    Raises UnknownError where that cannot be told.
 
     Parameters:
         held: what the stack's state holds.
         planned: what the stack registers.
     """
-    if not address.is_there:
-        return
     operator = stack.operator
     of_jobs = OF_API[operator.api].crds
     of_gangs = gangs.CRDS if operator.gang is not Gang.NONE else ()
@@ -36,10 +37,10 @@ def ensure_unused(stack: Stack, address: ApiAddress, held: StackState, planned: 
         ("api", operator.api.value, SHARED, of_jobs, planned.crd),
         ("gang", operator.gang.value, gangs.KINDS, of_gangs, planned.installs_scheduler),
     ):
-        left = _left(address, held, kinds, wanted if registered else ())
+        left = _left(look, held, kinds, wanted if registered else ())
         if not left:
             continue
-        others = other_users.jobs_of(address, left, held.objects)
+        others = other_users.jobs_of(look, left, held.objects, WITHOUT)
         unwanted = operator.install is Install.NEVER and any(each.crd in wanted for each in left)
         if unwanted and kinds is SHARED:
             raise _own_jobs_refused(stack, left, others)
@@ -49,13 +50,11 @@ def ensure_unused(stack: Stack, address: ApiAddress, held: StackState, planned: 
             raise _refused(stack, key, value, left, others)
 
 
-def _left(
-    address: ApiAddress, held: StackState, kinds: Collection[Kind], kept: Collection[str]
-) -> list[Kind]:
+def _left(look: Look, held: StackState, kinds: Collection[Kind], kept: Collection[str]) -> list[Kind]:
     """Those of `kinds` whose definitions the update deletes."""
     made = [each for each in kinds if each.crd not in kept and f"{DEFINITION}/{each.crd}" in held.objects]
     uids = {each.crd: held.uids.get(f"{DEFINITION}/{each.crd}", "") for each in made}
-    return [each for each in made if same_object.is_there(address, CRD, each.crd, uids[each.crd])]
+    return [each for each in made if look.holds(CRD, each.crd, uids[each.crd], without=WITHOUT)]
 
 
 def _own_jobs_refused(stack: Stack, left: list[Kind], others: list[str]) -> ConfigError:

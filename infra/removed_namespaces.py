@@ -7,30 +7,31 @@ from collections.abc import Collection
 from infra import other_users
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.objects import same_object
-from infra.objects.api import ApiAddress
 from infra.objects.kinds import NAMESPACE
+from infra.objects.look import Look
 from infra.objects.stack_state import StackState
 
 SHOWN = 10
+WITHOUT = (
+    "take the change of `cluster.namespace` or `operator.namespace` back; "
+    "before a stack moves to another cluster, `make down`"
+)
 
 
-def ensure_empty(stack: Stack, address: ApiAddress, held: StackState, planned: Collection[str]) -> None:
+def ensure_empty(stack: Stack, look: Look, held: StackState, planned: Collection[str]) -> None:
     """Raises ConfigError where the update would delete a namespace that holds others' objects.
 
-    A missing cluster is not asked. One that cannot be listed is not taken for empty.
+    Raises UnknownError where that cannot be told.
 
     Parameters:
         held: what the stack's state holds.
         planned: names of the namespaces that the stack is to have.
     """
     left = {name: uid for name, uid in held.namespaces.items() if name not in planned}
-    if not left or not address.is_there:
-        return
     for name, uid in left.items():
-        if not same_object.is_there(address, NAMESPACE, name, uid):
+        if not look.holds(NAMESPACE, name, uid, without=WITHOUT):
             continue
-        if others := other_users.in_namespace(address, name, held.objects):
+        if others := other_users.in_namespace(look, name, held.objects, WITHOUT):
             raise ConfigError(_refusal(stack, name, others))
 
 

@@ -4,54 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
 from infra import volumes
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
-from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import CLAIM, STORAGE_CLASS, Kind
+from infra.objects.look import ForbiddenError, Look
 from infra.objects.manifest import Manifest
 
-TIMEOUT_S = 5
-FORBIDDEN, NOT_FOUND = 403, 404
+WITHOUT = "a claim in a namespace where you have that right (`cluster.namespace`)"
 
 
-def ensure_usable(stack: Stack, address: ApiAddress, own: Collection[str]) -> None:
+def ensure_usable(stack: Stack, look: Look, own: Collection[str]) -> None:
     """Raises ConfigError where the claim of the models is not as the stack file's kind of storage needs it.
 
-    Objects that the user may not read are not checked, nor is a cluster that does not answer.
+    Raises UnknownError where the claim cannot be looked at. A storage class may be one that the user may not read.
 
     Parameters:
         own: titles of the objects that the stack's state holds.
     """
-    kind = stack.storage.kind
-    if not address.is_there:
-        if kind is StorageKind.CLAIM and stack.cluster.kind is not ClusterKind.EXISTING:
-            raise _absent(stack, "the cluster is not there yet: begin with another kind of storage")
-        return
-    try:
-        _Check(stack, ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S), own)()
-    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
-        return
+    _Check(stack, look, own)()
 
 
 class _Check:
-    def __init__(self, stack: Stack, api: ClusterApi, own: Collection[str]) -> None:
-        self.stack, self.api, self.own = stack, api, own
+    def __init__(self, stack: Stack, look: Look, own: Collection[str]) -> None:
+        self.stack, self.look, self.own = stack, look, own
         self.wanted = volumes.models(stack)
 
     def __call__(self) -> None:
-        """Raises ConfigError, or ApiException where something may not be asked."""
+        """Raises ConfigError, UnknownError."""
         kind = self.stack.storage.kind
         claim, namespace = self.wanted.claim, self.wanted.namespace
-        live = self._read(CLAIM, claim, namespace)
+        live = self.look.get(CLAIM, claim, namespace, without=WITHOUT)
+        if not self.look.is_there:
+            if kind is StorageKind.CLAIM and self.stack.cluster.kind is not ClusterKind.EXISTING:
+                raise _absent(self.stack, "the cluster is not there yet: begin with another kind of storage")
+            return
         if kind is StorageKind.CLAIM:
             self._somebody_elses(live)
         elif kind is StorageKind.CLASS:
@@ -89,11 +79,9 @@ class _Check:
     def _class(self, name: str, required: bool) -> Manifest | None:
         """The storage class; None where it may not be asked for. Raises ConfigError where one is needed and absent."""
         try:
-            found = self._read(STORAGE_CLASS, name)
-        except ApiException as error:
-            if error.status == FORBIDDEN:
-                return None
-            raise
+            found = self.look.get(STORAGE_CLASS, name)
+        except ForbiddenError:
+            return None
         if found is None and required:
             allowed = f"a storage class of the cluster: {self._names(STORAGE_CLASS)}"
             raise self._refused(
@@ -116,18 +104,10 @@ class _Check:
 
     def _names(self, kind: Kind, namespace: str = "") -> str:
         try:
-            items = self.api.listed(kind, namespace)
-        except ApiException:
+            items = self.look.listed(kind, namespace)
+        except ForbiddenError:
             return "some that you may not list"
-        return ", ".join(sorted(each["metadata"]["name"] for each in items)) or "none"
-
-    def _read(self, kind: Kind, name: str, namespace: str = "") -> Manifest | None:
-        try:
-            return self.api.get(kind, name, namespace)
-        except ApiException as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
+        return ", ".join(sorted(each["metadata"]["name"] for each in items or [])) or "none"
 
 
 def _absent(stack: Stack, found: str) -> ConfigError:

@@ -6,20 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
 from infra.config.names import quantity
 from infra.config.resources import GPU
 from infra.objects import gangs
-from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
+from infra.objects.look import ForbiddenError, Look
 
-TIMEOUT_S = 3
-FORBIDDEN, NOT_FOUND = 403, 404
 # How the operator is told of its gang scheduler (cmd/training-operator.v1/main.go).
 GANG_FLAG = "--gang-scheduler-name="
 Objects = list[dict[str, Any]]
@@ -29,7 +22,7 @@ IsOurs = Callable[[dict[str, Any]], bool]
 
 @dataclass(frozen=True)
 class ClusterContents:
-    """What the cluster holds that is not this stack's. `problem` says why it could not be asked, else it is empty.
+    """What the cluster holds that is not this stack's. `problem` says why there is none to ask, else it is empty.
 
     `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes were not listed. `nodes` are
     those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
@@ -69,30 +62,20 @@ class Question:
     gangs: bool = False
 
 
-def read_contents(address: ApiAddress, is_ours: IsOurs, question: Question) -> ClusterContents:
-    """Ask the cluster at `address` once, for at most a few seconds.
+def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterContents:
+    """What the cluster holds. Raises UnknownError where it does not answer.
 
     Whoever may not list a kind gets what can be asked instead: whether the server serves PyTorchJobs. Where it does,
     somebody else's operator is taken to be there. A namespace that one may not ask for is taken to be there, too.
     """
-    try:
-        return _ask(ClusterApi.at(address, urllib3.Retry(0), TIMEOUT_S), is_ours, question)
-    except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
-        return ClusterContents(problem=_short(error))
-    except ApiException as error:
-        return ClusterContents(problem=f"{error.status} {error.reason}")
 
-
-def _ask(api: ClusterApi, is_ours: IsOurs, question: Question) -> ClusterContents:
     def listed(is_asked: bool, kind: Kind, **selectors: str) -> Objects | None:
         """None where nobody asks, or listing is forbidden."""
         if not is_asked:
             return None
         try:
-            return api.listed(kind, **selectors)
-        except ApiException as error:
-            if error.status != FORBIDDEN:
-                raise
+            return look.listed(kind, **selectors)
+        except ForbiddenError:
             return None
 
     installs, lower = question.operator, question.kind.beneath
@@ -108,9 +91,9 @@ def _ask(api: ClusterApi, is_ours: IsOurs, question: Question) -> ClusterContent
         for each in listed(question.gangs, CRD, fields=f"metadata.name={name}") or []
     ]
     nodes = listed(question.nodes, NODE)
-    namespaces = list(_there(api, question.namespaces))
+    namespaces = list(_there(look, question.namespaces))
     found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
-    serves = (crds is None or operators is None) and _serves_jobs(api, question.kind)
+    serves = (crds is None or operators is None) and look.serves(question.kind)
     return replace(
         found,
         crd=serves if crds is None else found.crd,
@@ -152,27 +135,15 @@ def _containers(deployment: dict[str, Any]) -> Objects:
     return pod.get("containers") or []
 
 
-def _there(api: ClusterApi, names: Collection[str]) -> Iterator[dict[str, Any]]:
+def _there(look: Look, names: Collection[str]) -> Iterator[dict[str, Any]]:
     """Those of `names` that are namespaces; one that may not be asked for is taken to be one."""
     for name in sorted(names):
         try:
-            yield api.get(NAMESPACE, name)
-        except ApiException as error:
-            if error.status == FORBIDDEN:
-                yield {"metadata": {"name": name}}
-            elif error.status != NOT_FOUND:
-                raise
-
-
-def _serves_jobs(api: ClusterApi, kind: JobKind) -> bool:
-    """Whether the server has this kind of job: every user may ask that."""
-    try:
-        served = api.resources(kind.group, kind.version)
-    except ApiException as error:
-        if error.status != NOT_FOUND:
-            raise
-        return False
-    return any(each["name"] == kind.plural for each in served)
+            found = look.get(NAMESPACE, name)
+        except ForbiddenError:
+            found = {"metadata": {"name": name}}
+        if found is not None:
+            yield found
 
 
 def contents_of(
@@ -204,7 +175,3 @@ def _has_gang_scheduler(operator: dict[str, Any]) -> bool:
         for word in [*(each.get("command") or []), *(each.get("args") or [])]
     ]
     return any(word.startswith(GANG_FLAG) and word != GANG_FLAG for word in words)
-
-
-def _short(error: Exception) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import urllib3
-from kubernetes import client
-from kubernetes.config import ConfigException
-
-from infra.objects.api import ApiAddress, api_client
 from infra.objects.labels import MANAGED_BY, STACK
+from infra.objects.look import Look
 
-TIMEOUT_S = 10
 GROUPS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -47,21 +41,11 @@ CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
 UNMARKED = {"persistentvolumes", "persistentvolumeclaims"}
 
 
-class UnknownError(RuntimeError):
-    """The cluster could not be asked."""
-
-
-def titles(address: ApiAddress, stack: str) -> list[str]:
+def titles(look: Look, stack: str) -> list[str]:
     """`configmaps/default/notes` of each object that is not `stack`'s. Raises UnknownError."""
-    try:
-        connection = api_client(address, urllib3.Retry(2, backoff_factor=1))
-        return sorted(
-            _title(resource, each)
-            for resource, each in _objects(connection)
-            if is_foreign(resource, each, stack)
-        )
-    except (ConfigException, OSError, urllib3.exceptions.HTTPError) as error:
-        raise UnknownError(str(error).splitlines()[0][:200] if str(error) else type(error).__name__) from None
+    return sorted(
+        _title(resource, each) for resource, each in _objects(look) if is_foreign(resource, each, stack)
+    )
 
 
 def is_foreign(resource: str, item: dict[str, Any], stack: str) -> bool:
@@ -94,10 +78,10 @@ def _title(resource: str, item: dict[str, Any]) -> str:
     return "/".join(filter(None, [resource, metadata.get("namespace"), metadata["name"]]))
 
 
-def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]]]:
+def _objects(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:
     """Kind (plural) and metadata of every object, each once: its group's first version that serves it."""
     for root in ("/api", "/apis"):
-        for group in _get(connection, root, GROUPS)["items"] or []:
+        for group in look.items(root, GROUPS):
             if group["metadata"].get("name") in SYSTEM_GROUPS:
                 continue
             served: set[str] = set()
@@ -109,17 +93,5 @@ def _objects(connection: client.ApiClient) -> Iterator[tuple[str, dict[str, Any]
                     if plural in served or "list" not in resource["verbs"] or plural in SYSTEM_RESOURCES:
                         continue
                     served.add(plural)
-                    for item in _get(connection, f"{folder}/{plural}", METADATA)["items"] or []:
+                    for item in look.items(f"{folder}/{plural}", METADATA):
                         yield plural, item
-
-
-def _get(connection: client.ApiClient, path: str, accept: str) -> dict[str, Any]:
-    """One GET with the kubeconfig's client certificate. Raises UnknownError for any answer but 200."""
-    url = f"{connection.configuration.host}{path}"
-    retries = urllib3.Retry(2, backoff_factor=1)
-    answer = connection.rest_client.pool_manager.request(
-        *("GET", url), headers={"Accept": accept}, timeout=TIMEOUT_S, retries=retries
-    )
-    if answer.status != 200:
-        raise UnknownError(f"{path}: {answer.status} {answer.reason}")
-    return dict(json.loads(answer.data))

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from infra import paths
 from infra.clusters import foreign_objects
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look, UnknownError
 
 VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
 SHOWN = 10
+SHORT_S = 5.0
+"""Patience with an API server whose answer only makes an error say more."""
 
 
 class ReplacementRefusedError(RuntimeError):
@@ -43,9 +46,8 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
     """
     why = ", ".join(reasons)
     try:
-        address = ApiAddress(str(paths.kubeconfig(name)))
-        others = foreign_objects.titles(address, stack)
-    except foreign_objects.UnknownError as error:
+        others = foreign_objects.titles(Look(ApiAddress(str(paths.kubeconfig(name))), say), stack)
+    except UnknownError as error:
         if not is_allowed():
             raise ReplacementRefusedError(
                 f"cluster {name} would be replaced ({why}), and its objects cannot be listed: {error}\n"
@@ -68,8 +70,9 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
 def held(name: str, stack: str) -> str:
     """Lines that say what the cluster `name` holds that is not `stack`'s, as far as it can be asked now."""
     try:
-        others = foreign_objects.titles(ApiAddress(str(paths.kubeconfig(name))), stack)
-    except foreign_objects.UnknownError as error:
+        asked = Look(ApiAddress(str(paths.kubeconfig(name))), lambda _: None, limit_s=SHORT_S)
+        others = foreign_objects.titles(asked, stack)
+    except UnknownError as error:
         return f"  its objects cannot be listed now: {error}"
     if not others:
         return f"  it holds no objects but stack {stack}'s"

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pulumi
+from kubernetes.config import ConfigException
 
-from infra import paths
+from infra import docker, paths
 from infra.clusters import addresses, replacement
 from infra.clusters.cluster import Cluster
 from infra.clusters.discovery import ClusterContents, IsOurs, Question, read_contents
 from infra.clusters.existing.component import Existing
 from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
-from infra.clusters.kind import ownership
+from infra.clusters.kind import ownership, repair
 from infra.clusters.kind.component import Kind
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.ownership import Standing
-from infra.clusters.microk8s import installation
+from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
 from infra.clusters.node_folders import ensure_one_folder, has_folder
@@ -25,12 +27,55 @@ from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.operator import Gang, Install
 from infra.config.storage_kinds import StorageKind
+from infra.objects.api import ApiAddress, api_client
 from infra.objects.job_kinds import OF_API
+from infra.objects.look import Look
 from infra.objects.stack_state import StackState
+from infra.process import CommandError
 
 
-def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
-    """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, or a user's cannot be listed.
+def look(stack: Stack) -> Look:
+    """How the guards of this update or preview ask the stack's cluster."""
+    return Look(addresses.of_stack(stack), pulumi.log.info, lambda: _is_gone(stack))
+
+
+def _is_gone(stack: Stack) -> bool:
+    """Whether a cluster that does not answer is proved gone. An update starts a kind cluster that is stopped.
+
+    Before a cluster of ours is made, it has no kubeconfig. After that the container engine has to say that it is gone,
+    of MicroK8s snapd; of a user's cluster nobody can. A preview may lack the kubeconfig of that one.
+    """
+    address, is_preview = addresses.of_stack(stack), pulumi.runtime.is_dry_run()
+    if stack.cluster.kind is ClusterKind.EXISTING:
+        return is_preview and not _names_a_server(address)
+    if not address.is_there:
+        return True
+    try:
+        if stack.cluster.kind is ClusterKind.KIND:
+            if ownership.standing(stack.cluster_name) in (
+                Standing.NONE,
+                Standing.UNFINISHED,
+                Standing.REMAINS,
+            ):
+                return True
+            if not is_preview:
+                repair.repair(stack.cluster_name, pulumi.log.info)
+            return False
+        return bool(shutil.which("snap")) and not commands.installed()
+    except (CommandError, docker.EngineError, repair.NotReadyError):
+        return False
+
+
+def _names_a_server(address: ApiAddress) -> bool:
+    try:
+        api_client(address)
+    except ConfigException:
+        return False
+    return True
+
+
+def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
+    """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, and UnknownError.
 
     Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
     """
@@ -42,9 +87,12 @@ def examine(stack: Stack, is_ours: IsOurs) -> ClusterContents:
         return ClusterContents()
     if stack.cluster.kind is ClusterKind.MICROK8S:
         installation.reach(stack.cluster_name, may_start=not pulumi.runtime.is_dry_run())
-    found = read_contents(addresses.of_stack(stack), is_ours, question(stack, is_ours))
-    if found.problem:
-        _ensure_may_go_on(stack, found.problem)
+    found = read_contents(asked, is_ours, question(stack, is_ours))
+    if not asked.is_there:
+        found = ClusterContents(
+            problem=f"the cluster of stack {stack.name} is not there: nobody was asked what it holds"
+        )
+        pulumi.log.warn(found.problem)
     elif wanted and found.gpus is not None:
         ensure_gpus(stack, found.gpus)
     if own:
@@ -78,22 +126,6 @@ def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
     """Whether the jobs' namespace is there: it has the claim of the models, and the stack did not make it."""
     namespace = {"kind": "Namespace", "metadata": {"name": stack.cluster.namespace}}
     return stack.storage.kind is StorageKind.CLAIM and not is_ours(namespace)
-
-
-def _ensure_may_go_on(stack: Stack, problem: str) -> None:
-    """Raises ConfigError where an existing cluster cannot be listed: it must not be taken for empty.
-
-    Without its kubeconfig the old provider, which has a copy, would delete the job, and nobody could make it again.
-    """
-    address = addresses.of_stack(stack)
-    fix = "see that the cluster answers: kubectl get namespaces; then again"
-    if not address.is_there:
-        problem = f"there is no kubeconfig {address.kubeconfig}"
-        fix = "name the file that is there: `trainstack:cluster.kubeconfig`, or KUBECONFIG; then again"
-    text = f"the cluster of stack {stack.name} cannot be asked what it holds: {problem}"
-    if stack.cluster.kind is ClusterKind.EXISTING and not pulumi.runtime.is_dry_run():
-        raise ConfigError(f"{text}; nothing was touched\n  fix: {fix}")
-    pulumi.log.warn(text)
 
 
 def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:

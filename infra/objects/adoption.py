@@ -13,14 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import urllib3
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config import ConfigException
-
-from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
 from infra.objects.labels import OWNER, STACK
+from infra.objects.look import Look
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 
@@ -28,8 +23,22 @@ from infra.objects.stack_state import StackState
 LOST = "TRAINSTACK_LOST_OBJECTS"
 # "yes" while `make up` asks what the program would register for them.
 ADOPTING = "TRAINSTACK_ADOPTING"
-TIMEOUT_S = 5
 SHOWN = 10
+NEVER = "write `operator.install: never`, where somebody else has installed the operator"
+
+WITHOUT = {
+    **dict.fromkeys(
+        ("PersistentVolume", "PersistentVolumeClaim"), "write `storage: {kind: claim, claim: …}`"
+    ),
+    **dict.fromkeys(("ResourceQuota", "LimitRange"), "leave `cluster.quota` and `cluster.limitRange` out"),
+    "Job": "write `storage.prepare: false`",
+    "Namespace": "take a namespace that has your claim: `storage.kind: claim`",
+    "NetworkPolicy": "leave `job.egress` out",
+    "Secret": "name a Secret that is there (`secret:`) in `job.env`",
+    "ValidatingAdmissionPolicy": "write `cluster.guard: none`",
+    "ValidatingAdmissionPolicyBinding": "write `cluster.guard: none`",
+}
+"""Kind of an object that may not be looked at -> how a stack does without it; else `operator.install: never` does."""
 
 
 class OthersObjectsError(RuntimeError):
@@ -68,15 +77,10 @@ class Survey:
     others: tuple[Manifest, ...] = ()
 
 
-def survey(address: ApiAddress, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
-    """Look for each planned object that the state does not hold. A cluster that does not answer holds nothing yet."""
+def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
+    """Look for each planned object that the state does not hold. Raises UnknownError."""
     missing = [each for each in planned if title(each) not in ownership.held.objects]
-    if not missing or (address.kubeconfig and not Path(address.kubeconfig).exists()):
-        return Survey()
-    try:
-        live = list(_live(address, missing))
-    except (ApiException, ConfigException, OSError, urllib3.exceptions.HTTPError):
-        return Survey()
+    live = list(_live(look, missing))
     return Survey(
         lost=tuple(each for each in live if ownership.is_ours(each)),
         others=tuple(each for each in live if not ownership.is_ours(each)),
@@ -140,15 +144,10 @@ def _whose(live: Manifest) -> str:
     return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}"
 
 
-def _live(address: ApiAddress, planned: Iterable[Manifest]) -> Iterator[Manifest]:
-    api = ClusterApi.at(address, urllib3.Retry(2, backoff_factor=0.5), TIMEOUT_S)
+def _live(look: Look, planned: Iterable[Manifest]) -> Iterator[Manifest]:
     for each in planned:
-        kind = Kind.of(each["kind"], each["apiVersion"])
-        metadata = each["metadata"]
-        try:
-            live = api.get(kind, metadata["name"], metadata.get("namespace") or "")
-        except ApiException as error:
-            if error.status != 404:
-                raise
-            continue
-        yield {**live, "apiVersion": each["apiVersion"], "kind": each["kind"]}
+        kind, metadata = Kind.of(each["kind"], each["apiVersion"]), each["metadata"]
+        place = metadata.get("namespace") or ""
+        live = look.get(kind, metadata["name"], place, without=WITHOUT.get(kind.kind, NEVER))
+        if live is not None:
+            yield {**live, "apiVersion": each["apiVersion"], "kind": each["kind"]}

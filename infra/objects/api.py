@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
+import yaml
 from kubernetes import client, config
 
 from infra import paths
@@ -49,7 +50,10 @@ def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> cli
     Parameters:
         retries: of each request; None for as many as urllib3 makes by itself.
     """
-    found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
+    try:
+        found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
+    except yaml.YAMLError as error:
+        raise config.ConfigException(f"{address.kubeconfig} is no kubeconfig: {error}") from None
     if retries is not None:
         found.rest_client.pool_manager.connection_pool_kw["retries"] = retries
     return found

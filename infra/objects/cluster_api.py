@@ -14,6 +14,7 @@ from urllib.parse import quote
 import urllib3
 from kubernetes import client
 from kubernetes.client.api_client import RequestSerialized
+from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.kinds import POD, Kind
@@ -22,6 +23,8 @@ from storage.manifests import Manifest
 JSON = "application/json"
 # Of a patch: a list of operations (RFC 6902), or the part of the object that is to be another one (RFC 7386).
 OPERATIONS, PART = "application/json-patch+json", "application/merge-patch+json"
+# So much of an answer is shown that is not what was asked for.
+SHOWN = 60
 # A bearer token, where the kubeconfig has one.
 CREDENTIALS = ["BearerToken"]
 
@@ -67,7 +70,9 @@ class ClusterApi:
     ) -> tuple[list[Manifest], str]:
         """As `listed`, without their `kind`, and the version that `watched` goes on from."""
         found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
-        return list(found.get("items") or []), str((found.get("metadata") or {}).get("resourceVersion", ""))
+        if "items" not in found:
+            raise ApiException(0, f"the answer is no list of {kind.plural}")
+        return list(found["items"] or []), str((found.get("metadata") or {}).get("resourceVersion", ""))
 
     def watched(
         self,
@@ -96,6 +101,10 @@ class ClusterApi:
         }
         chunks = self._stream(path(kind, namespace), options, self.timeout_s)
         return (json.loads(line) for line in lines(chunks) if line)
+
+    def read(self, place: str, accept: str = JSON) -> Any:
+        """What the server says at `place`, in the form `accept`: data, or the text of what is no JSON."""
+        return self._answer(self._request("GET", place, {}, None, JSON, accept))
 
     def resources(self, group: str, version: str) -> list[Manifest]:
         """The kinds that the server has of a version of a group; `name` is a kind's plural."""
@@ -149,16 +158,31 @@ class ClusterApi:
         content: str = JSON,
         wanted: str = "object",
     ) -> Any:
-        request = self._request(method, place, query or {}, body, content)
+        found = self._answer(self._request(method, place, query or {}, body, content), wanted)
+        if wanted == "object" and not isinstance(found, dict):
+            raise ApiException(0, f"the answer is no object, but: {str(found)[:SHOWN]!r}")
+        return found
+
+    def _answer(self, request: RequestSerialized, wanted: str = "object") -> Any:
+        """Raises ApiException, of status 0 for an answer that only seems to be a success: one that was cut off."""
         answer: Any = self.connection.call_api(*request, _request_timeout=self.timeout_s)
         answer.read()
-        return self.connection.response_deserialize(answer, {"2XX": wanted}).data
+        try:
+            return self.connection.response_deserialize(answer, {"2XX": wanted}).data
+        except ValueError as error:
+            raise ApiException(0, f"the answer cannot be read: {error}") from None
 
     def _request(
-        self, method: str, place: str, query: Mapping[str, object], body: object, content: str
+        self,
+        method: str,
+        place: str,
+        query: Mapping[str, object],
+        body: object,
+        content: str,
+        accept: str = JSON,
     ) -> RequestSerialized:
         given = [(key, value) for key, value in query.items() if value not in ("", None)]
-        headers = {"Accept": JSON} | ({} if body is None else {"Content-Type": content})
+        headers = {"Accept": accept} | ({} if body is None else {"Content-Type": content})
         return self.connection.param_serialize(
             method, place, {}, given, headers, body, auth_settings=CREDENTIALS
         )

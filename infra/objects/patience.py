@@ -43,10 +43,12 @@ class Patience:
     Parameters:
         show: gets a line when the server goes away, and one when it is back.
         limit_s: seconds that the server may be away without a break.
+        starting_s: seconds that a 403 has to last before it is believed.
     """
 
     show: Callable[[str], None]
     limit_s: float = PATIENCE_S
+    starting_s: float = STARTING_S
     away_since: float | None = None
     forbidden_since: float | None = None
 
@@ -70,7 +72,7 @@ class Patience:
         now = time.monotonic()
         if self.forbidden_since is None:
             self.forbidden_since = now
-        return now - self.forbidden_since < STARTING_S
+        return now - self.forbidden_since < self.starting_s
 
     def wait(self, error: Exception) -> None:
         """Pause after a transient `error`. Raises UnreachableError when the server was away for too long."""

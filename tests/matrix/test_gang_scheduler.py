@@ -21,6 +21,7 @@ from infra.gang_scheduler import component, patches
 from infra.job import pod
 from infra.objects.api import ApiAddress
 from infra.objects.gangs import CRDS, PODGROUP, SCHEDULER
+from infra.objects.look import Look
 from infra.objects.manifest import Manifest
 from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
@@ -235,14 +236,14 @@ def test_the_server_takes_all_of_it_and_it_keeps_to_the_policies(
 
 
 def test_a_scheduler_of_somebody_elses_is_found(full: Cluster, manifests: list[Manifest]) -> None:
-    address = ApiAddress(str(full.api.kubeconfig))
+    look = Look(ApiAddress(str(full.api.kubeconfig)), print)
     question = Question(gangs=True)
-    nothing = read_contents(address, lambda _: False, question)
+    nothing = read_contents(look, lambda _: False, question)
     assert (nothing.problem, nothing.schedulers, nothing.gang_definitions) == ("", (), frozenset(CRDS))
     for each in manifests:
         if each["kind"] == "Deployment":
             full.server.apply(each)
-    theirs = read_contents(address, lambda _: False, question)
+    theirs = read_contents(look, lambda _: False, question)
     assert (theirs.problem, theirs.schedulers) == ("", (SCHEDULER,))
-    ours = read_contents(address, lambda _: True, question)
+    ours = read_contents(look, lambda _: True, question)
     assert (ours.schedulers, ours.gang_definitions) == ((), frozenset())

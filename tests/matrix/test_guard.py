@@ -17,6 +17,7 @@ from infra.guard import admission, component
 from infra.guard.policy_rules import RULES
 from infra.objects.adoption import Ownership, survey
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from standins.tests.apiserver import ApiServer
@@ -239,7 +240,7 @@ def test_all_that_guards_is_found_again_by_whoever_has_lost_the_state(
 ) -> None:
     planned = component.manifests(stack_of(DENY))
     nobody = Ownership(StackState(), None, own_cluster=False)
-    found = survey(ApiAddress(str(api_server.kubeconfig)), planned, nobody)
+    found = survey(Look(ApiAddress(str(api_server.kubeconfig)), print), planned, nobody)
     assert [title(each) for each in found.others] == [title(each) for each in planned]
     assert len(planned) == 5, "policy, binding, quota, limit range and the job's network policy"
 

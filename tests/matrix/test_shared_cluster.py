@@ -11,6 +11,7 @@ import pytest
 from kubernetes import client
 
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look
 from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
@@ -52,7 +53,7 @@ def deployment(project: AppliedProject) -> dict[str, Any]:
 
 
 def asked(project: AppliedProject, held: dict[str, Any]) -> dict[str, Any]:
-    return users(ApiAddress(project.environment["KUBECONFIG"]), shared_objects.titles(held))
+    return users(Look(ApiAddress(project.environment["KUBECONFIG"]), print), shared_objects.titles(held))
 
 
 def of_a_controller(project: AppliedProject) -> dict[str, Any]:

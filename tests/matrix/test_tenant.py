@@ -11,6 +11,7 @@ from kubernetes import client, config
 
 from infra.clusters.discovery import ClusterContents, Question, read_contents
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look
 from standins.tests.apiserver import ApiServer
 from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
@@ -45,8 +46,12 @@ def tenant(admin: client.ApiClient, api_server: ApiServer, tmp_path: Path) -> Ap
     return ApiAddress(str(file))
 
 
+def look(address: ApiAddress) -> Look:
+    return Look(address, print)
+
+
 def test_what_a_tenant_may_not_list_is_taken_to_be_there(tenant: ApiAddress) -> None:
-    found = read_contents(tenant, lambda _: False, Question(frozenset({NAMESPACE, "kubeflow"})))
+    found = read_contents(look(tenant), lambda _: False, Question(frozenset({NAMESPACE, "kubeflow"})))
     assert found == ClusterContents(
         namespaces=frozenset({NAMESPACE, "kubeflow"}), crd=True, operator=True, gang_scheduler=True, gpus=None
     )
@@ -54,7 +59,7 @@ def test_what_a_tenant_may_not_list_is_taken_to_be_there(tenant: ApiAddress) -> 
 
 def test_an_administrator_sees_what_is_there(admin: client.ApiClient, api_server: ApiServer) -> None:
     question = Question(frozenset({NAMESPACE, "nowhere"}))
-    found = read_contents(ApiAddress(str(api_server.kubeconfig)), lambda _: False, question)
+    found = read_contents(look(ApiAddress(str(api_server.kubeconfig))), lambda _: False, question)
     assert (found.problem, found.crd, found.operator) == ("", True, True)
     assert found.gpus is not None, "other tests on this server may have made nodes with GPUs"
     assert NAMESPACE in found.namespaces

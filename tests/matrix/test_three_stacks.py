@@ -16,6 +16,7 @@ from kubernetes.client.exceptions import ApiException
 
 from infra.objects.api import ApiAddress
 from infra.objects.labels import OF_JOB, STACK
+from infra.objects.look import Look
 from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
@@ -141,8 +142,8 @@ def sections(name: str) -> dict[str, Any]:
 def down(project: AppliedProject) -> list[str]:
     """As `make down` does it; the lines that say what stays, and for whom."""
     held = deployment(project)
-    address = ApiAddress(project.environment["KUBECONFIG"])
-    found = users(address, shared_objects.titles(held))
+    look = Look(ApiAddress(project.environment["KUBECONFIG"]), print)
+    found = users(look, shared_objects.titles(held))
     edit_state(project, lambda known: shared_objects.retain(known, found))
     project.destroy()
     return shared_objects.left(held, found)

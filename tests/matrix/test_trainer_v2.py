@@ -17,6 +17,7 @@ from infra.job.trainjob import jobs_of
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.objects.kinds import Kind
+from infra.objects.look import Look
 from infra.objects.manifest import Manifest
 from infra.review import rendering
 from infra.trainer_controller import component, upstream
@@ -140,9 +141,9 @@ def test_webhooks_call_services_that_are_there(controllers: list[Manifest]) -> N
 def test_what_somebody_else_has_installed_is_found(
     server: Server, api_server: ApiServer, foreign: Kind, found: tuple[bool, bool]
 ) -> None:
-    address = ApiAddress(str(api_server.kubeconfig))
+    look = Look(ApiAddress(str(api_server.kubeconfig)), print)
     asked = Question(kind=TRAINJOB)
-    contents = read_contents(address, lambda each: each["metadata"]["name"] != foreign.crd, asked)
+    contents = read_contents(look, lambda each: each["metadata"]["name"] != foreign.crd, asked)
     assert (contents.problem, contents.crd, contents.beneath) == ("", *found)
 
 

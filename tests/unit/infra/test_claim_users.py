@@ -11,16 +11,15 @@ from infra import claim_users, volumes
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
 from infra.objects import stack_state
-from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, TRAINJOB
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET
+from infra.objects.look import UnknownError
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, manifests
-from tests.unit.infra.objects.played_api import Request, listed, play
+from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 
-ADDRESS = ApiAddress(None)
 IMAGE = {"reference": "x:1", "unpinned": True}
 MODELS, DATA = "trainstack-dev-models", "trainstack-dev-data"
 NOTEBOOK: Manifest = {"name": "notebook", "labels": {"app": "notebook"}}
@@ -99,7 +98,7 @@ class Cluster:
 def refusal(after: Stack, state: StackState) -> str:
     """Why the change is refused; empty where it is not."""
     try:
-        claim_users.ensure_replaceable(after, ADDRESS, state)
+        claim_users.ensure_replaceable(after, look(), state)
     except ConfigError as error:
         return str(error)
     return ""
@@ -264,13 +263,15 @@ def test_a_stack_that_is_not_up_deletes_nothing(monkeypatch: pytest.MonkeyPatch)
     assert cluster.asked == []
 
 
-def test_a_cluster_that_is_away_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, NOTEBOOK, uid=503)
-    assert refusal(asking(request="5Gi"), held(asking())) == ""
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_a_claim_that_cannot_be_asked_for_may_be_mounted(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, NOTEBOOK, uid=status)
+    with pytest.raises(UnknownError, match=f"{status}(?s:.*)fix: "):
+        refusal(asking(request="5Gi"), held(asking()))
 
-    def refuse(_: Request) -> object:
-        raise ConnectionRefusedError
 
-    play(monkeypatch, refuse)
-    assert refusal(asking(request="5Gi"), held(asking())) == ""
-    claim_users.ensure_replaceable(asking(request="5Gi"), ApiAddress("/nowhere/kubeconfig"), held(asking()))
+def test_a_cluster_that_is_not_there_has_no_users() -> None:
+    nowhere = look(kubeconfig="/nowhere/kubeconfig")
+    claim_users.ensure_replaceable(asking(request="5Gi"), nowhere, held(asking()))

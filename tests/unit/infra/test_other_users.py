@@ -21,7 +21,8 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
 from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
 from infra.objects.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
-from tests.unit.infra.objects.played_api import Request, listed, play, played
+from infra.objects.look import READY, ForbiddenError
+from tests.unit.infra.objects.played_api import Request, listed, look, play, played
 
 KUBECONFIG = "/etc/there.yaml"
 CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
@@ -55,9 +56,9 @@ def test_only_the_cluster_of_the_stack_file_counts(
     name: str, written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[ApiAddress] = []
-    empty = played(lambda _: listed())
+    empty = played(lambda asked: "ok" if asked.path == READY else listed())
 
-    def at(address: ApiAddress, **_: object) -> ClusterApi:
+    def at(address: ApiAddress, *_: object) -> ClusterApi:
         asked.append(address)
         return empty
 
@@ -82,15 +83,14 @@ def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
 
 
 def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(address: ApiAddress, **_: Any) -> None:
+    def refuse(address: ApiAddress, *_: object) -> None:
         raise ConfigException("no such context")
 
     monkeypatch.setattr(ClusterApi, "at", refuse)
-    unknown = ["unknown: the cluster cannot be asked (ConfigException)"]
-    assert other_users.users(ApiAddress(KUBECONFIG), ["Namespace/a"]) == {
-        "jobs": unknown,
-        "namespaces": {"a": unknown},
-    }
+    found = other_users.users(look(), ["Namespace/a"])
+    for told in (found["jobs"], found["namespaces"]["a"]):
+        assert [each.partition(" for ")[0] for each in told] == ["unknown: the cluster cannot be asked"]
+        assert "no such context" in told[0]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defi
         return listed()
 
     play(monkeypatch, answer)
-    other_users.users(ApiAddress(KUBECONFIG), own, api)
+    other_users.users(look(), own, api)
     assert asked == [path(each) for each in kinds]
 
 
@@ -131,21 +131,24 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
         return listed({"metadata": OURS}, {"metadata": THEIRS}) if request.path == own else listed()
 
     play(monkeypatch, answer)
-    found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [f"{kind.kind}/a/ours"])
+    found = other_users.in_namespace(look(), "a", [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
     assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(other_users.NAMESPACED) + len(
         other_users.EVERY
     )
 
 
-@pytest.mark.parametrize(
-    ("status", "told"), [(404, []), (403, ["unknown: the cluster cannot be asked (403 status 403)"])]
-)
-def test_a_kind_that_nobody_has_defined_has_no_jobs(
-    status: int, told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    play(monkeypatch, lambda _: status)
-    assert other_users.jobs_of(ApiAddress(KUBECONFIG), [PYTORCHJOB], []) == told
+def test_a_kind_that_nobody_has_defined_has_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, lambda _: 404)
+    assert other_users.jobs_of(look(), [PYTORCHJOB], []) == []
+
+
+def test_jobs_that_may_not_be_listed_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, lambda _: 403)
+    with pytest.raises(ForbiddenError, match=r"list pytorchjobs\.kubeflow\.org in the whole cluster"):
+        other_users.jobs_of(look(), [PYTORCHJOB], [])
+    (told,) = other_users.users(look(), [])["jobs"]
+    assert told.startswith("unknown: this user may not list pytorchjobs")
 
 
 def owned(name: str, *owners: dict[str, str], **metadata: Any) -> dict[str, Any]:
@@ -201,8 +204,8 @@ def test_what_an_owner_of_a_kind_not_asked_about_has_made_counts(
 ) -> None:
     Cluster(monkeypatch, {kind: [owned("made", owner)]})
     found = [f"{kind.kind}/a/made"]
-    assert other_users.jobs_of(ApiAddress(KUBECONFIG), [kind], ["Namespace/a"]) == found
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", ["Namespace/a"]) == found
+    assert other_users.jobs_of(look(), [kind], ["Namespace/a"]) == found
+    assert other_users.in_namespace(look(), "a", ["Namespace/a"]) == found
 
 
 @pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
@@ -211,7 +214,7 @@ def test_a_namespace_with_what_another_kind_has_made_is_not_empty(
     kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(monkeypatch, {kind: [owned("made", owner)]})
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == [f"{kind.kind}/a/made"]
+    assert other_users.in_namespace(look(), "a", []) == [f"{kind.kind}/a/made"]
 
 
 @pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *other_users.EVERY], ids=lambda kind: kind.kind)
@@ -222,7 +225,7 @@ def test_what_another_of_the_listed_objects_has_made_is_told_once(
     maker = DEPLOYMENT if kind != DEPLOYMENT else JOB
     theirs = {"metadata": {"name": "theirs", "namespace": "a"}}
     Cluster(monkeypatch, {maker: [theirs], kind: [owned("made", owner_of(maker))]})
-    found = other_users.in_namespace(ApiAddress(KUBECONFIG), "a", [])
+    found = other_users.in_namespace(look(), "a", [])
     assert found == [f"{maker.kind}/a/theirs"]
 
 
@@ -234,20 +237,20 @@ def test_gangs_of_others_jobs_keep_the_scheduler_and_those_of_the_stacks_do_not(
     made = [owned("theirs", owner_of(job)), owned("ours", owner_of(job, "ours"))]
     Cluster(monkeypatch, {kind: made})
     own = [f"{job.kind}/a/ours"]
-    assert other_users.jobs_of(ApiAddress(KUBECONFIG), gangs.KINDS, own) == [f"{kind.kind}/a/theirs"]
+    assert other_users.jobs_of(look(), gangs.KINDS, own) == [f"{kind.kind}/a/theirs"]
 
 
 def test_what_the_stack_and_somebody_else_own_stays_with_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     both = owned("both", owner_of(PYTORCHJOB, "ours"), FOREIGN["Katib"])
     Cluster(monkeypatch, {POD: [both]})
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", ["PyTorchJob/a/ours"]) == ["Pod/a/both"]
+    assert other_users.in_namespace(look(), "a", ["PyTorchJob/a/ours"]) == ["Pod/a/both"]
 
 
 def test_the_parts_of_a_kind_that_the_server_has_in_another_version_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Cluster(monkeypatch, {JOB: [owned("node", owner("JobSet", f"{JOBSET.group}/v2"))]}, unknown=[JOBSET])
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == ["Job/a/node"]
+    assert other_users.in_namespace(look(), "a", []) == ["Job/a/node"]
 
 
 PASSED_ON = {
@@ -267,7 +270,7 @@ def test_what_is_in_every_namespace_is_nobodys(
     maps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(monkeypatch, {CONFIG_MAP: maps}, in_default=IN_DEFAULT)
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == []
+    assert other_users.in_namespace(look(), "a", []) == []
 
 
 @pytest.mark.parametrize(
@@ -280,16 +283,16 @@ def test_a_config_map_is_a_copy_only_where_that_is_seen(
 ) -> None:
     notes = {"metadata": {"name": "bundle", "namespace": "a"}, "data": data}
     Cluster(monkeypatch, {CONFIG_MAP: [notes]}, in_default=in_default)
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == ["ConfigMap/a/bundle"]
+    assert other_users.in_namespace(look(), "a", []) == ["ConfigMap/a/bundle"]
 
 
 def test_the_config_maps_of_default_are_no_copies_of_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     Cluster(monkeypatch, {}, in_default=IN_DEFAULT)
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "default", []) == ["ConfigMap/default/bundle"]
+    assert other_users.in_namespace(look(), "default", []) == ["ConfigMap/default/bundle"]
 
 
 @pytest.mark.parametrize("annotation", sorted(other_users.TOKENS))
 def test_tokens_that_each_namespace_has_are_nobodys(annotation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"annotations": {annotation: "default"}}
     Cluster(monkeypatch, {SECRET: [owned("default-dockercfg-x", owner("ServiceAccount", "v1"), **given)]})
-    assert other_users.in_namespace(ApiAddress(KUBECONFIG), "a", []) == []
+    assert other_users.in_namespace(look(), "a", []) == []

@@ -11,10 +11,10 @@ from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import ONLY_FOR, OUR_VOLUME, REQUIRED, StorageKind
-from infra.objects.api import ApiAddress
 from infra.review import folder
 from infra.training_operator import overlay
 from storage.manifests import manifests
+from tests.unit.infra.objects.played_api import look
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, stack
 from tests.unit.infra.test_program import RUN, configured, recorder, run_program
@@ -232,7 +232,7 @@ def test_a_claim_of_a_class_may_wait_for_a_suspended_jobs_pod(suspend: bool, pre
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> None:
-    nowhere = ApiAddress("/nowhere/kubeconfig")
+    nowhere = look(kubeconfig="/nowhere/kubeconfig")
     if cluster == "existing":
         retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
         return

@@ -12,6 +12,8 @@ from infra.clusters import selection
 from infra.clusters.discovery import ClusterContents, contents_of
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
+from infra.objects.look import UnknownError
+from tests.unit.infra.objects.played_api import look, play
 from tests.unit.infra.samples import JOB, stack
 
 IMAGE = {"repository": "registry.example/trainer"}
@@ -95,12 +97,12 @@ def test_it_is_refused_before_anything_is_registered(kind: str, monkeypatch: pyt
     monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
     known = stack(cluster={"kind": kind}, image=IMAGE)
     with pytest.raises(ConfigError, match=r"storage\.node"):
-        selection.examine(known, lambda _: False)
+        selection.examine(known, lambda _: False, look())
 
 
 def test_the_nodes_of_our_own_kind_cluster_mount_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
-    selection.examine(stack(cluster={"workers": 2}), lambda _: False)
+    selection.examine(stack(cluster={"workers": 2}), lambda _: False, look())
 
 
 @pytest.mark.parametrize("preview", [True, False])
@@ -109,14 +111,8 @@ def test_a_users_cluster_that_does_not_tell_what_it_holds_is_not_taken_for_empty
 ) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text("{}")
-    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(problem="no answer"))
+    play(monkeypatch, lambda _: 503)
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: preview)
-    warned: list[str] = []
-    monkeypatch.setattr(pulumi.log, "warn", warned.append)
     known = stack(cluster={"kind": "existing", "kubeconfig": str(file)}, image=IMAGE)
-    if preview:
-        assert selection.examine(known, lambda _: False).problem
-        assert "no answer" in warned[0]
-    else:
-        with pytest.raises(ConfigError, match=r"(?s)no answer; nothing was touched"):
-            selection.examine(known, lambda _: False)
+    with pytest.raises(UnknownError, match=r"(?s)503.*; nothing was touched\n  fix: "):
+        selection.examine(known, lambda _: False, look(kubeconfig=str(file)))

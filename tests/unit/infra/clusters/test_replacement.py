@@ -15,6 +15,7 @@ from infra import paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
+from infra.objects.look import UnknownError
 from tests.unit.infra.clusters.kind.standin import NODE_IMAGE, Engine, node
 
 CONFIG = KindConfig(name="c", stack="dev")
@@ -88,7 +89,7 @@ def test_a_cluster_that_does_not_tell_what_it_holds_is_not_replaced_unasked(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(address: Any, stack: str) -> list[str]:
-        raise foreign_objects.UnknownError("connection refused")
+        raise UnknownError("connection refused")
 
     monkeypatch.setattr(foreign_objects, "titles", silent)
     with pytest.raises(replacement.ReplacementRefusedError, match=r"(?s)connection refused.*REPLACE_CLUSTER"):

@@ -13,9 +13,10 @@ from infra import paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.selection import ensure_old_cluster_may_go, examine, question
+from infra.clusters.selection import ensure_old_cluster_may_go, examine, look, question
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
+from infra.objects.look import Look, UnknownError
 from infra.objects.stack_state import StackState
 from tests.unit.infra.clusters.kind.standin import Engine, node
 from tests.unit.infra.samples import stack
@@ -50,8 +51,8 @@ def asked(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The clusters that were asked for foreign objects; each holds one."""
     clusters: list[str] = []
 
-    def titles(address: Any, stack: str) -> list[str]:
-        clusters.append(Path(address.kubeconfig).stem)
+    def titles(asked: Look, stack: str) -> list[str]:
+        clusters.append(Path(str(asked.address.kubeconfig)).stem)
         return [NOTES]
 
     monkeypatch.setattr(foreign_objects, "titles", titles)
@@ -96,7 +97,7 @@ def test_a_cluster_that_does_not_answer_is_not_lost_unasked(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, old: ClusterKind, new: ClusterKind
 ) -> None:
     def silent(address: Any, stack: str) -> list[str]:
-        raise foreign_objects.UnknownError("connection refused")
+        raise UnknownError("connection refused")
 
     monkeypatch.setattr(foreign_objects, "titles", silent)
     with pytest.raises(replacement.ReplacementRefusedError, match="connection refused"):
@@ -190,11 +191,11 @@ def test_only_a_preview_goes_on_without_a_kubeconfig(
         cluster={"kind": "existing", "kubeconfig": str(file)}, image=IMAGE, operator=NEVER, storage=storage
     )
     if preview:
-        examine(known, lambda _: False)
+        examine(known, lambda _: False, look(known))
         assert len(warnings) == 1
     else:
-        with pytest.raises(ConfigError) as refused:
-            examine(known, lambda _: False)
+        with pytest.raises((ConfigError, UnknownError)) as refused:
+            examine(known, lambda _: False, look(known))
         for part in (str(file), "nothing was touched", "fix: "):
             assert part in str(refused.value)
     assert bool(warnings) is preview

@@ -13,8 +13,11 @@ import pytest
 import urllib3
 from kubernetes import client
 from kubernetes.client.rest import RESTResponse
+from kubernetes.config import ConfigException
 
+from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
+from infra.objects.look import READY, Look
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,23 @@ def played(answer: Answer, timeout_s: float | None = None) -> ClusterApi:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    """Let every cluster that is asked from now on answer so."""
-    monkeypatch.setattr(ClusterApi, "at", lambda *_, **__: played(answer))
+    """Let every cluster that is asked from now on answer so, and be ready."""
+
+    def ready(request: Request) -> object:
+        return "ok" if request.path == READY else answer(request)
+
+    def at(address: ApiAddress, *_: object) -> ClusterApi:
+        if not address.is_there:
+            raise ConfigException("no kubeconfig")
+        return played(ready)
+
+    monkeypatch.setattr(ClusterApi, "at", at)
+
+
+def look(limit_s: float = 0.0, kubeconfig: str | None = None) -> Look:
+    """A look at such a cluster, with patience for `limit_s` seconds. Without its kubeconfig it counts as gone."""
+    address = ApiAddress(kubeconfig)
+    return Look(address, lambda _: None, lambda: not address.is_there, limit_s)
 
 
 def listed(*objects: Any) -> dict[str, Any]:
@@ -66,7 +84,7 @@ def listed(*objects: Any) -> dict[str, Any]:
 
 
 def _response(answer: object) -> urllib3.HTTPResponse:
-    status, content = (answer, {}) if isinstance(answer, int) else (200, answer)
+    status, content = (answer, {"kind": "Status"}) if isinstance(answer, int) else (200, answer)
     is_text = isinstance(content, str)
     body = content if isinstance(content, str) else json.dumps(content)
     headers = {"Content-Type": "text/plain" if is_text else "application/json"}

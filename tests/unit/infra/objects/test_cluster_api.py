@@ -61,6 +61,7 @@ CALLS: dict[str, tuple[Callable[[ClusterApi], object], Request]] = {
             },
         ),
     ),
+    "read": (lambda api: api.read("/readyz"), Request("GET", "/readyz")),
     "resources": (lambda api: api.resources("kubeflow.org", "v1"), Request("GET", "/apis/kubeflow.org/v1")),
     "preferred_version": (
         lambda api: api.preferred_version("kueue.x-k8s.io"),
@@ -111,7 +112,7 @@ def test_the_server_is_asked_for(name: str) -> None:
 
     def answer(request: Request) -> object:
         asked.append(request)
-        return "a line" if request.name == "log" else {}
+        return "a line" if request.name == "log" else {"items": []}
 
     call(played(answer))
     assert asked == [wanted]
@@ -142,7 +143,7 @@ def test_an_answer_is_waited_for_as_long_as_is_said(name: str) -> None:
 
     def answer(request: Request) -> object:
         asked.append(request.timeout_s)
-        return {}
+        return {"items": []}
 
     CALLS[name][0](played(answer, timeout_s=5))
     assert asked == [None if name == "log_stream" else 5]

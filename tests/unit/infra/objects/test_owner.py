@@ -12,10 +12,11 @@ import pytest
 
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership, Survey
-from infra.objects.api import ApiAddress
 from infra.objects.labels import OWNER, STACK
+from infra.objects.look import READY
 from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
+from tests.unit.infra.objects.played_api import look, play
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
 
@@ -97,15 +98,15 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
 
 
 def test_nobody_is_asked_while_the_state_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adoption, "_live", lambda *asked: pytest.fail("the cluster was asked"))
+    play(monkeypatch, lambda asked: pytest.fail("the cluster was asked"))
     held = StackState(objects=frozenset({"Namespace/kubeflow"}))
-    assert adoption.survey(ApiAddress(__file__), [live()], Ownership(held, MINE, False)) == Survey()
+    assert adoption.survey(look(), [live()], Ownership(held, MINE, False)) == Survey()
 
 
 def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [live("mine", **marked(MINE)), live("theirs", **marked(OTHERS))]
-    monkeypatch.setattr(adoption, "_live", lambda address, planned: there)
-    found = adoption.survey(ApiAddress(__file__), [live()], Ownership(StackState(), MINE, False))
+    monkeypatch.setattr(adoption, "_live", lambda look, planned: there)
+    found = adoption.survey(look(), [live()], Ownership(StackState(), MINE, False))
     assert found == Survey(lost=(there[0],), others=(there[1],))
 
 
@@ -155,9 +156,12 @@ def server() -> Iterator[str]:
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"metadata": {"name": "kubeflow", "labels": marked(MINE)}}).encode()
-            self.send_response(200 if self.path in paths else 404)
-            self.send_header("Content-Type", "application/json")
+            found = {"metadata": {"name": "kubeflow", "labels": marked(MINE)}}
+            body = json.dumps(found if self.path in paths else {"kind": "Status"}).encode()
+            if self.path == READY:
+                body = b"ok"
+            self.send_response(200 if self.path in {*paths, READY} else 404)
+            self.send_header("Content-Type", "text/plain" if self.path == READY else "application/json")
             self.end_headers()
             self.wfile.write(body)
 
@@ -197,6 +201,6 @@ def test_objects_of_any_kind_are_found(server: str, tmp_path: Path) -> None:
         }
         for version, kind, space in kinds
     ]
-    found = adoption.survey(ApiAddress(str(kubeconfig)), planned, Ownership(StackState(), MINE, False))
+    found = adoption.survey(look(kubeconfig=str(kubeconfig)), planned, Ownership(StackState(), MINE, False))
     assert [each["kind"] for each in found.lost] == [kind for _, kind, _ in kinds[:-2]]
     assert found.others == ()

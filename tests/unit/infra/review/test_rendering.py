@@ -56,7 +56,8 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     known = from_file(path)
     found = ClusterContents() if known.cluster.kind == "kind" else rendering.ASSUMED
     found = ClusterContents() if known.cluster.kind == "microk8s" else found
-    monkeypatch.setattr(selection, "examine", lambda chosen, is_ours: found)
+    monkeypatch.setattr(selection, "examine", lambda chosen, is_ours, look: found)
+    monkeypatch.setattr(selection, "_is_gone", lambda chosen: True)
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]
     given = {key: json.dumps(value) for key, value in config.items()}

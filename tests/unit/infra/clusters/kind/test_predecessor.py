@@ -19,6 +19,7 @@ from infra.clusters.kind.predecessor import Step
 from infra.clusters.kind.providers import ClusterProvider
 from infra.dynamic import GONE
 from infra.objects import owner
+from infra.objects.look import UnknownError
 from tests.unit.infra.clusters.kind.standin import Engine, given, node
 
 OWNER_ID = "0123456789abcdef"
@@ -142,7 +143,7 @@ def test_the_refusal_of_a_finished_cluster_says_all_that_is_needed(
     assert f"ADOPT={OWNER_ID}" in str(predecessor.refusal(Standing.FINISHED, "c", "dev", OWNER_ID))
 
     def silent(address: Any, stack: str) -> list[str]:
-        raise foreign_objects.UnknownError("connection refused")
+        raise UnknownError("connection refused")
 
     monkeypatch.setattr(foreign_objects, "titles", silent)
     with pytest.raises(

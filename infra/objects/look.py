@@ -1,0 +1,233 @@
+"""One look at a cluster, for the guards that decide whether something may be touched.
+
+A guard asks for objects. Each is absent, there, or *unknown*: forbidden, or unreachable. Unknown is an error, and no
+guard catches it: it is never taken for absent, for ours or for allowed. The program ends with it, and touches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import urllib3
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra.objects.api import ApiAddress
+from infra.objects.cluster_api import ClusterApi
+from infra.objects.kinds import Kind
+from infra.objects.patience import FORBIDDEN, STARTING_S, Patience, T, UnreachableError, brief, is_transient
+from storage.manifests import Manifest
+
+ANSWER_S = 10.0
+"""How long one answer may take, in seconds."""
+PATIENCE_S = 60.0
+"""How long the API server may be away without a break, in seconds. `make up` has waited for it before."""
+NOT_FOUND = 404
+READY = "/readyz"
+
+
+class UnknownError(RuntimeError):
+    """Something could not be looked at, so that nothing may be touched."""
+
+
+class ForbiddenError(UnknownError):
+    """This user lacks the right to look at it."""
+
+
+class _GoneError(Exception):
+    """The cluster is proved gone."""
+
+
+class _UnusableError(Exception):
+    """The kubeconfig names no server: to wait does not mend that."""
+
+
+def never() -> bool:
+    """Nothing proves that a cluster of somebody else's is gone."""
+    return False
+
+
+@dataclass
+class Look:
+    """Asks one cluster. Of a cluster that is proved gone, everything is absent.
+
+    A 403 is believed once the server says that it is ready: one that has just started refuses everybody.
+
+    Parameters:
+        show: gets a line when the server goes away, and one when it is back.
+        is_gone: asked when there is no kubeconfig, or no answer. True is a proof: neither of them proves anything.
+        limit_s, answer_s: see PATIENCE_S and ANSWER_S.
+    """
+
+    address: ApiAddress
+    show: Callable[[str], None]
+    is_gone: Callable[[], bool] = never
+    limit_s: float = PATIENCE_S
+    answer_s: float = ANSWER_S
+
+    def __post_init__(self) -> None:
+        self._patience = Patience(self.show, self.limit_s)
+        self._is_ready = self._is_proved_gone = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a cluster to ask, as far as the questions up to now have shown."""
+        return not self._is_proved_gone
+
+    def get(self, kind: Kind, name: str, namespace: str = "", *, without: str = "") -> Manifest | None:
+        """The object of this name; None where it is absent. Raises UnknownError.
+
+        Parameters:
+            without: what to do without the right to ask for it, for the error.
+        """
+
+        def ask() -> Manifest:
+            answer = self._api.get(kind, name, namespace)
+            if "metadata" not in answer:
+                raise ApiException(0, f"the answer is no {kind.kind}")
+            return answer
+
+        return self._ask(ask, kind, f"{kind.kind} {name}", f"get {_plural(kind, namespace)}", without)
+
+    def listed(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", without: str = ""
+    ) -> list[Manifest] | None:
+        """The objects that the selectors find, each with its `kind`; None where the server lacks that kind.
+
+        Raises UnknownError.
+
+        Parameters:
+            without: as of `get`.
+        """
+
+        def ask() -> list[Manifest]:
+            return self._api.listed(kind, namespace, labels=labels, fields=fields)
+
+        return self._ask(ask, kind, f"its {kind.plural}", f"list {_plural(kind, namespace)}", without)
+
+    def serves(self, kind: Kind) -> bool:
+        """Whether the server has this kind: every user may ask that. Raises UnknownError."""
+        asked = self._ask(
+            lambda: self._api.resources(kind.group, kind.version), kind, kind.group, f"get {kind.group}", ""
+        )
+        return any(each["name"] == kind.plural for each in asked or [])
+
+    def items(self, place: str, accept: str) -> list[Any]:
+        """The items of the list at `place`, in the form `accept`. Raises UnknownError."""
+
+        def ask() -> list[Any]:
+            answer = self._api.read(place, accept)
+            if not isinstance(answer, dict) or "items" not in answer:
+                raise ApiException(0, f"{place} is no list")
+            return answer["items"] or []
+
+        return self._ask(ask, None, place, f"get {place}", "") or []
+
+    def holds(self, kind: Kind, name: str, uid: str, namespace: str = "", *, without: str = "") -> bool:
+        """Whether the cluster has the very object that the state holds, and not just one of its name.
+
+        Raises UnknownError.
+
+        Parameters:
+            uid: that of the state; empty where it holds none.
+            without: as of `get`.
+        """
+        live = self.get(kind, name, namespace, without=without)
+        return live is not None and uid in ("", live["metadata"].get("uid"))
+
+    @cached_property
+    def _api(self) -> ClusterApi:
+        return ClusterApi.at(self.address, urllib3.Retry(0, redirect=False), self.answer_s)
+
+    def _ask(self, call: Callable[[], T], kind: Kind | None, what: str, right: str, without: str) -> T | None:
+        """The result of `call`; None where the server says that there is no such thing. Raises UnknownError."""
+        if not self.is_there:
+            return None
+        try:
+            return self._patience.ask(lambda: self._once(call))
+        except _GoneError:
+            return None
+        except _UnusableError as error:
+            fix = "name the file that is there (`trainstack:cluster.kubeconfig`, or KUBECONFIG)"
+            raise self._unreachable(what, str(error), fix) from None
+        except UnreachableError as error:
+            raise self._unreachable(what, str(error).splitlines()[0]) from None
+        except ApiException as error:
+            if error.status == FORBIDDEN:
+                raise _forbidden(right, without) from None
+            if error.status == NOT_FOUND and kind and self._is_absent(kind, error):
+                return None
+            raise self._unreachable(what, brief(error)) from None
+
+    def _once(self, call: Callable[[], T]) -> T:
+        try:
+            if not self._is_ready:
+                self._ensure_ready()
+            return call()
+        except Exception as error:
+            if is_transient(error):
+                self._is_ready = False
+                vars(self).pop("_api", None)  # the kubeconfig may be written again meanwhile
+                self._is_proved_gone = self.is_gone()
+                if self._is_proved_gone:
+                    raise _GoneError from None
+            if isinstance(error, ConfigException):
+                raise _UnusableError(brief(error)) from None
+            raise
+
+    def _ensure_ready(self) -> None:
+        """Raises what keeps the server from being ready. Where it does not say, a 403 has to last to be believed."""
+        self._patience.starting_s = min(STARTING_S, self.limit_s)
+        try:
+            said = self._api.read(READY)
+        except ApiException as error:
+            if error.status not in (FORBIDDEN, NOT_FOUND):
+                raise
+        else:
+            if said != "ok":
+                raise ApiException(0, f"{READY} is {str(said)[:60]!r}, and not ok")
+            self._patience.starting_s = 0
+        self._is_ready = True
+
+    def _unreachable(
+        self, what: str, why: str, fix: str = "make it answer: `kubectl get --raw /readyz` says ok"
+    ) -> UnknownError:
+        by = f" by {self.address.kubeconfig}" if self.address.kubeconfig else ""
+        return UnknownError(
+            f"the cluster cannot be asked{by} for {what}: {why}; nothing was touched\n"
+            f"  fix: {fix}; then the same command again"
+        )
+
+    def _is_absent(self, kind: Kind, error: ApiException) -> bool:
+        """Whether it is the server who has answered 404: of a group that it lacks it does so in plain words."""
+        try:
+            if json.loads(error.body or "")["kind"] == "Status":
+                return True
+        except (ValueError, KeyError, TypeError):
+            pass  # of what it does not serve it says so in plain words, as a proxy may
+        if not kind.group:
+            return False
+        groups = self._patience.ask(lambda: self._once(lambda: self._api.read("/apis")))
+        if not isinstance(groups, dict) or "groups" not in groups:
+            return False
+        served = {found["groupVersion"] for each in groups["groups"] for found in each["versions"]}
+        if kind.api_version not in served:
+            return True
+        kinds = self._patience.ask(lambda: self._once(lambda: self._api.resources(kind.group, kind.version)))
+        return kind.plural not in {each["name"] for each in kinds}
+
+
+def _plural(kind: Kind, namespace: str) -> str:
+    group = f".{kind.group}" if kind.group else ""
+    return f"{kind.plural}{group} in {f'namespace {namespace}' if namespace else 'the whole cluster'}"
+
+
+def _forbidden(right: str, without: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"this user may not {right} (403 Forbidden), and what nobody has looked at is not touched\n"
+        f"  fix: have the right given{f', or {without}' if without else ''}; docs/security.md lists the rights"
+    )

@@ -1,0 +1,211 @@
+"""No guard lets anything pass that it could not look at: each is fed every fault."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import infra
+from infra import claim_users, other_users, program, removed_definitions, removed_namespaces, retained_claims
+from infra.clusters import discovery, foreign_objects, selection
+from infra.clusters.discovery import ClusterContents, Question
+from infra.config import ConfigError
+from infra.config.storage_kinds import StorageKind
+from infra.objects import adoption, gangs, patience
+from infra.objects.adoption import Ownership
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
+from infra.objects.look import READY, Look, UnknownError
+from infra.objects.stack_state import StackState
+from infra.training_operator.plan import Plan
+from tests.unit.infra.objects.faulty_server import FAULTS, UID, Server, kubeconfig, serving
+from tests.unit.infra.samples import stack
+from tests.unit.infra.test_claim_users import asking, held
+from tests.unit.infra.test_storage_kinds import of_kind
+
+ANSWER_S = 0.3
+ONE_BY_ONE = {"403", "503", "login page"}
+"""Made at each single question; the others at all of them, and at the last."""
+OWNED = Ownership(StackState(), "0" * 16, own_cluster=False)
+PLANNED: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
+    {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "b", "namespace": "a"}},
+]
+GIVEN = Plan(crd=False, operator=False, namespaces=())
+EXISTING = {
+    "cluster": {"kind": "existing", "namespace": "team"},
+    "image": {"reference": "x:1", "unpinned": True},
+}
+
+
+def of(*objects: str) -> StackState:
+    """A state that holds them."""
+    return StackState(objects=frozenset(objects), uids=dict.fromkeys(objects, UID))
+
+
+def with_claim() -> StackState:
+    known = held(asking())
+    return StackState(objects=known.objects, uids=dict.fromkeys(known.objects, UID), storage=known.storage)
+
+
+def definitions(*names: str) -> StackState:
+    return of(*(f"{DEFINITION}/{each}" for each in names))
+
+
+Guard = Callable[[Look], object]
+GUARDS: dict[str, list[Guard]] = {
+    "claim_users.ensure_replaceable": [
+        lambda look: claim_users.ensure_replaceable(asking(request="5Gi"), look, with_claim())
+    ],
+    "clusters.discovery.read_contents": [
+        lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), gangs=True))
+    ],
+    "clusters.foreign_objects.titles": [lambda look: foreign_objects.titles(look, "dev")],
+    "clusters.selection.examine": [lambda look: selection.examine(stack(**EXISTING), lambda _: False, look)],
+    "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
+    "other_users.in_namespace": [lambda look: other_users.in_namespace(look, "a", [])],
+    "other_users.jobs_of": [lambda look: other_users.jobs_of(look, [PYTORCHJOB, *gangs.KINDS], [])],
+    "other_users.users": [lambda look: told(other_users.users(look, ["Namespace/a"]))],
+    "program.only_cluster": [lambda look: survey_of_program(look)],
+    "removed_definitions.ensure_unused": [
+        lambda look: removed_definitions.ensure_unused(
+            asking_for_v2(), look, definitions(PYTORCHJOB.crd), GIVEN
+        )
+    ],
+    "removed_namespaces.ensure_empty": [
+        lambda look: removed_namespaces.ensure_empty(stack(), look, of("Namespace/old"), ["new"])
+    ],
+    "retained_claims.ensure_usable": [
+        lambda look, kind=kind: retained_claims.ensure_usable(of_kind(kind), look, [])  # type: ignore[misc]
+        for kind in StorageKind
+        if kind is not StorageKind.CLASS
+    ],
+}
+"""Module and name of each function that is handed a look -> calls of it that a server that works lets pass."""
+TAKEN_TO_BE_THERE = {
+    "clusters.discovery.read_contents",
+    "clusters.selection.examine",
+}
+"""Those that take what may not be looked at to be there, and somebody else's (docs/security.md)."""
+REFUSALS = (adoption.OthersObjectsError, adoption.LostObjectsError, ConfigError)
+"""What a guard knows may not pass."""
+COPIES = "/api/v1/namespaces/default/configmaps"
+"""Asked for to leave out what is in every namespace: without an answer more counts as others'."""
+
+
+def asking_for_v2() -> Any:
+    return stack(operator={"api": "v2"}, **EXISTING)
+
+
+def told(users: dict[str, Any]) -> None:
+    """As `make down` reads it: what is unknown is somebody's, and stays."""
+    lines = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
+    if lines:
+        assert all(each.startswith("unknown: ") for each in lines)
+        raise UnknownError(lines[0])
+
+
+def survey_of_program(look: Look) -> bool:
+    return program.only_cluster(stack(), look, PLANNED, Ownership(StackState(), None, own_cluster=True))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture
+def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Look]:
+    monkeypatch.setattr(patience, "PAUSE_S", 0.01)
+    monkeypatch.setattr(selection, "check_context", lambda *_: None)
+    server.fault, server.at = None, None
+    server.asked.clear()
+    address = ApiAddress(str(kubeconfig(server, tmp_path)))
+    return lambda: Look(address, lambda _: None, limit_s=0, answer_s=ANSWER_S)
+
+
+def handed_a_look() -> set[str]:
+    """Every public function of the program that takes a `Look`."""
+    found = set()
+    for module in pkgutil.walk_packages(infra.__path__, "infra."):
+        if module.name.endswith("__main__"):
+            continue
+        for name, each in vars(importlib.import_module(module.name)).items():
+            is_its_own = inspect.isfunction(each) and each.__module__ == module.name
+            if is_its_own and not name.startswith("_") and "Look" in _parameters(each):
+                found.add(f"{module.name.removeprefix('infra.')}.{name}")
+    return found
+
+
+def _parameters(function: Callable[..., object]) -> list[object]:
+    return [kind for name, kind in function.__annotations__.items() if name != "return"]
+
+
+def test_each_guard_is_tried() -> None:
+    assert set(GUARDS) == handed_a_look()
+
+
+CASES = [
+    pytest.param(name, guard, id=f"{name}-{number}")
+    for name, guards in GUARDS.items()
+    for number, guard in enumerate(guards)
+]
+
+
+@pytest.mark.parametrize(("name", "guard"), CASES)
+def test_a_server_that_works_lets_it_pass(
+    name: str, guard: Guard, server: Server, look: Callable[[], Look]
+) -> None:
+    with suppress(*REFUSALS):
+        guard(look())
+    assert len(server.asked) > 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(("name", "guard"), CASES)
+def test_what_it_could_not_look_at_is_not_allowed(
+    name: str, guard: Guard, fault: str, server: Server, look: Callable[[], Look]
+) -> None:
+    if fault == "403" and name in TAKEN_TO_BE_THERE:
+        return  # the next test
+    asked = questions(guard, server, look)
+    for place in [None, *(asked if fault in ONE_BY_ONE else asked[-1:])]:
+        if place == COPIES and fault == "403":
+            continue
+        server.fault, server.at = FAULTS[fault], None if place is None else {place}
+        server.asked.clear()
+        with pytest.raises(UnknownError) as raised:
+            guard(look())
+        assert "fix: " in str(raised.value) or name.endswith(".users")
+        assert {each.partition(" ")[0] for each in server.asked} == {"GET"}
+        if fault == "403" and place is not None:
+            assert "this user may not " in str(raised.value)
+
+
+def questions(guard: Guard, server: Server, look: Callable[[], Look]) -> list[str]:
+    """The paths that a guard asks for, but for the server's own word on itself."""
+    server.asked.clear()
+    with suppress(*REFUSALS):
+        guard(look())
+    found = [each.partition(" ")[2] for each in server.asked]
+    return [each for each in dict.fromkeys(found) if each != READY]
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN_TO_BE_THERE))
+def test_what_may_not_be_looked_at_is_taken_to_be_there(
+    name: str, server: Server, look: Callable[[], Look]
+) -> None:
+    everything = questions(GUARDS[name][0], server, look)
+    server.fault, server.at = FAULTS["403"], {each for each in everything if each.count("/") != 3}
+    found = GUARDS[name][0](look())
+    assert isinstance(found, ClusterContents)
+    assert "team" in found.namespaces
+    assert (found.operator, found.crd) == (False, False), "as every user may ask what is served: nothing"
