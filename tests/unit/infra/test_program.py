@@ -200,7 +200,10 @@ def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_r
 
 
 @pytest.mark.parametrize("uid", ["one", "another"])
-def test_the_program_finishes_the_cluster_that_the_state_has(recorder: Recorder, uid: str) -> None:
+def test_the_program_finishes_the_cluster_that_the_state_has(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uid: str
+) -> None:
+    monkeypatch.setattr(paths, "STATE", tmp_path / ".trainstack")
     marker = paths.marker("trainstack-dev")
     marker.parent.mkdir(parents=True)
     marker.write_text(json.dumps({"id": uid, "finished": False}))
