@@ -15,6 +15,8 @@ from infra.objects.look import Look, UnknownError
 
 VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
 SHOWN = 10
+SHORT_S = 5.0
+"""Patience with an API server whose answer only makes an error say more."""
 
 
 class ReplacementRefusedError(RuntimeError):
@@ -68,7 +70,8 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
 def held(name: str, stack: str) -> str:
     """Lines that say what the cluster `name` holds that is not `stack`'s, as far as it can be asked now."""
     try:
-        others = foreign_objects.titles(Look(ApiAddress(str(paths.kubeconfig(name))), print), stack)
+        asked = Look(ApiAddress(str(paths.kubeconfig(name))), lambda _: None, limit_s=SHORT_S)
+        others = foreign_objects.titles(asked, stack)
     except UnknownError as error:
         return f"  its objects cannot be listed now: {error}"
     if not others:

@@ -52,7 +52,11 @@ def _is_gone(stack: Stack) -> bool:
         return True
     try:
         if stack.cluster.kind is ClusterKind.KIND:
-            if not any(map(ownership.is_control_plane, ownership.nodes(stack.cluster_name))):
+            if ownership.standing(stack.cluster_name) in (
+                Standing.NONE,
+                Standing.UNFINISHED,
+                Standing.REMAINS,
+            ):
                 return True
             if not is_preview:
                 repair.repair(stack.cluster_name, pulumi.log.info)
