@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from infra import paths
 from infra.command_line import errors_as_text
-from infra.config import ConfigError, Stack, from_file
+from infra.config import ConfigError, Stack, from_file, stack_text
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
 from infra.config.load import ensure_trains
@@ -101,14 +101,15 @@ def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, 
 def _means(text: str, key: str, value: Any) -> bool:
     """Whether `text` gives `key` this value, wherever it stands."""
     try:
-        read = TrainingConfig.model_validate({key: yaml.safe_load(text)})
+        read = TrainingConfig.model_validate({key: stack_text.load(text)})
     except ValidationError:
         return False
     return bool(read == TrainingConfig.model_validate({key: value}))
 
 
 def _as_yaml(value: Any) -> str:
-    return yaml.safe_dump(value).removesuffix("...\n").strip()
+    text = yaml.safe_dump(value).removesuffix("...\n").strip()
+    return text if stack_text.load(text) == value else json.dumps(value)
 
 
 def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:

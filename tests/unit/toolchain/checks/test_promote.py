@@ -65,6 +65,7 @@ class Clone:
     def __init__(self, root: Path, models: Models) -> None:
         self.root, self.models = root, models
         (root / "stacks").mkdir()
+        shutil.copy(ROOT / "Pulumi.yaml", root)
         self.write("dev", DEV)
         self.write("gpu", GPU)
         git(root, "init", "--quiet")
@@ -332,8 +333,8 @@ def test_a_target_takes_them_over_or_is_refused_however_it_is_written(clone: Clo
         ("seed: null", "epochs: 2", {}),
         ("seed: null", "seed: 7", {"seed": ("7", "null")}),
         ("seed: 7", "seed: null", {"seed": ("null", "7")}),
-        ("seed: 0x10", "seed: 16", {}),
-        ("seed: 0x10", "seed: 7", {"seed": ("7", "0x10")}),
+        ("seed: 1.6e1", "seed: 16", {}),
+        ("seed: 1.6e1", "seed: 7", {"seed": ("7", "1.6e1")}),
         ("lr: &l 1e-3", "lr: &r 1e-2", {"lr": ("0.01", "0.001")}),
     ],
 )

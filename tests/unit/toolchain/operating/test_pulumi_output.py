@@ -125,11 +125,9 @@ def test_a_failure_that_no_event_explains_shows_the_end_of_the_output(
     pulumi: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], before: str
 ) -> None:
     monkeypatch.setenv("STATUS", "255")
-    (pulumi / "OUTPUT").write_text(
-        f"{before}error: the stack is currently locked by 1 lock(s)\n  file://lock"
-    )
+    (pulumi / "OUTPUT").write_text(f"{before}error: could not read the checkpoint\n  file://state")
     assert run(pulumi) == 255
-    assert "error: the stack is currently locked by 1 lock(s)\n  file://lock\n" in capfd.readouterr().err
+    assert "error: could not read the checkpoint\n  file://state\n" in capfd.readouterr().err
 
 
 def test_a_failure_that_is_explained_is_said_once(
