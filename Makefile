@@ -26,8 +26,6 @@ MIN_ACCURACY ?=
 
 # The shell gets values in variables: inside a command line it would run what stands in them.
 export STACK DATA_DIR ADOPT REPLACE_CLUSTER TRACE BASE RUN A B PORT JOB FROM TO MIN_ACCURACY
-# The recipes read these from the environment: in a command line the shell would run what their values contain.
-export STACK DATA_DIR ADOPT REPLACE_CLUSTER TRACE BASE RUN A B PORT JOB FROM TO MIN_ACCURACY
 # For toolchain/make_variables.py, which refuses a name that the target does not take.
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
@@ -35,40 +33,40 @@ export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 .PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
 
 up:
-	@$(PYTHON) -m toolchain up --stack "$$STACK" --data-dir "$$DATA_DIR" --adopt "$$ADOPT" --replace-cluster "$$REPLACE_CLUSTER" --trace "$$TRACE" $(ARGS)
+	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
 
 fetch:
-	@$(PYTHON) -m toolchain fetch --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain fetch --stack "$(STACK)" $(ARGS)
 
 down:
-	@$(PYTHON) -m toolchain down --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain down --stack "$(STACK)" $(ARGS)
 
 watch:
-	@$(PYTHON) -m toolchain watch --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain watch --stack "$(STACK)" $(ARGS)
 
 status:
-	@$(PYTHON) -m toolchain status --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain status --stack "$(STACK)" $(ARGS)
 
 doctor:
-	@$(PYTHON) -m toolchain doctor --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain doctor --stack "$(STACK)" $(ARGS)
 
 runs:
-	@$(PYTHON) -m toolchain runs $(if $(filter-out file,$(firstword $(origin STACK))),--stack "$$STACK") $(ARGS)
+	@$(PYTHON) -m toolchain runs $(if $(filter-out file,$(firstword $(origin STACK))),--stack "$(STACK)") $(ARGS)
 
 models:
 	@$(PYTHON) -m toolchain models $(ARGS)
 
 use:
-	@$(PYTHON) -m toolchain use --stack "$$STACK" $(ARGS) -- "$$RUN"
+	@$(PYTHON) -m toolchain use --stack "$(STACK)" $(ARGS) -- "$(RUN)"
 
 compare:
-	@$(PYTHON) -m toolchain compare $(ARGS) -- "$$A" "$$B"
+	@$(PYTHON) -m toolchain compare $(ARGS) -- "$(A)" "$(B)"
 
 sweep:
-	@$(PYTHON) -m toolchain sweep --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain sweep --stack "$(STACK)" $(ARGS)
 
 board:
-	@$(PYTHON) -m toolchain board --port "$$PORT" $(ARGS)
+	@$(PYTHON) -m toolchain board --port "$(PORT)" $(ARGS)
 
 test:
 	@$(PYTHON) -m toolchain test --suite ci -- $(ARGS)
@@ -86,16 +84,16 @@ pictures:
 	@$(PYTHON) -m toolchain test --suite pictures -- $(ARGS)
 
 review:
-	@$(PYTHON) -m toolchain review --stack "$$STACK" --base "$$BASE" $(ARGS)
+	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)" $(ARGS)
 
 drift:
-	@$(PYTHON) -m toolchain drift --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain drift --stack "$(STACK)" $(ARGS)
 
 rerun:
-	@$(PYTHON) -m toolchain rerun --stack "$$STACK" --job "$$JOB" $(ARGS)
+	@$(PYTHON) -m toolchain rerun --stack "$(STACK)" --job "$(JOB)" $(ARGS)
 
 promote:
-	@$(PYTHON) -m toolchain promote --source "$$FROM" --target "$$TO" --min-accuracy "$$MIN_ACCURACY" $(ARGS)
+	@$(PYTHON) -m toolchain promote --source "$(FROM)" --target "$(TO)" --min-accuracy "$(MIN_ACCURACY)" $(ARGS)
 
 audit:
 	@$(PYTHON) -m toolchain audit $(ARGS)
@@ -107,7 +105,7 @@ bench:
 	@$(PYTHON) -m toolchain bench -- $(ARGS)
 
 env:
-	@$(PYTHON) -m toolchain env --stack "$$STACK" $(ARGS)
+	@$(PYTHON) -m toolchain env --stack "$(STACK)" $(ARGS)
 
 clean:
 	@$(PYTHON) -m toolchain clean $(ARGS)

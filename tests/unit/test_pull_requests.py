@@ -22,7 +22,6 @@ import yaml
 from tests.matrix.merged_folder import PAGE, block
 from tests.unit.toolchain.conftest import git
 from toolchain.__main__ import parser
-from toolchain.make_variables import KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / "ci").glob("*/*.yml"))
@@ -169,19 +168,6 @@ def test_such_a_name_fails_where_only_the_program_has_changed(repository: Reposi
     assert done.returncode != 0
     assert "not the name of a stack" in done.stderr
     assert not (repository.root / "ran").exists()
-
-
-@pytest.mark.parametrize("planted", ["`touch {}`", "$(touch {})", '"; touch {}; "'])
-def test_make_runs_nothing_that_a_variable_contains(tmp_path: Path, planted: str) -> None:
-    ran = tmp_path / "ran"
-    value = planted.format(ran).replace("$", "$$")  # make reads "$$" as "$"
-    given = [f"{variable}={value}" for variable in KNOWN if variable not in ("ARGS", "PYTHON")]
-    targets = re.findall(r"^([a-z-]+):$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    done = subprocess.run(
-        ["make", "--keep-going", *targets, *given, "PYTHON=true"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert not ran.exists()
 
 
 def test_a_base_that_there_is_not_fails(repository: Repository) -> None:
