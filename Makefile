@@ -24,8 +24,6 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-# The shell gets values in variables: inside a command line it would run what stands in them.
-export STACK DATA_DIR ADOPT REPLACE_CLUSTER TRACE BASE RUN A B PORT JOB FROM TO MIN_ACCURACY
 # For toolchain/make_variables.py, which refuses a name that the target does not take.
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
