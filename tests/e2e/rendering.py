@@ -9,7 +9,9 @@ from typing import Any
 
 import yaml
 
-from infra.review import gitops
+from infra.config import from_file
+from infra.review import gitops, rendering
+from infra.training_operator.patches import CRD_KIND
 from tests.e2e.project import Project
 
 Manifest = dict[str, Any]
@@ -24,10 +26,15 @@ def title(manifest: Manifest) -> Title:
 
 
 def rendered(project: Project, into: Path) -> dict[Title, Manifest]:
-    """What a review of this machine renders of the project's stack, into the folder `into`."""
+    """What a review of this machine renders of the project's stack, into the folder `into`, with upstream's CRDs."""
     project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
     files = (path for path in (into / "rendered").rglob("*.yaml") if path.name != gitops.KUSTOMIZATION)
-    return {title(each): each for each in (yaml.safe_load(path.read_text()) for path in files)}
+    stack = from_file(project.root / "stacks" / f"Pulumi.{project.stack}.yaml")
+    operator = rendering.operator(stack, rendering.rendered_plan(stack))
+    definitions = [each for each in operator if each["kind"] == CRD_KIND]
+    return {
+        title(each): each for each in (*definitions, *(yaml.safe_load(path.read_text()) for path in files))
+    }
 
 
 def registered(project: Project) -> set[Title]:

@@ -73,19 +73,6 @@ def test_a_copy_under_a_name_that_the_stack_wants_is_refused_by_name(project: Ap
         delete(project, "second")
 
 
-def test_a_copy_in_the_place_of_the_stacks_own_is_refused_by_name(project: AppliedProject) -> None:
-    theirs = copy(project, JOB)
-    delete(project, JOB)
-    create(project, theirs)
-    uid = job(project)["metadata"]["uid"]
-    told = project.refused()
-    assert f"PyTorchJob/{NAMESPACE}/{JOB} (stack matrix" in told
-    assert job(project)["metadata"]["uid"] == uid
-    delete(project, JOB)
-    project.apply()
-    assert not is_copied(job(project))
-
-
 def test_status_does_not_count_a_copy_for_the_stacks_job(project: AppliedProject) -> None:
     theirs = copy(project, "second")
     create(project, theirs)

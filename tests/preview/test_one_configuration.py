@@ -22,7 +22,7 @@ ALIKE = (
     *("0.1", "1.0", "5.", ".5", "-.5", "+.5", "-0.0", "1e3", "1E3", "1.5e3", "1e+3", "1e-3", "1e20", "1e22"),
     *("1e-400", "5e-324", "0.30000000000000004", "1.7976931348623157e308", "1e3.5", "0o18", "inf", "nan"),
     *("true", "True", "TRUE", "false", "yes", "Yes", "no", "on", "off", "y", "n", "null", "Null", "~", ""),
-    *("1:30", "1:30:00", "190:20:30.15", "=", "<<", "'1'", '"1"', "!!str 1", "!!int '3'", "!!float 1"),
+    *("1:30", "1:30:00", "190:20:30.15", "=", "'1'", '"1"', "!!str 1", "!!int '3'", "!!float 1"),
     *("[1, 2.0, a]", "{a: 1, b: 2.50}", "|\n      abc\n      d", ">-\n      abc\n      d", "&x 1", "1 # c"),
     *("'it''s'", '"\\u006f"', '"a\\tb"', "a-b", "10Gi", "1_a", "0a", "2001-1", "v1.0", "größe"),
 )
@@ -53,7 +53,7 @@ REFUSED = (
         "!!binary aGk=",
         "!!timestamp 2001-01-01",
     ),
-    *("*x", "a: b", "@a", "`a", "%a", "{a: 1, a: 2}", "{1: a}", "{true: a}", "{~: a}"),
+    *("<<", "*x", "a: b", "@a", "`a", "%a", "{a: 1, a: 2}", "{1: a}", "{true: a}", "{~: a}"),
 )
 """Values that one of the two changes or does not take: our reader refuses them."""
 
@@ -102,17 +102,18 @@ def test_what_pulumi_would_add_or_choose_by_chance_is_refused(project: Project, 
 
 
 OTHER_PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "Pulumi.yaml": ((), "Pulumi.yaml", "config:\n  trainstack:image: {target: gpu}\n"),
-    "Pulumi.yaml, a key of the stack file's": (
+    "Pulumi.yaml": ((), "Pulumi.yaml", "config:\n  image:\n    value: {target: gpu}\n"),
+    "Pulumi.yaml, with the project": (
         (),
         "Pulumi.yaml",
-        "config:\n  matrix: {options: {training.lr: [1]}}\n",
+        "config:\n  trainstack:protected:\n    value: true\n",
     ),
-    "--config": (("--config", "trainstack:protected=false"), "", ""),
-    "--config with a path": (("--config-path", "--config", "trainstack:job.training.epochs=99"), "", ""),
     "--config-file": (("--config-file", "other.yaml"), "other.yaml", ""),
 }
-"""Where Pulumi takes values beside the stack file: options, and the file that gets more lines."""
+"""Where Pulumi takes values beside the stack file: options, and the file that gets more lines.
+
+`--config` is none of these: Pulumi writes its values into the stack file first.
+"""
 
 
 @pytest.mark.parametrize("place", OTHER_PLACES)
