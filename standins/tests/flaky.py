@@ -88,14 +88,15 @@ class FlakyProxy:
                     self._pump(handler, answer)
                     return
                 status, content = answer.status, b"" if "watch=true" in handler.path else answer.read()
+                headers = {"Content-Type": answer.headers["Content-Type"]}
         except urllib.error.HTTPError as error:
-            status, content = error.code, error.read()
+            status, content, headers = error.code, error.read(), {}
         if self._loses_answer(handler, asked):
             return
         if fault == "lose":
             handler.connection.shutdown(2)
             return
-        self._answer(handler, status, content, {})
+        self._answer(handler, status, content, headers)
 
     def _loses_answer(self, handler: http.server.BaseHTTPRequestHandler, fault: str) -> bool:
         """Whether the fault, one of those of faulty.py that end in "after", has replaced the answer."""
@@ -133,9 +134,8 @@ class FlakyProxy:
         handler: http.server.BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
     ) -> None:
         handler.send_response(status)
-        for key, value in headers.items():
+        for key, value in {"Content-Type": "application/json", **headers}.items():
             handler.send_header(key, value)
-        handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
