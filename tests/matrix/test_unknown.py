@@ -14,7 +14,7 @@ from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
 
 NAMESPACE, CLAIM = "kubeflow", "trainstack-matrix-models"
-SECRET = "pytorch-simple-env"
+SECRET = "mnist-env"
 MOUNTED = [{"name": "models", "persistentVolumeClaim": {"claimName": CLAIM}}]
 SLOW_S = 4.5
 """Longer than the guards waited for an answer once."""
