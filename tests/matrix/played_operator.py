@@ -6,6 +6,7 @@ It plays Kueue, too: a job that it finds suspended in a queue is admitted.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +109,17 @@ class PlayedOperator:
 
     def _play(self) -> None:
         while not self._stopped.wait(PAUSE_S):
-            try:
+            with suppress(ApiException, urllib3.exceptions.HTTPError):
                 listed: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
                 for job in listed["items"]:
-                    if waits(job):
-                        self._run(job)
-                    elif is_queued(job):
-                        self._patch(job, {"spec": {"runPolicy": {"suspend": False}}})
-            except (ApiException, urllib3.exceptions.HTTPError):
-                continue
+                    with suppress(ApiException, urllib3.exceptions.HTTPError):  # one that fails holds up no other
+                        self._look_after(job)
+
+    def _look_after(self, job: dict[str, Any]) -> None:
+        if waits(job):
+            self._run(job)
+        elif is_queued(job):
+            self._patch(job, {"spec": {"runPolicy": {"suspend": False}}})
 
     def _run(self, job: dict[str, Any]) -> None:
         name = job["metadata"]["name"]
@@ -124,8 +127,11 @@ class PlayedOperator:
         state, message = "Suspended" if suspended else "Succeeded", "played"
         for kind, replica in job["spec"]["pytorchReplicaSpecs"].items():
             for number in range(0 if suspended else replica["replicas"]):
+                pod = f"{name}-{kind.lower()}-{number}"
+                if self._has(job, pod):
+                    continue  # an earlier try was ended behind it, by a quota that was just changing or a busy server
                 try:
-                    self._create_pod(job, f"{name}-{kind.lower()}-{number}", replica["template"])
+                    self._create_pod(job, pod, replica["template"])
                 except ApiException as error:
                     if error.status not in REFUSED:
                         raise
@@ -139,6 +145,16 @@ class PlayedOperator:
             name,
             {"status": {"conditions": [condition]}},
         )
+
+    def _has(self, job: dict[str, Any], name: str) -> bool:
+        try:
+            pod: Any = self.core.read_namespaced_pod(name, job["metadata"]["namespace"])
+        except ApiException as error:
+            if error.status == 404:
+                return False
+            raise
+        owners = pod.metadata.owner_references or []
+        return any(owner.uid == job["metadata"]["uid"] for owner in owners)
 
     def _patch(self, job: dict[str, Any], patch: dict[str, Any]) -> None:
         place = (GROUP, VERSION, job["metadata"]["namespace"], PLURAL, job["metadata"]["name"])
