@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tests.e2e.processes import kill
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
+from tests.faults.table import cluster
 
 REPLACE = "REPLACE_CLUSTER=yes"
 JOB = "pytorch-simple"
@@ -120,6 +121,14 @@ def operator_down(rehearsal: Rehearsal) -> None:
     wait_until("its pods are gone", lambda: not rehearsal.project.run(*pods).stdout.strip())
 
 
+def api_server_away(rehearsal: Rehearsal) -> None:
+    """The API server is away, and its node does not start it again by itself."""
+    project = rehearsal.project
+    project.run("docker", "exec", cluster.node(project), "systemctl", "stop", "kubelet")
+    cluster.kill(project, "kube-apiserver")
+    wait_until("it is away", lambda: not cluster.api_answers(project))
+
+
 def another_stack(rehearsal: Rehearsal) -> None:
     """The clone knows a second of its committed stacks, which was never up."""
     stack = ["pulumi", "stack", "--non-interactive"]
@@ -200,6 +209,7 @@ GIVEN: dict[str, Callable[[Rehearsal], object]] = {
     "claim-deleted": claim_deleted,
     "drifted": drifted,
     "operator-down": operator_down,
+    "api-server-away": api_server_away,
     "another-stack": another_stack,
     "locked": locked,
     "disk-full": disk_full,
