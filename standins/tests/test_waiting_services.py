@@ -57,7 +57,7 @@ def test_a_service_with_nobody_behind_it_is_ready_when_its_endpoints_have_settle
 
 
 def test_a_service_whose_pods_are_never_ready_fails_at_its_time_out(
-    driver: Driver, namespace: str, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, client: ApiClient, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "_SETTLE", 1.0)
     driver.create(annotated(pod(namespace, "crash"), skipAwait="true"), name="pod")
@@ -67,6 +67,15 @@ def test_a_service_whose_pods_are_never_ready_fails_at_its_time_out(
     other["metadata"]["name"] = "other"
     made = driver.create(other)
     del made.inputs["metadata"]["annotations"]
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+    of_other = {"labelSelector": "kubernetes.io/service-name=other"}
+    # A Service without slices has nobody behind it, and is ready.
+    end = time.monotonic() + 60
+    while not any(
+        each.get("endpoints") for each in client.transport.request("GET", slices, query=of_other)["items"]
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.1)
     with pytest.raises(CallError, match="failed to initialize"):
         driver.read(made)
 

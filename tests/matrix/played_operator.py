@@ -112,7 +112,8 @@ class PlayedOperator:
             with suppress(ApiException, urllib3.exceptions.HTTPError):
                 listed: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
                 for job in listed["items"]:
-                    with suppress(ApiException, urllib3.exceptions.HTTPError):  # one that fails holds up no other
+                    # One that fails holds up no other.
+                    with suppress(ApiException, urllib3.exceptions.HTTPError):
                         self._look_after(job)
 
     def _look_after(self, job: dict[str, Any]) -> None:
