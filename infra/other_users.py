@@ -40,7 +40,9 @@ Listed = tuple[Kind, list[Manifest]]
 
 
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, and others' objects by namespace. What cannot be listed is a line that says so: it may be used.
+    """Others' jobs, and others' objects by namespace. What may not be listed is a line that says so: it may be used.
+
+    Raises UnknownError where the server does not answer: it may later.
 
     Parameters:
         own: titles of the stack's objects; its namespaces are among them.
@@ -61,7 +63,7 @@ def _in(look: Look, namespace: str, own: Collection[str]) -> list[str]:
 def _or_unknown(ask: Callable[[], list[str]]) -> list[str]:
     try:
         return ask()
-    except UnknownError as error:
+    except ForbiddenError as error:
         return [f"unknown: {str(error).splitlines()[0]}"]
 
 
@@ -144,7 +146,7 @@ def _content(config_map: Manifest) -> list[Any]:
     return [config_map.get("data"), config_map.get("binaryData")]
 
 
-@errors_as_text(ConfigError)
+@errors_as_text(ConfigError, UnknownError)
 def main(name: str) -> int:
     """Print who else uses what the stack `name` has installed; the exit status.
 

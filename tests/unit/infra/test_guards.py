@@ -111,7 +111,7 @@ def asking_for_v2() -> Any:
 
 
 def told(users: dict[str, Any]) -> None:
-    """As `make down` reads it: what is unknown is somebody's, and stays."""
+    """As `make down` reads it: what may not be listed is somebody's, and stays."""
     lines = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
     if lines:
         assert all(each.startswith("unknown: ") for each in lines)

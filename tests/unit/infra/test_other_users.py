@@ -82,15 +82,22 @@ def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
     assert shown.out == ""
 
 
-def test_a_cluster_that_cannot_be_reached_may_have_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
+    written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`make down` left its namespaces there for good then, as if others used them."""
+
     def refuse(address: ApiAddress, *_: object) -> None:
         raise ConfigException("no such context")
 
     monkeypatch.setattr(ClusterApi, "at", refuse)
-    found = other_users.users(look(), ["Namespace/a"])
-    for told in (found["jobs"], found["namespaces"]["a"]):
-        assert [each.partition(" for ")[0] for each in told] == ["unknown: the cluster cannot be asked"]
-        assert "no such context" in told[0]
+    written(cluster=CLUSTER)
+    assert other_users.main("dev") == 1
+    shown = capsys.readouterr()
+    assert "the cluster cannot be asked" in shown.err
+    assert "no such context" in shown.err
+    assert "fix: " in shown.err
+    assert shown.out == ""
 
 
 @pytest.mark.parametrize(
