@@ -261,7 +261,7 @@ def _objects(
             if kinds == other and api_server.FORBIDDEN in done.stderr:
                 continue  # whoever has no rights to them has made none
         if done.returncode and "the server doesn't have a resource type" not in done.stderr:
-            raise SetupError(done.stderr.strip())
+            raise SetupError(f"cannot list {kinds}: {done.stderr.strip()}")
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
     return found
 
