@@ -19,6 +19,11 @@ import yaml
 from standins.tests.apiserver import ApiServer
 from standins.tests.samples import Object
 
+LOGIN = b"<html><body>Log in to go on</body></html>"
+REPLACED = ["truncated after", "login page after"]
+"""Answers that only seem to be a success."""
+NO_ANSWER_S = 60.0
+
 
 class FlakyProxy:
     """Passes requests on to the API server, after as many faults as it is told to make.
@@ -29,14 +34,19 @@ class FlakyProxy:
 
     Attributes:
         slow: how a path ends -> seconds that its answers take.
-        failing: how a path ends -> the status of its answers.
+        failing: how a path ends -> what becomes of the answers to its GETs: a status, or a fault of faulty.py that
+            ends in "after", or one of REPLACED.
+        no_answer_s: how long a connection stays open that gets no answer.
+        authorization: the header of requests that have none: without TLS kubectl sends no credentials.
     """
 
     def __init__(self, server: ApiServer) -> None:
         self.faults: dict[str, list[int | str]] = {}
         self.requests: list[str] = []
         self.slow: dict[str, float] = {}
-        self.failing: dict[str, int] = {}
+        self.failing: dict[str, int | str] = {}
+        self.no_answer_s = NO_ANSWER_S
+        self.authorization = ""
         self._closed = threading.Event()
         self._target = f"https://127.0.0.1:{server.port}"
         self._context = ssl._create_unverified_context()
@@ -65,9 +75,8 @@ class FlakyProxy:
         self._closed.wait(sum(seconds for end, seconds in self.slow.items() if place.endswith(end)))
         faults = self.faults.get(handler.command) or []
         fault: int | str | None = faults.pop(0) if faults else None
-        fault = next((status for end, status in self.failing.items() if place.endswith(end)), fault)
-        # A request may carry its own fault: a status, or what becomes of its answer.
-        asked = str(handler.headers.get("X-Fault", ""))
+        # A request may carry its own fault, as its path may: a status, or what becomes of its answer.
+        asked = str(handler.headers.get("X-Fault", self._of_path(handler.command, place)))
         if asked.isdigit():
             fault = int(asked)
         if fault == "drop":
@@ -79,6 +88,8 @@ class FlakyProxy:
         headers = {
             key: value for key, value in handler.headers.items() if key.lower() not in ("host", "x-fault")
         }
+        if self.authorization and "Authorization" not in handler.headers:
+            headers["Authorization"] = self.authorization
         request = urllib.request.Request(
             self._target + handler.path, data=body or None, headers=headers, method=handler.command
         )
@@ -91,15 +102,19 @@ class FlakyProxy:
                 headers = {"Content-Type": answer.headers["Content-Type"]}
         except urllib.error.HTTPError as error:
             status, content, headers = error.code, error.read(), {}
-        if self._loses_answer(handler, asked):
+        if self._loses_answer(handler, asked, content):
             return
         if fault == "lose":
             handler.connection.shutdown(2)
             return
         self._answer(handler, status, content, headers)
 
-    def _loses_answer(self, handler: http.server.BaseHTTPRequestHandler, fault: str) -> bool:
-        """Whether the fault, one of those of faulty.py that end in "after", has replaced the answer."""
+    def _of_path(self, method: str, place: str) -> int | str:
+        found = (fault for end, fault in self.failing.items() if place.endswith(end))
+        return next(found, "") if method == "GET" else ""
+
+    def _loses_answer(self, handler: http.server.BaseHTTPRequestHandler, fault: str, content: bytes) -> bool:
+        """Whether the fault, one of those of faulty.py that end in "after" or of REPLACED, has replaced the answer."""
         what, _, when = fault.rpartition(" ")
         if when != "after":
             return False
@@ -107,7 +122,11 @@ class FlakyProxy:
         if what.isdigit():
             self._answer(handler, int(what), b"{}", {})
         elif what == "no answer":
-            self._closed.wait(60)
+            self._closed.wait(self.no_answer_s)
+        elif what == "truncated":
+            self._answer(handler, 200, content[: len(content) // 2], {"Content-Length": str(len(content))})
+        elif what == "login page":
+            self._answer(handler, 200, LOGIN, {"Content-Type": "text/html"})
         else:
             if what == "reset":
                 handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -124,7 +143,7 @@ class FlakyProxy:
         handler.send_response(answer.status)
         handler.send_header("Transfer-Encoding", "chunked")
         handler.end_headers()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, http.client.HTTPException):
             while chunk := answer.read1(65536):
                 handler.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             handler.wfile.write(b"0\r\n\r\n")
@@ -134,9 +153,9 @@ class FlakyProxy:
         handler: http.server.BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
     ) -> None:
         handler.send_response(status)
-        for key, value in {"Content-Type": "application/json", **headers}.items():
+        usual = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        for key, value in {**usual, **headers}.items():
             handler.send_header(key, value)
-        handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
 
