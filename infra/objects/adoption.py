@@ -66,11 +66,13 @@ class Ownership:
     given: bool = False
 
     def is_ours(self, live: Manifest) -> bool:
-        """Whether a live object is this stack's: by the state, else by its mark."""
+        """Whether a live object is this stack's: by the state, else by its mark. A copy of the mark is neither."""
         carried = owner_of(live)
+        if is_copied(live):
+            return self.given and carried == self.owner
         if title(live) in self.held.objects or not carried:
             return title(live) in self.held.objects or self.own_cluster
-        return carried == self.owner and (self.given or not is_copied(live))
+        return carried == self.owner
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,16 @@ class Survey:
 
 
 def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
-    """Look for each planned object that the state does not hold. Raises UnknownError."""
-    missing = [each for each in planned if title(each) not in ownership.held.objects]
-    live = list(_live(look, missing))
+    """Look for each planned object, also for those that the state holds. Raises UnknownError.
+
+    The refresh of the same update has taken whatever is there under their names for the stack's, and the program reads
+    the state of before: Pulumi writes what a refresh has found with the first change alone.
+    """
+    live = list(_live(look, planned))
     return Survey(
-        lost=tuple(each for each in live if ownership.is_ours(each)),
+        lost=tuple(
+            each for each in live if ownership.is_ours(each) and title(each) not in ownership.held.objects
+        ),
         others=tuple(each for each in live if not ownership.is_ours(each)),
     )
 

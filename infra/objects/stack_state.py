@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from infra.objects.kinds import CLAIM, NAMESPACE, VOLUME
-from infra.objects.labels import QUEUED, is_copied
+from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
@@ -28,7 +28,7 @@ class StackState:
 
     Parameters:
         owner: None before the first update.
-        objects: `Kind/namespace/name` of each. What a refresh has found in its place with copied labels is none.
+        objects: `Kind/namespace/name` of each.
         uids: `Kind/namespace/name` -> uid of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
@@ -54,7 +54,7 @@ class StackState:
 
 
 def read() -> StackState:
-    """What the state holds now; in an update with `--refresh`, after the refresh."""
+    """What the state holds; in an update with `--refresh` as it was before: Pulumi has not written that down yet."""
     organization = pulumi.get_organization() or "organization"  # a backend of files has none
     name = "/".join([organization, pulumi.get_project(), pulumi.get_stack()])
     answer: Any = pulumi.runtime.invoke(READ, {"stackName": name})
@@ -69,7 +69,7 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
     found = (each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT))
-    objects = {title(dict(each)): each for each in found if each.get("metadata") and not is_copied(each)}
+    objects = {title(dict(each)): each for each in found if each.get("metadata")}
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(objects),

@@ -9,6 +9,7 @@ import pytest
 
 from infra.objects.labels import OWNER, is_copied
 from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
 from tests.matrix import entries
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject
@@ -71,6 +72,26 @@ def test_a_copy_under_a_name_that_the_stack_wants_is_refused_by_name(project: Ap
         assert job(project, "second")["metadata"]["uid"] == uid
     finally:
         delete(project, "second")
+
+
+def test_a_copy_in_the_place_of_the_stacks_own_object_is_refused_by_name(project: AppliedProject) -> None:
+    """The refresh of the same update takes it for the stack's: the program reads the state of before."""
+    theirs = copy(project, JOB)
+    delete(project, JOB)
+    wait_until("no pod is left", lambda: not any(each.startswith("Pod/") for each in project.objects()))
+    create(project, theirs)
+    before = job(project)["metadata"]
+    project.configured(**FIRST)
+    for _ in range(2):
+        told = project.refused()
+        assert f"PyTorchJob/{NAMESPACE}/{JOB} (stack matrix" in told
+        assert "a copy" in told
+        after = job(project)["metadata"]
+        assert (after["uid"], after["labels"]) == (before["uid"], before["labels"])
+    delete(project, JOB)
+    wait_until("no pod is left", lambda: not any(each.startswith("Pod/") for each in project.objects()))
+    project.up(**FIRST)
+    assert not is_copied(job(project))
 
 
 def test_status_does_not_count_a_copy_for_the_stacks_job(project: AppliedProject) -> None:

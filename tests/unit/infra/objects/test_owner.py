@@ -16,7 +16,7 @@ from infra.objects.labels import OWNER, STACK
 from infra.objects.look import READY
 from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
-from tests.unit.infra.objects.played_api import look, play
+from tests.unit.infra.objects.played_api import look
 from toolchain.operating import adoption as adoption_of_toolchain
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
@@ -113,13 +113,6 @@ def test_a_copy_of_the_mark_is_not_believed_until_the_user_says_so(
         adoption.refuse_others(Survey(others=(copy,)), "gpu")
 
 
-def test_a_copy_that_a_refresh_has_found_in_an_objects_place_is_not_held() -> None:
-    resource = {"type": "kubernetes:core/v1:Namespace"}
-    states = [written((name, MARK)) for name in ("pulumi-kubernetes", "kubectl-create")]
-    held = [stack_state.from_outputs({"urn": {**resource, "outputs": each}}).objects for each in states]
-    assert held == [{"Namespace/kubeflow"}, set()]
-
-
 def test_the_state_tells_id_objects_and_cluster() -> None:
     outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow", "uid": "first"}}
     held = stack_state.from_outputs(
@@ -142,10 +135,14 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
     assert stack_state.from_outputs({}) == StackState()
 
 
-def test_nobody_is_asked_while_the_state_holds_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(monkeypatch, lambda asked: pytest.fail("the cluster was asked"))
+def test_what_the_state_holds_is_neither_lost_nor_others_unless_a_copy_is_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held = StackState(objects=frozenset({"Namespace/kubeflow"}))
-    assert adoption.survey(look(), [live()], Ownership(held, MINE, False)) == Survey()
+    ours, copy = written(("pulumi-kubernetes", MARK)), written(("kubectl-create", MARK))
+    for there, found in ((ours, Survey()), (copy, Survey(others=(copy,)))):
+        monkeypatch.setattr(adoption, "_live", lambda look, planned, there=there: [there])
+        assert adoption.survey(look(), [live()], Ownership(held, MINE, False)) == found
 
 
 def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
