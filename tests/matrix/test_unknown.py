@@ -156,6 +156,8 @@ def project(
         core.delete_collection_namespaced_pod(NAMESPACE, grace_period_seconds=0)
         core.delete_namespaced_secret(SECRET, NAMESPACE)
         made.destroy()
+        if NAMESPACE in (each.metadata.name for each in core.list_namespace().items):
+            core.delete_namespace(NAMESPACE)  # it was left to others
 
 
 def there(project: AppliedProject) -> dict[str, tuple[str, str]]:
@@ -228,3 +230,27 @@ def test_what_could_not_be_looked_at_is_not_touched(
     else:
         assert "no drift" not in told
         assert "fix: " in told, told
+
+
+@pytest.mark.slow(reason="a destruction, and the last test of the stack; CI has the other 403s")
+def test_down_leaves_what_it_may_not_look_at(
+    project: AppliedProject, proxy: FlakyProxy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    core: Any = project.core
+    core.delete_namespaced_pod("theirs", NAMESPACE, grace_period_seconds=0)
+    project.configured(**STANDING)
+    before = core.read_namespace(NAMESPACE).metadata.uid
+    verb, scene, fault = ALLOWED_STAY
+    hurt(proxy, scene, fault)
+    try:
+        ended = VERBS[verb](project)
+    finally:
+        proxy.failing.clear()
+    shown = capfd.readouterr().out
+    assert ended.status == 0, ended.told
+    assert f"left in the cluster, as others use it: Namespace/{NAMESPACE}" in shown
+    assert f"used by: unknown: this user may not list services in namespace {NAMESPACE}" in shown
+    left = core.read_namespace(NAMESPACE).metadata
+    assert (left.uid, left.deletion_timestamp) == (before, None)
+    core.read_namespaced_secret(SECRET, NAMESPACE)
+    assert not [each for each in there(project) if each.startswith("PyTorchJob/")]
