@@ -68,13 +68,13 @@ def _up(asked: Asked) -> None:
 def _down(asked: Asked) -> None:
     if asked.verbose:
         pulumi_output.be_verbose()
-    up.down(asked.stack)
+    up.down(asked.stack, protected.ensure_clean)
 
 
 def _sweep(asked: Asked) -> None:
     if asked.verbose:
         pulumi_output.be_verbose()
-    searching.sweep(asked.stack, protected.ensure_committed)
+    searching.sweep(asked.stack)
 
 
 def _show_environment(asked: Asked) -> None:
@@ -303,7 +303,7 @@ ALL: tuple[Command, ...] = (
         "clean",
         "remove all that this machine got from us, keep models and data",
         "clean",
-        lambda asked: clean.clean(),
+        lambda asked: clean.clean(protected.ensure_clean),
     ),
     Command(
         "completion",

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import tempfile
 from pathlib import Path
 
-STATUS = ("status", "--porcelain", "--untracked-files=normal", "-z")
-"""What differs from the commit, new files included: a user may have told Git to show none of those."""
+WHOLE = ("-c", "core.sparseCheckout=false", "-c", "core.fsmonitor=false")
+"""Git looks at every file itself, also at those that a sparse checkout leaves out."""
+STATUS = (
+    "status",
+    "--porcelain",
+    "-z",
+    "--untracked-files=normal",
+    "--no-renames",
+    "--ignore-submodules=none",
+)
+"""What differs from the index, whatever a user has told Git to leave out."""
+NO_CLONE = "not a git repository"
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """`git` with these words, in `folder`. Raises OSError where there is no Git."""
-    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+class GitError(RuntimeError):
+    """Git's own words on why it does not answer."""
+
+
+def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`git` with these words and variables, in `folder`; names that are no UTF-8 come as Python has them.
+
+    Raises OSError where there is no Git.
+    """
+    environment = {**os.environ, "LC_ALL": "C", **variables}
+    command = ["git", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, errors="surrogateescape"
+    )
 
 
 def answer(folder: Path, *words: str) -> str | None:
@@ -21,3 +44,42 @@ def answer(folder: Path, *words: str) -> str | None:
     except OSError:
         return None
     return None if done.returncode else done.stdout.strip()
+
+
+def asked(folder: Path, *words: str, **variables: str) -> str:
+    """What Git prints. Raises GitError where it fails, or there is none."""
+    try:
+        done = run(folder, *words, **variables)
+    except OSError as error:
+        raise GitError(f"git cannot be run: {error.strerror}") from None
+    if done.returncode:
+        raise GitError(done.stderr.strip())
+    return done.stdout
+
+
+def changes(folder: Path) -> list[str]:
+    """Names of the files of a clone that differ from its commit, are missing, or are in none. Raises GitError.
+
+    The clone's own index is not asked: --assume-unchanged and --skip-worktree would hide a file.
+    """
+    with tempfile.TemporaryDirectory(prefix="trainstack-index-") as place:
+        index = str(Path(place) / "index")
+        asked(folder, *WHOLE, "read-tree", "HEAD", GIT_INDEX_FILE=index)
+        found = asked(folder, *WHOLE, *STATUS, GIT_INDEX_FILE=index)
+    return [each[3:] for each in found.split("\0") if each]
+
+
+def committed(folder: Path, name: str) -> str | None:
+    """The text of the file `name` in `folder`, as the commit has it; None where no commit has it, or there is no Git.
+
+    Raises GitError where a clone is there, and Git does not tell.
+    """
+    try:
+        head = run(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    except OSError:
+        return None
+    if head.returncode and (not head.stderr or NO_CLONE in head.stderr):
+        return None
+    if not asked(folder, "ls-tree", "-z", "HEAD", f"./{name}"):
+        return None
+    return asked(folder, "cat-file", "blob", f"HEAD:./{name}")

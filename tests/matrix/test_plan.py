@@ -40,8 +40,8 @@ def watched(
     return found
 
 
-def update(project: AppliedProject) -> int:
-    return plans.update({}, project.stack, ("--refresh",), up._QUIET)
+def update(project: AppliedProject, ensure_reviewed: Callable[[], None] = lambda: None) -> int:
+    return plans.update({}, project.stack, ("--refresh",), up._QUIET, ensure_reviewed)
 
 
 def test_what_is_shown_is_done(project: AppliedProject, printed: Printed) -> None:
@@ -67,6 +67,19 @@ def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: py
     printed = watched(project, monkeypatch, lambda: project.configured(**FOUR))
     assert update(project) != 0
     assert "violates plan" in printed[-1]
+    assert job_specs(project.settled()) == job_specs(before)
+
+
+def test_a_plan_of_what_nobody_has_reviewed_is_not_applied(project: AppliedProject, printed: Printed) -> None:
+    def refuse() -> None:
+        raise SetupError("no commit has what is here")
+
+    project.stand()
+    before = project.settled()
+    project.configured(**THREE)
+    with pytest.raises(SetupError, match="no commit"):
+        update(project, refuse)
+    assert len(printed) == 1
     assert job_specs(project.settled()) == job_specs(before)
 
 

@@ -262,7 +262,7 @@ def _told(promotion: Mapping[str, Any], source: str, target: str) -> str:
 
 def _commit(text: str) -> None:
     _git("add", "--all", "--", STACKS.name)
-    _git("commit", "--quiet", "--message", text)
+    _git("commit", "--quiet", "--message", text, "--", STACKS.name)
 
 
 def _restore() -> None:

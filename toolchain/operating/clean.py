@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from toolchain import stack_files
@@ -16,15 +17,18 @@ from toolchain.tools import go_caches
 CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 
 
-def clean() -> None:
+def clean(ensure_clean: Callable[[str], None]) -> None:
     """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use.
 
     The state in a backend of the user's is not this clone's: it stays as it is.
+
+    Parameters:
+        ensure_clean: as `up.down` takes it, for each stack that stands.
     """
     user_backend.forget_backend()
     standing = [stack for stack in stack_files.names() if recovery.has_resources(recovery.deployment(stack))]
     for stack in standing:
-        up.down(stack)
+        up.down(stack, ensure_clean)
     with setup.project_lock():
         _ensure_nothing_stands()
         answering = engine.find()

@@ -10,14 +10,17 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from toolchain import git
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
 from toolchain.operating.state import Access
 from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV, usual_kubeconfig
+from toolchain.steps import SetupError
 from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
 
 FILE = LOCAL / "env.json"
+ACCESS = "infra.config.cluster_access"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
 """Objects that Pulumi works on at once. A run that is waited for is one, and Pulumi's own limit is four a processor."""
@@ -174,8 +177,41 @@ def wants_gangs(stack: str) -> bool:
 
 
 def is_protected(stack: str) -> bool:
-    """Whether the stack file says `protected: true`. Raises SetupError as `cluster` does."""
-    return bool(_cluster_access(stack).get("protected"))
+    """Whether the stack file says `protected: true`, as it is here or as the commit has it.
+
+    A line that was deleted and not committed protects on, and so does a file of the commit that the models refuse.
+    Raises SetupError as `cluster` does, and where Git does not tell the commit's file.
+    """
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    here = file.read_text(errors="surrogateescape")
+    if _may_protect(here):
+        venv.ensure()
+        if _cluster_access(stack).get("protected"):
+            return True
+    try:
+        committed = git.committed(STACKS, file.name)
+    except git.GitError as error:
+        raise SetupError(str(error)) from None
+    return committed is not None and committed != here and _protects(file.name, committed)
+
+
+def _may_protect(text: str) -> bool:
+    """Whether a stack file can have the key: where it cannot, a bare machine needs no models to say so."""
+    return "protected" in text or "\\" in text  # YAML can write a letter as an escape
+
+
+@cache
+def _protects(name: str, text: str) -> bool:
+    if not _may_protect(text):
+        return False
+    venv.ensure()
+    with tempfile.TemporaryDirectory(prefix="trainstack-commit-") as folder:
+        file = Path(folder) / name
+        file.write_text(text, errors="surrogateescape")
+        try:
+            return bool(json.loads(venv.output(ACCESS, str(file)))["protected"])
+        except SetupError:
+            return True
 
 
 def _cluster_access(stack: str) -> dict[str, str | bool | None]:
@@ -189,7 +225,7 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
 @cache
 def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]:
     """Asked once for each content of the file: it takes the models a second."""
-    found: dict[str, str | bool | None] = json.loads(venv.output("infra.config.cluster_access", str(file)))
+    found: dict[str, str | bool | None] = json.loads(venv.output(ACCESS, str(file)))
     return found
 
 

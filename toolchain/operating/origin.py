@@ -31,11 +31,14 @@ def of_clone(root: Path = ROOT) -> Source:
     top = git.answer(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return {"commit": None, "clean": None}
-    changed = git.answer(root, *git.STATUS)
-    return {
-        "commit": git.answer(root, "rev-parse", "HEAD"),
-        "clean": None if changed is None else not changed,
-    }
+    return {"commit": git.answer(root, "rev-parse", "HEAD"), "clean": _is_clean(root)}
+
+
+def _is_clean(root: Path) -> bool | None:
+    try:
+        return not git.changes(root)
+    except git.GitError:
+        return None
 
 
 def begin(stack: str) -> list[Source]:

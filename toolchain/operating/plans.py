@@ -6,19 +6,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from toolchain.operating import pulumi_cli
 from toolchain.steps import step
 
 
-def update(variables: Mapping[str, str], stack: str, options: tuple[str, ...], quiet: tuple[str, ...]) -> int:
+def update(
+    variables: Mapping[str, str],
+    stack: str,
+    options: tuple[str, ...],
+    quiet: tuple[str, ...],
+    ensure_reviewed: Callable[[], None],
+) -> int:
     """Show what an update of `stack` will do, then do that; the exit status of what has failed, else 0.
 
     Parameters:
         options: of the preview and of the update alike.
         quiet: of the update alone.
+        ensure_reviewed: called when the plan is made: files that have changed meanwhile may be in it.
     """
     with tempfile.TemporaryDirectory(prefix="trainstack-plan-") as folder:
         plan = str(Path(folder) / "plan.json")
@@ -28,5 +35,6 @@ def update(variables: Mapping[str, str], stack: str, options: tuple[str, ...], q
             status = pulumi_cli.stream(variables, "preview", "--save-plan", plan, *shown, *common)
         if status:
             return status
+        ensure_reviewed()
         with step("pulumi up"):
             return pulumi_cli.stream(variables, "up", "--plan", plan, *quiet, *common)

@@ -55,7 +55,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     Parameters:
         data_dir: folder with a data set to copy first; None for none.
         ensure_committed: called first, with the stack's name. What it returns is called when the data set is in its
-            place, and again after set-up: files may have changed meanwhile.
+            place, and of a protected stack for each plan: files may have changed meanwhile.
     """
     stack_files.check(stack)
     user_backend.check(stack)
@@ -76,9 +76,8 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         if state.objects(before):
             with step("a first look at the volumes"):
                 program_calls.release_volumes(variables, stack, shared_objects.titles(before))
-        ensure_reviewed()
         sources = origin.begin(stack)
-        _update(variables, stack, before)
+        _update(variables, stack, before, ensure_reviewed)
         after = _deployment(variables, stack)
         found = state.outputs(after)
         with step("a last look at cluster and model"):
@@ -95,17 +94,20 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     )
 
 
-def update_again(stack: str) -> state.Deployment:
+def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> state.Deployment:
     """`pulumi up` of a stack that this process has brought up; its state then.
 
     Raises SetupError, also where somebody has taken the stack down meanwhile.
+
+    Parameters:
+        ensure_reviewed: as `up` gets it from ensure_committed.
     """
     variables = environment.for_stack(environment.load() or {}, stack)
     with setup.project_lock():
         before = _deployment(variables, stack)
         if not recovery.has_resources(before):
             raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
-        _update(variables, stack, before)
+        _update(variables, stack, before, ensure_reviewed)
         return _deployment(variables, stack)
 
 
@@ -122,15 +124,15 @@ def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     return [(name, seconds) for name, seconds in times if seconds >= min(least, default=0)][:MOST_TIMES]
 
 
-def _update(variables: dict[str, str], stack: str, before: state.Deployment) -> None:
+def _update(
+    variables: dict[str, str], stack: str, before: state.Deployment, ensure_reviewed: Callable[[], None]
+) -> None:
     """`pulumi up`, and what the program asks for between its rounds. `before`: the state as it is now."""
-    is_protected = environment.is_protected(stack)
-    if is_protected:
-        applied_commits.ensure_contained(variables, stack)
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
-        if is_protected:
-            return plans.update(changed, stack, options, _QUIET)
+        if environment.is_protected(stack):
+            applied_commits.ensure_contained(variables, stack)
+            return plans.update(changed, stack, options, _QUIET, ensure_reviewed)
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
@@ -169,11 +171,16 @@ def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
     return True
 
 
-def down(stack: str) -> None:
-    """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it."""
+def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
+    """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it.
+
+    Parameters:
+        ensure_clean: called first, with the stack's name, and again before the destruction.
+    """
     stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
+        ensure_clean(stack)
         if leftovers.begun():
             venv.ensure()  # the program's models tell whether one of them is this stack's
         cluster = environment.cluster(stack)
@@ -186,7 +193,7 @@ def down(stack: str) -> None:
             return
         variables = _set_up(stack)
         if recovery.has_resources(deployment := _deployment(variables, stack)):
-            _destroy(variables, deployment, stack)
+            _destroy(variables, deployment, stack, ensure_clean)
         if cluster:
             engine.ensure()
             program_calls.remove_unfinished(variables, stack, cluster)
@@ -194,7 +201,9 @@ def down(stack: str) -> None:
     print(f"stack {stack} is down; its models are kept in {MODELS / stack}")
 
 
-def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) -> None:
+def _destroy(
+    variables: dict[str, str], deployment: dict[str, Any], stack: str, ensure_clean: Callable[[str], None]
+) -> None:
     """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
     refresh = []
     if state.kind_cluster(deployment):
@@ -206,6 +215,7 @@ def _destroy(variables: dict[str, str], deployment: dict[str, Any], stack: str) 
         refresh = ["--refresh"]
         left = _retain_shared(variables, stack)
         left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
+    ensure_clean(stack)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", *refresh, stack=stack)
     for line in left:

@@ -25,11 +25,11 @@ class AppliedTrials:
         name: of the stack.
         asked: the search.
         file: where the trials are written down for the program.
-        bring_up: `make up` of the stack.
+        ensure_unprotected: called before anything is applied.
     """
 
-    def __init__(self, name: str, asked: Search, file: Path, bring_up: Callable[[], None]) -> None:
-        self.name, self.asked, self.file, self.bring_up = name, asked, file, bring_up
+    def __init__(self, name: str, asked: Search, file: Path, ensure_unprotected: Callable[[], None]) -> None:
+        self.name, self.asked, self.file, self.ensure_unprotected = name, asked, file, ensure_unprotected
         self.is_up = False
         self._known: state.Deployment | None = None  # a backend of the user's takes a second for each export
 
@@ -46,9 +46,9 @@ class AppliedTrials:
         os.environ[TRIALS] = str(self.file)
         self._known = None
         if self.is_up:
-            self._known = up.update_again(self.name)
+            self._known = up.update_again(self.name, self.ensure_unprotected)
         else:
-            self.bring_up()
+            up.up(self.name, None, lambda _: self.ensure_unprotected)
             self.is_up = True
 
     def bring_back(self, trials: Sequence[Trial]) -> None:

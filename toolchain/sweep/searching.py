@@ -6,12 +6,12 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain import stack_files
-from toolchain.operating import environment, up
+from toolchain.operating import environment
 from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
 from toolchain.steps import SetupError, say
 from toolchain.sweep import kept_study, rounds, trials
@@ -26,29 +26,28 @@ WORDS = {trials.COMPLETE: "complete", trials.PRUNED: "given up", trials.FAILED: 
 NOTHING = "no trial has come to its end, so none is the best"
 
 
-def sweep(stack: str, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
-    """Search on `stack`, or go on with it, and print the best trial. Raises SetupError.
-
-    Parameters:
-        ensure_committed: as `up.up` takes it.
-    """
+def sweep(stack: str) -> None:
+    """Search on `stack`, or go on with it, and print the best trial. Raises SetupError."""
     stack_files.check(stack)
     venv.ensure()
+    ensure_unprotected(stack)
+    asked = search(stack)
+    with held(stack):
+        make_folder(asked.folder)
+        study = kept_study.KeptStudy(asked, kept_study.python())
+        jobs = AppliedTrials(stack, asked, FILES / f"{stack}.json", lambda: ensure_unprotected(stack))
+        say_where_it_stands(asked, study)
+        answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
+    print("\n".join(conclusion(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
+
+
+def ensure_unprotected(stack: str) -> None:
+    """Raises SetupError where `stack` is protected. It may become so while a search is on."""
     if environment.is_protected(stack):
         raise SetupError(
             f"stack {stack} is protected: only what was reviewed is applied, and nobody reviews trials",
             "search with a stack that is not, and take the best options to this one by `make promote`",
         )
-    asked = search(stack)
-    with held(stack):
-        make_folder(asked.folder)
-        study = kept_study.KeptStudy(asked, kept_study.python())
-        jobs = AppliedTrials(
-            stack, asked, FILES / f"{stack}.json", lambda: up.up(stack, None, ensure_committed)
-        )
-        say_where_it_stands(asked, study)
-        answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
-    print("\n".join(conclusion(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
 
 
 def search(stack: str) -> Search:

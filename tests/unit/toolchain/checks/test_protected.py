@@ -1,23 +1,29 @@
-"""`make up` of a protected stack: only from a clean tree, with renderings that are fresh."""
+"""`make up` and `make down` of a protected stack: only from a clean tree, with renderings that are fresh."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from infra.config import ConfigError, cluster_access
 from tests.unit.toolchain.conftest import git
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
+from toolchain.machine import engine
 from toolchain.operating import (
+    applied_commits,
     data_folder,
     environment,
     new_cluster,
     origin,
     program_calls,
+    pulumi_cli,
+    recovery,
     setup,
     state,
     time_estimate,
@@ -41,15 +47,25 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "commit", "--quiet", "--message", "start")
     for module, name, value in (
         (protected, "ROOT", tmp_path),
-        (protected, "STACKS", tmp_path / "stacks"),
+        (environment, "STACKS", tmp_path / "stacks"),
         (stack_files, "check", lambda stack: None),
         (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),
-        (environment, "is_protected", lambda stack: "protected: true" in (tmp_path / FILE).read_text()),
+        (venv, "is_complete", lambda: True),
+        (venv, "output", models),
         (review, "render", lambda stack, *options: 0),
     ):
         monkeypatch.setattr(module, name, value)
     return tmp_path
+
+
+def models(module: str, file: str) -> str:
+    """What the program's models say of a stack file, in this process."""
+    assert module == cluster_access.__name__
+    try:
+        return json.dumps(cluster_access.access(Path(file)))
+    except ConfigError as error:
+        raise SetupError(str(error)) from None
 
 
 def refusal() -> str:
@@ -91,15 +107,94 @@ def rename(clone: Path) -> None:
     git(clone, "mv", "kept", "moved")
 
 
-@pytest.mark.parametrize(
-    ("edit", "named"),
-    [(change, "kept"), (stage, "kept"), (add, "fresh"), (remove, "kept"), (rename, "moved")],
-)
-def test_what_no_commit_has_is_refused_and_named(
-    clone: Path, edit: Callable[[Path], None], named: str
-) -> None:
-    edit(clone)
+def unprotect(clone: Path) -> None:
+    (clone / FILE).write_text("config: {}\n")
+
+
+def hide_from_index(flag: str, edit: Callable[[Path], None]) -> Callable[[Path], None]:
+    """`edit`, in a clone whose index has `flag` for all files."""
+
+    def hidden(clone: Path) -> None:
+        git(clone, "update-index", flag, "kept", FILE)
+        edit(clone)
+
+    return hidden
+
+
+FLAGS = ("--assume-unchanged", "--skip-worktree")
+EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "changed": (change, "kept"),
+    "staged": (stage, "kept"),
+    "added": (add, "fresh"),
+    "removed": (remove, "kept"),
+    "renamed": (rename, "kept, moved"),
+    "no longer protected": (unprotect, FILE),
+    **{f"changed, {flag}": (hide_from_index(flag, change), "kept") for flag in FLAGS},
+    **{f"removed, {flag}": (hide_from_index(flag, remove), "kept") for flag in FLAGS},
+    **{f"no longer protected, {flag}": (hide_from_index(flag, unprotect), FILE) for flag in FLAGS},
+}
+"""What somebody does to a clone without a commit, and the files that are named then."""
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_what_no_commit_has_is_refused_and_named(clone: Path, edit: str) -> None:
+    does, named = EDITS[edit]
+    does(clone)
     assert f"no commit has what is here: {named}\n" in refusal()
+
+
+def test_a_sparse_checkout_hides_no_file(clone: Path) -> None:
+    git(clone, "sparse-checkout", "set", "--no-cone", "stacks")
+    assert not (clone / "kept").exists()
+    assert "no commit has what is here: kept\n" in refusal()
+
+
+SPELLINGS = {
+    "plain": "trainstack:protected: true",
+    "in quotes": '"trainstack:protected": true',
+    "with an escape": '"trainstack:pr\\u006ftected": true',
+    "in hexadecimal": '"trainstack:pr\\x6ftected": True',
+    "over two lines": '? "trainstack:pro\\\n    tected"\n  : true',
+    "as text": "trainstack:protected: 'true'",
+}
+
+
+@pytest.mark.parametrize("where", ["here", "in the commit"])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_parsed_file_says_that_a_stack_is_protected(clone: Path, spelling: str, where: str) -> None:
+    (clone / FILE).write_text(f"# {where}\nconfig:\n  {SPELLINGS[spelling]}\n")
+    if where == "in the commit":
+        git(clone, "commit", "--quiet", "--all", "--message", spelling)
+        unprotect(clone)
+    assert f"no commit has what is here: {FILE}\n" in refusal()
+
+
+def test_a_file_of_the_commit_that_is_refused_protects(clone: Path) -> None:
+    (clone / FILE).write_text("config:\n  trainstack:protected: maybe\n")
+    git(clone, "commit", "--quiet", "--all", "--message", "wrong")
+    unprotect(clone)
+    assert f"no commit has what is here: {FILE}\n" in refusal()
+
+
+@pytest.mark.parametrize("text", ["config: {} # protected: true\n", "config: {a:b: protected}\n"])
+def test_the_word_alone_protects_nothing(clone: Path, text: str) -> None:
+    (clone / FILE).write_text(text)
+    git(clone, "commit", "--quiet", "--all", "--message", "unprotect")
+    change(clone)
+    protected.ensure_committed("gpu")()
+
+
+def test_a_stack_outside_of_git_is_not_asked_for(clone: Path) -> None:
+    (clone / ".git").rename(clone / "was-git")
+    unprotect(clone)
+    protected.ensure_committed("gpu")()
+
+
+def test_a_clone_without_a_commit_has_protected_nothing(clone: Path) -> None:
+    git(clone, "switch", "--quiet", "--orphan", "another")
+    (clone / "stacks").mkdir()
+    unprotect(clone)
+    protected.ensure_committed("gpu")()
 
 
 def test_many_changes_are_counted(clone: Path) -> None:
@@ -136,6 +231,8 @@ def test_a_stale_rendering_is_refused(clone: Path, monkeypatch: pytest.MonkeyPat
 
 def test_another_stack_is_not_asked_for(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (clone / FILE).write_text("config:\n  trainstack:protected: false\n")
+    git(clone, "commit", "--quiet", "--all", "--message", "unprotect")
+    change(clone)
     monkeypatch.setattr(review, "render", lambda *arguments: pytest.fail("not protected"))
     protected.ensure_committed("gpu")()
 
@@ -170,6 +267,10 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         done.append("set up")
         return {}
 
+    def stream(_: Mapping[str, str], verb: str, *options: str) -> int:
+        done.append(verb)
+        return 0
+
     for module, name, value in (
         (setup, "project_lock", lock),
         (data_folder, "copy_verified", copy),
@@ -179,7 +280,8 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (up, "_deployment", lambda *_: {}),
         (state, "objects", lambda _: []),
         (new_cluster, "ensure_possible", lambda *_: None),
-        (up, "_update", lambda *_: done.append("update")),
+        (applied_commits, "ensure_contained", lambda *_: None),
+        (pulumi_cli, "stream", stream),
         (program_calls, "inspect", lambda *_: None),
         (time_estimate, "estimate", lambda _: ""),
         (up, "closing_lines", lambda _: []),
@@ -210,30 +312,96 @@ def test_the_renderings_are_compared_with_the_data_set_that_will_be_trained_on(
     options = ["--data-dir", f"/data/{given}"] if given else []
     if (given or before) == "mnist":
         make_up(*options)
-        assert made == [*copied, "set up", "update"]
+        assert made == [*copied, "set up", "preview", "up"]
     else:
         with pytest.raises(SetupError, match="its committed renderings are not what it applies"):
             make_up(*options)
         assert made == copied
 
 
-def unprotect(clone: Path) -> None:
-    (clone / FILE).write_text("config: {}\n")
-
-
 def replace_data(clone: Path) -> None:
     (clone / "data").write_text("fashion")
 
 
-@pytest.mark.parametrize("edit", [change, stage, add, remove, rename, unprotect, replace_data])
+LATER = {
+    "changed": change,
+    "no longer protected": unprotect,
+    "no longer protected, in secret": hide_from_index("--assume-unchanged", unprotect),
+    "other data": replace_data,
+}
+
+
+@pytest.mark.parametrize("edit", LATER)
 def test_what_changes_during_set_up_is_not_applied(
-    clone: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, edit: Callable[[Path], None]
+    clone: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, edit: str
 ) -> None:
     def set_up(_: str) -> dict[str, str]:
-        edit(clone)
+        LATER[edit](clone)
         return {}
 
     monkeypatch.setattr(up, "prepare_stack", set_up)
     with pytest.raises(SetupError, match="stack gpu is protected"):
         make_up("--data-dir", "/data/mnist")
-    assert made == ["copy"]
+    assert made == ["copy", "preview"]
+
+
+@pytest.mark.parametrize("edit", LATER)
+def test_what_changes_between_two_plans_is_not_applied(
+    clone: Path, made: list[str], monkeypatch: pytest.MonkeyPatch, edit: str
+) -> None:
+    """The first update fails; what stopped it is mended, and `make up` plans again."""
+    (clone / "data").write_text("mnist")
+
+    def stream(_: Mapping[str, str], verb: str, *options: str) -> int:
+        made.append(verb)
+        if verb == "up":
+            LATER[edit](clone)
+        return int(verb == "up")
+
+    monkeypatch.setattr(pulumi_cli, "stream", stream)
+    monkeypatch.setattr(up, "_came_back", lambda *_: True)
+    with pytest.raises(SetupError, match="stack gpu is protected"):
+        make_up()
+    assert made == ["set up", "preview", "up", "preview"]
+
+
+@pytest.fixture
+def stands(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack that is up, in a kind cluster."""
+    for module, name, value in (
+        (environment, "cluster", lambda stack: None),
+        (recovery, "has_resources", lambda deployment: True),
+        (recovery, "deployment", lambda stack: {}),
+        (state, "kind_cluster", lambda deployment: "trainstack-gpu"),
+        (up, "_set_up", up.prepare_stack),
+        (engine, "stop", lambda: None),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def make_down() -> None:
+    __main__.dispatch(__main__.parser().parse_args(["down", "--stack", "gpu"]))
+
+
+def test_a_protected_stack_is_taken_down_from_its_commit(clone: Path, made: list[str], stands: None) -> None:
+    make_down()
+    assert made == ["set up", "destroy"]
+
+
+@pytest.mark.parametrize("edit", [change, unprotect])
+def test_a_protected_stack_is_not_taken_down_from_elsewhere(
+    clone: Path, made: list[str], stands: None, edit: Callable[[Path], None]
+) -> None:
+    edit(clone)
+    with pytest.raises(SetupError, match="stack gpu is protected"):
+        make_down()
+    assert made == []
+
+
+def test_what_changes_before_the_destruction_stops_it(
+    clone: Path, made: list[str], stands: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "_set_up", lambda stack: change(clone))
+    with pytest.raises(SetupError, match="stack gpu is protected"):
+        make_down()
+    assert made == []

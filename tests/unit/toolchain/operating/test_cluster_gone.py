@@ -187,6 +187,6 @@ def test_a_kind_cluster_is_taken_down_without_its_api_server(
     monkeypatch.setattr(recovery, "deployment", lambda stack: held)
     monkeypatch.setattr(pulumi_cli, "edit_state", lambda variables, stack, edit: edit(held))
     monkeypatch.setattr(up, "_pulumi", lambda variables, *words, stack: ran.append(words))
-    up._destroy({}, held, "dev")
+    up._destroy({}, held, "dev", lambda stack: None)
     assert ran == [("destroy",)]
     assert held["pending_operations"] == []

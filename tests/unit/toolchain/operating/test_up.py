@@ -88,7 +88,9 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
     assert waited == ([access] if waits else [])
 
 
-@pytest.mark.parametrize(("protected", "verbs"), [(False, ["up"]), (True, ["preview", "up"])])
+@pytest.mark.parametrize(
+    ("protected", "verbs"), [(False, ["up"]), (True, ["history", "preview", "review", "up"])]
+)
 def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     monkeypatch: pytest.MonkeyPatch, protected: bool, verbs: list[str]
 ) -> None:
@@ -101,15 +103,15 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
         assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
 
-    looked_at: list[str] = []
-    monkeypatch.setattr(applied_commits, "ensure_contained", lambda _, stack: looked_at.append(stack))
+    monkeypatch.setattr(applied_commits, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)
-    up._update({}, "gpu", {})
-    assert looked_at == ["gpu"] * protected, "once, before anything is done"
+    up._update({}, "gpu", {}, lambda: ran.append(("review",)))
     assert [arguments[0] for arguments in ran] == verbs * 2
-    assert ["--refresh" in arguments for arguments in ran] == [True] * len(verbs) + [False] * len(verbs)
+    ran = [arguments for arguments in ran if arguments[0] in ("preview", "up")]
+    steps = 2 if protected else 1
+    assert ["--refresh" in arguments for arguments in ran] == [True] * steps + [False] * steps
     files = [word for arguments in ran for word in arguments if word.endswith("plan.json")]
     assert files[::2] == files[1::2]
     assert len(set(files)) == (2 if protected else 0), "each round has a plan of its own"
@@ -123,7 +125,7 @@ def test_a_plan_that_cannot_be_made_is_not_applied(monkeypatch: pytest.MonkeyPat
         return 255
 
     monkeypatch.setattr(pulumi_cli, "stream", stream)
-    assert plans.update({}, "gpu", (), ()) == 255
+    assert plans.update({}, "gpu", (), (), lambda: None) == 255
     assert ran == ["preview"]
 
 
@@ -155,8 +157,8 @@ def test_a_stack_that_is_up_is_updated_and_its_new_state_told(monkeypatch: pytes
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": stack})
     monkeypatch.setattr(up, "_deployment", lambda *_: states[len(told) - 1])
-    monkeypatch.setattr(up, "_update", lambda variables, stack, before: told.append(variables["PATH"]))
-    assert up.update_again("dev") is states[1]
+    monkeypatch.setattr(up, "_update", lambda variables, *_: told.append(variables["PATH"]))
+    assert up.update_again("dev", lambda: None) is states[1]
     assert told == ["locked", "dev", "free"]
 
 
@@ -168,4 +170,4 @@ def test_a_stack_that_somebody_has_taken_down_is_not_updated(monkeypatch: pytest
     monkeypatch.setattr(up, "_deployment", lambda *_: {"resources": []})
     monkeypatch.setattr(up, "_update", lambda *_: pytest.fail("it was updated"))
     with pytest.raises(SetupError, match="stack dev was taken down"):
-        up.update_again("dev")
+        up.update_again("dev", lambda: None)

@@ -145,9 +145,9 @@ def test_clean_takes_down_what_is_in_our_own_backend(shell: pytest.MonkeyPatch) 
     shell.setenv(user_backend.BACKEND, BUCKET)
     shell.setattr(recovery, "deployment", lambda stack: {"resources": [{}]})
 
-    def down(stack: str) -> None:
+    def down(stack: str, ensure_clean: object) -> None:
         raise SetupError(f"down in {user_backend.backend()}")
 
     shell.setattr(up, "down", down)
     with pytest.raises(SetupError, match="down in None"):
-        clean.clean()
+        clean.clean(lambda stack: None)

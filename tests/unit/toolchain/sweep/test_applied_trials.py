@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     def told() -> object:
         return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
 
-    def update_again(stack: str) -> dict[str, Any]:
+    def bring_up(stack: str, data_dir: None, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
+        ensure_committed(stack)()
+        found.updates.append((f"make up {stack}", told()))
+
+    def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> dict[str, Any]:
+        ensure_reviewed()
         found.updates.append((stack, told()))
         return STATE
 
@@ -78,19 +83,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(recovery, "deployment_of_any_backend", deployment)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
+    monkeypatch.setattr(up, "up", bring_up)
     monkeypatch.setattr(up, "update_again", update_again)
     return found
 
 
 @pytest.fixture
 def stack(calls: Calls, tmp_path: Path) -> AppliedTrials:
-    def bring_up() -> None:
-        told = json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
-        calls.updates.append(("make up", told))
-
-    return AppliedTrials(
-        "dev", World(tmp_path, {"identity": "0a1b"}).asked, tmp_path / "sweep" / "dev.json", bring_up
-    )
+    asked = World(tmp_path, {"identity": "0a1b"}).asked
+    return AppliedTrials("dev", asked, tmp_path / "sweep" / "dev.json", lambda: None)
 
 
 def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, calls: Calls) -> None:
@@ -99,7 +100,7 @@ def test_the_stack_is_brought_up_once_and_then_updated(stack: AppliedTrials, cal
     stack.submit([trial])
     stack.submit([])
     told = [{"number": 3, "values": {"training.lr": 0.1}}]
-    assert calls.updates == [("make up", []), ("dev", told), ("dev", [])]
+    assert calls.updates == [("make up dev", []), ("dev", told), ("dev", [])]
 
 
 def test_the_program_reads_what_is_written(stack: AppliedTrials) -> None:
@@ -108,16 +109,31 @@ def test_the_program_reads_what_is_written(stack: AppliedTrials) -> None:
     assert sweep_trials.read(stack.file) == sweep_trials.UnderWay("dev", JOB, "0a1b", trials)
 
 
-def test_a_failed_make_up_is_done_again(stack: AppliedTrials, calls: Calls) -> None:
-    def fail() -> None:
+def test_a_failed_make_up_is_done_again(
+    stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("no engine")
 
-    works, stack.bring_up = stack.bring_up, fail
-    with pytest.raises(RuntimeError):
-        stack.submit([])
-    stack.bring_up = works
+    with monkeypatch.context() as broken:
+        broken.setattr(up, "up", fail)
+        with pytest.raises(RuntimeError):
+            stack.submit([])
     stack.submit([])
-    assert calls.updates == [("make up", [])]
+    assert calls.updates == [("make up dev", [])]
+
+
+@pytest.mark.parametrize("is_up", [False, True])
+def test_a_stack_that_is_protected_meanwhile_gets_no_more_trials(
+    stack: AppliedTrials, calls: Calls, is_up: bool
+) -> None:
+    def refuse() -> None:
+        raise SetupError("stack dev is protected")
+
+    stack.is_up, stack.ensure_unprotected = is_up, refuse
+    with pytest.raises(SetupError, match="dev is protected"):
+        stack.submit([])
+    assert calls.updates == []
 
 
 def test_the_program_reads_the_same_variable() -> None:
@@ -189,7 +205,7 @@ def test_a_failed_update_leaves_no_old_state(
     stack.submit([])
     assert stack.runs()
 
-    def fail(name: str) -> None:
+    def fail(*_: object) -> None:
         raise SetupError("`pulumi up` failed")
 
     monkeypatch.setattr(up, "update_again", fail)
@@ -203,7 +219,7 @@ def test_a_stack_is_brought_back_by_make_up(stack: AppliedTrials, calls: Calls) 
     trial = Trial(3, "running", {"training.lr": 0.1})
     stack.submit([trial])
     stack.bring_back([trial])
-    assert [how for how, _ in calls.updates] == ["make up", "make up"]
+    assert [how for how, _ in calls.updates] == ["make up dev", "make up dev"]
     assert not stack.is_down()
 
 
@@ -223,7 +239,7 @@ def test_a_stack_that_was_taken_down_stays_down(
     monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: states[-1])
     with pytest.raises(SetupError, match="taken down"):
         stack.bring_back([])
-    assert [how for how, _ in calls.updates] == ["make up"]
+    assert [how for how, _ in calls.updates] == ["make up dev"]
     assert stack.is_down()
 
 

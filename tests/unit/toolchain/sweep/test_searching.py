@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +55,10 @@ def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def committed(_: str) -> Callable[[], None]:
-    return lambda: None
-
-
 def test_it_says_where_it_stands_and_ends_with_the_best(
     clone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    searching.sweep("dev", committed)
+    searching.sweep("dev")
     said = capsys.readouterr()
     assert "1 of 3 trials are done, 1 under way" in said.err
     assert said.out.endswith("      lr: 0.1\n")
@@ -73,13 +68,13 @@ def test_it_says_where_it_stands_and_ends_with_the_best(
 
 def test_a_stack_that_there_is_not_is_refused(clone: Path) -> None:
     with pytest.raises(SetupError, match="there is no stack"):
-        searching.sweep("prod", committed)
+        searching.sweep("prod")
 
 
 def test_a_protected_stack_is_refused(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "is_protected", lambda stack: True)
     with pytest.raises(SetupError, match="dev is protected") as refused:
-        searching.sweep("dev", committed)
+        searching.sweep("dev")
     assert "make promote" in refused.value.fix
 
 
@@ -89,8 +84,8 @@ def test_two_searches_of_one_stack_are_refused(clone: Path) -> None:
         searching.held("gpu"),
         pytest.raises(SetupError, match="another `make sweep` works on stack dev"),
     ):
-        searching.sweep("dev", committed)
-    searching.sweep("dev", committed)
+        searching.sweep("dev")
+    searching.sweep("dev")
 
 
 @pytest.mark.parametrize(("user", "mode"), [(0, 0o2775), (1000, 0o1777)])
