@@ -24,13 +24,14 @@ def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -
         keys: job's name -> key -> scalar as it is to be written.
         section: the section of each job that has the keys; the job itself without one.
     """
-    before = text = file.read_text()
+    before = file.read_bytes()  # as they are, line ends included
+    text = before.decode()
     for job, values in keys.items():
         if values:
             text = with_values(text, (*job_path(file, job), *section), values, f"stacks/{file.name}")
-    file.write_text(text)
+    file.write_bytes(text.encode())
     try:
         from_file(file)
     except ConfigError:
-        file.write_text(before)
+        file.write_bytes(before)
         raise

@@ -23,6 +23,7 @@ MOST, LEAST = 2**63 - 1, -(2**63)
 WHOLE = 1e21
 """Go's JSON writes whole numbers below this without an exponent."""
 
+_BREAK = re.compile(r"\r?\n")
 _CORE = "tag:yaml.org,2002:"
 _ODD = "!odd"
 _SCALARS = {
@@ -195,10 +196,11 @@ def _inserted(text: str, mapping: yaml.Node | None, key: str, value: str | Mappi
     if mapping.flow_style:
         end = node.end_mark.index
         return f"{text[:end]}, {key}: {_in_flow(value)}{text[end:]}"
-    line_end = text.find("\n", node.end_mark.index)
-    end = len(text) if line_end < 0 else line_end
+    line_end = _BREAK.search(text, node.end_mark.index)
+    end = line_end.start() if line_end else len(text)
+    ending = (line_end or _BREAK.search(text) or ["\n"])[0]
     indent = " " * name.start_mark.column
-    return f"{text[:end]}\n" + "\n".join(_in_block(key, value, indent)) + text[end:]
+    return text[:end] + "".join(ending + line for line in _in_block(key, value, indent)) + text[end:]
 
 
 def _in_flow(value: str | Mapping[str, str]) -> str:

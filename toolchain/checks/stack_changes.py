@@ -76,7 +76,7 @@ def rerun(stack: str, job: str) -> int:
     with setup.project_lock():
         venv.ensure()
         file = STACKS / f"Pulumi.{stack}.yaml"
-        before = file.read_text()
+        before = file.read_bytes().decode()
         try:
             status = _count_up(stack, job) or review.render(stack)
         except BaseException:

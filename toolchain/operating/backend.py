@@ -59,9 +59,9 @@ def _passphrase() -> None:
 
 def without_salt(file: Path) -> None:
     """Take the salt out of a stack file that holds nothing encrypted with it."""
-    text = file.read_text()
+    text = file.read_bytes().decode()
     if _SALT_LINE.search(text) and "secure:" not in text:
-        file.write_text(_SALT_LINE.sub("", text))
+        file.write_bytes(_SALT_LINE.sub("", text).encode())
 
 
 def _take_strange_salt(file: Path) -> None:
@@ -76,7 +76,7 @@ def _take_strange_salt(file: Path) -> None:
 
 def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
     """Append the salt ourselves: Pulumi would add it too, and reformat the rest of the file."""
-    text = file.read_text()
+    text = file.read_bytes().decode()
     if _SALT_LINE.search(text):
         return
     if user_backend.backend():
@@ -85,7 +85,7 @@ def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
         if not SALT.exists():
             write_whole(SALT, _fresh_salt(variables))
         salt = SALT.read_text()
-    write_whole(file, text.rstrip("\n") + "\n" + salt)
+    write_whole(file, text.rstrip("\r\n") + ("\r\n" if text.endswith("\r\n") else "\n") + salt)
 
 
 def _fresh_salt(variables: Mapping[str, str]) -> str:

@@ -72,6 +72,19 @@ def test_each_layout_takes_each_key(layout: str, values: dict[str, str]) -> None
     assert len(changed_lines(before, after)) <= 2 + 2 * len(values)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("values", [{"epochs": "3"}, {"seed": "7", "lr": "0.5"}])
+@pytest.mark.parametrize("lines", ["all", "the first"])
+def test_each_line_keeps_its_end(layout: str, values: dict[str, str], lines: str) -> None:
+    """As Windows' editors write them, or two editors in turn."""
+    before = LAYOUTS[layout].replace("\n", "\r\n", -1 if lines == "all" else 1)
+    after = with_values(before, TRAINING, values, FILE)
+    kept = [line for line in before.splitlines(keepends=True) if line not in after.splitlines(keepends=True)]
+    assert len(kept) <= 1, "the one that has changed, or that got an end"
+    if lines == "all" and "\n" in before.rstrip():
+        assert "\n" not in after.replace("\r\n", "")
+
+
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_the_committed_stack_files_keep_all_their_lines(path: Path) -> None:
     before = path.read_text()

@@ -13,12 +13,14 @@ from toolchain.checks import review, stack_changes
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
+BEFORE = b"before\r\n"
+
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A stack file; what counts up in it is played."""
     made = tmp_path / "Pulumi.dev.yaml"
-    made.write_text("before")
+    made.write_bytes(BEFORE)
 
     def count_up(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
         assert command[1:] == ["-m", "infra.rerun", "dev", "small"]
@@ -43,7 +45,7 @@ def test_it_says_what_comes_next(file: Path, capsys: pytest.CaptureFixture[str])
 def test_what_cannot_be_rendered_is_taken_back(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review, "render", lambda stack: 1)
     assert stack_changes.rerun("dev", "small") == 1
-    assert file.read_text() == "before"
+    assert file.read_bytes() == BEFORE
 
 
 @pytest.mark.parametrize("error", [SetupError("no Go"), OSError("no room"), KeyboardInterrupt()], ids=repr)
@@ -56,7 +58,7 @@ def test_what_an_error_or_an_interrupt_ends_is_taken_back(
     monkeypatch.setattr(review, "render", render)
     with pytest.raises(type(error)):
         stack_changes.rerun("dev", "small")
-    assert file.read_text() == "before"
+    assert file.read_bytes() == BEFORE
 
 
 def test_a_stack_that_there_is_not_is_refused(file: Path) -> None:

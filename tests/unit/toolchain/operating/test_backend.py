@@ -25,6 +25,14 @@ def test_the_salt_is_added_and_nothing_else_changes(project: Machine) -> None:
     assert prepare(project) == text
 
 
+def test_a_file_with_other_line_ends_keeps_them(project: Machine) -> None:
+    file = project.root / "stacks" / "Pulumi.dev.yaml"
+    before = STACK.replace("\n", "\r\n").encode()
+    file.write_bytes(before)
+    prepare(project)
+    assert file.read_bytes().startswith(before + b"encryptionsalt: v1:")
+
+
 def test_git_sees_no_change_and_commits_no_salt(project: Machine) -> None:
     prepare(project)
     assert git(project.root, "status", "--porcelain") == ""
