@@ -322,7 +322,7 @@ def read(path: Path) -> dict[str, Any]:
     file = os.path.relpath(path)
     try:
         document = stack_text.load(path.read_text()) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: not YAML as Pulumi reads it: {error}") from None
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(config or {}, dict):

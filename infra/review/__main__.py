@@ -63,9 +63,9 @@ def main(arguments: list[str]) -> int:
     write(given.into, stack, contents)
     if not given.page:
         return 0
-    text, passed = page.page(stack, path, contents, base)
-    write_page(given.page, text)
-    return 0 if passed else 1
+    found = page.page(stack, path, contents, base)
+    write_page(given.page, found.text)
+    return 0 if found.passed else 1
 
 
 def write_page(target: Path, text: str) -> None:

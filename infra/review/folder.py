@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from infra.upstream import vendored
 STACKS = paths.ROOT / "stacks"
 RENDERED = "rendered"
 GITOPS = "gitops"
+FOLDERS = (RENDERED, GITOPS)
 # `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
 OPERATOR = "operator"
 # What guards the namespace: its policy takes rights in the whole cluster.
@@ -98,7 +100,7 @@ def _name(manifest: Manifest) -> str:
 
 def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
     """Make the stack's folders below `root` hold `contents` and no more."""
-    for folder in (RENDERED, GITOPS):
+    for folder in FOLDERS:
         shutil.rmtree(root / folder / stack, ignore_errors=True)
     for name, content in contents.items():
         path = root / name
@@ -112,7 +114,7 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
     Parameters:
         skip: files and folders below `root` that are not compared.
     """
-    there = _on_disk(root, stack)
+    there = on_disk(root, stack)
     lines: list[str] = []
     for name in sorted({*there, *contents}):
         if name not in skip and not name.startswith(tuple(f"{folder}/" for folder in skip)):
@@ -123,13 +125,26 @@ def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[
 
 def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
     """One line for each file that writing `contents` will add to `root`, change or remove."""
-    there = _on_disk(root, stack)
+    there = on_disk(root, stack)
     differing = [name for name in sorted({*there, *contents}) if there.get(name) != contents.get(name)]
     words = {name: "changed" if name in contents else "removed" for name in differing}
     return [f"{word if name in there else 'new'}: {name}" for name, word in words.items()]
 
 
-def _on_disk(root: Path, stack: str) -> dict[str, str]:
-    """The stack's files."""
-    own = [path for folder in (RENDERED, GITOPS) for path in (root / folder / stack).rglob("*.yaml")]
-    return {str(path.relative_to(root)): path.read_text() for path in own}
+def on_disk(root: Path, stack: str) -> dict[str, str]:
+    """The stack's files, whatever they are called: an engine may apply each of them."""
+    own = [f"{folder}/{stack}/{name}" for folder in FOLDERS for name in below(root / folder / stack)]
+    return {name: _content(root / name) for name in own}
+
+
+def below(root: Path) -> list[str]:
+    """The files below `root`, relative to it, in a stable order; a link is a file, whatever it leads to."""
+    found = []
+    for place, folders, files in os.walk(root):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [str((Path(place) / name).relative_to(root)) for name in (*files, *links)]
+    return sorted(found)
+
+
+def _content(path: Path) -> str:
+    return f"link to {path.readlink()}" if path.is_symlink() else path.read_text(errors="replace")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import html
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +19,7 @@ from infra.config.load import Sections, read
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, title
 from infra.review import conformity, consequences, folder, gitops
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
@@ -25,8 +28,10 @@ from infra.review.object_changes import ObjectChange, object_changes
 MOST_FIELDS = 40
 MOST_LETTERS = 200
 NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
-NOT_KNOWN = "Not known: this program cannot read what the stack file was before."
+NOT_KNOWN = "Not known: this program cannot read what the stack was before."
 MARK = "<!-- trainstack review: {stack} -->"
+REQUEST_MARK = "<!-- trainstack review -->"
+"""The first line of the page about a whole request: ci/comment.py finds the comment of an earlier run by it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Base:
         except ConfigError as error:
             file = self._file(name)
             return str(error).replace(os.path.relpath(file), f"stacks/{file.name}")
-        return ""
+        return "\n".join(self._objects(name)[1])
 
     def _read(self, name: str) -> Stack | None:
         return from_file(self._file(name)) if self._file(name).exists() else None
@@ -66,15 +71,34 @@ class Base:
 
     def rendering(self, name: str) -> dict[str, str]:
         """Path -> contents of what was committed for the stack, and of upstream's definitions that it brought."""
-        own = sorted((self.folder / folder.RENDERED / name).rglob("*.yaml"))
-        stack = self.stack(name)
-        return {
-            **{str(each.relative_to(self.folder)): each.read_text() for each in own},
-            **(folder.definitions(stack, self.folder.parent) if stack else {}),
-        }
+        return self._objects(name)[0]
+
+    def _objects(self, name: str) -> tuple[dict[str, str], list[str]]:
+        """The same, and a line for each file that is no object: one with the marks of a merge, for example."""
+        stack, found, problems = self.stack(name), {}, []
+        own = folder.on_disk(self.folder, name).items()
+        rendered = {path: text for path, text in own if is_object(path)}
+        for path, text in (
+            rendered | (folder.definitions(stack, self.folder.parent) if stack else {})
+        ).items():
+            if problem := _problem(text):
+                problems.append(f"{path}: no object: {problem}")
+            else:
+                found[path] = text
+        return found, problems
 
     def _file(self, name: str) -> Path:
         return self.folder / f"Pulumi.{name}.yaml"
+
+
+@functools.cache
+def _problem(text: str) -> str:
+    """Why `text` is no object; empty for one. Each text is read once: upstream's definitions are long."""
+    try:
+        title(yaml.load(text, conformity.LOADER))
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        return str(error)
+    return ""
 
 
 def sections(file: Path) -> Sections:
@@ -87,11 +111,20 @@ def sections(file: Path) -> Sections:
 
 def refused(stack: str, base: Base, problem: str) -> str:
     """The page of a stack that cannot be rendered."""
-    return "\n".join([*_head(stack, base), "The stack is refused.", "", "```text", problem, "```", ""])
+    return "\n".join([*_head(stack, base), "The stack is refused.", "", *fenced(problem), ""])
 
 
-def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> tuple[str, bool]:
-    """The page, and whether every check has passed.
+@dataclass(frozen=True)
+class Page:
+    """The text of a page; whether every check has passed; whether the stack applies anything else than before."""
+
+    text: str
+    passed: bool
+    changes: bool
+
+
+def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> Page:
+    """The page about a stack.
 
     Parameters:
         stack: as the stack file has it.
@@ -99,7 +132,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
         contents: what a review writes, path below stacks/ to contents.
     """
     definitions = folder.definitions(stack)
-    rendered = {name: text for name, text in contents.items() if _is_object(name)} | definitions
+    rendered = {name: text for name, text in contents.items() if is_object(name)} | definitions
     committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
     # Which of the definitions a base had, its stack file says.
     compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
@@ -108,7 +141,8 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
     keys = key_changes(before, sections(file)) if before else []
     there = [yaml.safe_load(text) for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
     lines = [*_head(stack.name, base), *_refusal(refusal)]
-    if not keys and not objects and not refusal:
+    changes = bool(keys or objects or refusal)
+    if not changes:
         lines += ["Nothing that the stack applies has changed.", ""]
     else:
         lines += _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
@@ -116,11 +150,16 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> t
         lines += _consequences(base.stack(stack.name), keys, objects, there, not refusal)
         lines += _costs(stack, objects)
     checks, passed = _checks(rendered)
-    return "\n".join([*lines, *checks]), passed
+    return Page("\n".join([*lines, *checks]), passed, changes)
 
 
-def _is_object(name: str) -> bool:
-    return name.startswith(f"{folder.RENDERED}/") and not name.endswith(gitops.KUSTOMIZATION)
+def is_object(name: str) -> bool:
+    """Whether a file of a rendering is one of the objects that the page tells of."""
+    return (
+        name.startswith(f"{folder.RENDERED}/")
+        and name.endswith(".yaml")
+        and not name.endswith(gitops.KUSTOMIZATION)
+    )
 
 
 def _head(stack: str, base: Base) -> list[str]:
@@ -130,8 +169,8 @@ def _head(stack: str, base: Base) -> list[str]:
 def _refusal(problem: str) -> list[str]:
     if not problem:
         return []
-    told = "The stack file that this is compared with is refused by this commit's program:"
-    return [told, "", "```text", problem, "```", ""]
+    told = "What this is compared with is refused by this commit's program:"
+    return [told, "", *fenced(problem), ""]
 
 
 def _no_keys() -> list[str]:
@@ -247,10 +286,29 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def code(text: str) -> str:
+    """`text` as code in a line: nothing in it is Markdown, and no @name in it calls anybody."""
+    plain = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
+    room = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{room}{plain}{room}{fence}"
+
+
+def fenced(text: str, language: str = "text") -> list[str]:
+    """`text` as a block of code, whatever stands in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return [f"{fence}{language}", *text.splitlines(), fence]
+
+
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """`lines` below a line that opens them."""
+    return ["<details>", f"<summary>{html.escape(summary)}</summary>", "", *lines, "", "</details>", ""]
+
+
 def _value(value: Any) -> str:
     if value is None:
         return "-"
     plain = value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True, width=10**6)
     plain = plain.removesuffix("...\n").strip()
     short = plain if len(plain) <= MOST_LETTERS else f"{plain[:MOST_LETTERS]}…"
-    return f"`{short}`" if "`" not in short else short
+    return code(short)

@@ -27,19 +27,19 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / "ci").glob("*/*.yml"))
 # What stands for the Makefile's targets: the scripts are about what is made of their results.
 MAKEFILE = """\
-review:
-	@echo "review $(STACK) $(BASE)" >>calls
-	@test ! -e breaks-$(STACK)
-	@mkdir -p .trainstack/review
-	@echo "## Stack $(STACK)" >.trainstack/review/$(STACK).md
-	@test ! -e stale-$(STACK) || echo changed >>stacks/rendered/$(STACK)/job.yaml
-	@test ! -e refused-$(STACK)
-
 promote:
 	@echo "promote $(FROM) $(TO) $(MIN_ACCURACY)" >>calls
 	@test ! -e refused
 	@test -e nothing || echo changed >stacks/Pulumi.$(TO).yaml
 	@test -e nothing || git commit -q -a -m "Promote $(FROM) to $(TO)" -m why
+"""
+REVIEW = """\
+import os, pathlib, sys
+base, page = sys.argv[1:]
+with open("calls", "a") as calls:
+    calls.write(f"review {base} {page} {os.environ.get('COMMIT', '')}\\n")
+pathlib.Path(page).write_text("No stack has changed.\\n")
+sys.exit(pathlib.Path("refused").exists())
 """
 TOOLCHAIN = (
     'import sys\nprint(sys.argv)\nsys.exit({"fine": 0, "gpu": 0, "drifted": 1, "unknown": 2}[sys.argv[-1]])\n'
@@ -56,7 +56,9 @@ class Repository:
         self.write("Makefile", MAKEFILE)
         self.write("toolchain/__init__.py", "")
         self.write("toolchain/__main__.py", TOOLCHAIN)
-        self.write(".gitignore", "/.trainstack/\n/calls\n/refused*\n/stale-*\n/breaks-*\n/nothing\n")
+        self.write("toolchain/checks/__init__.py", "")
+        self.write("toolchain/checks/review.py", REVIEW)
+        self.write(".gitignore", "/.trainstack/\n/calls\n/refused\n/nothing\n")
         for stack in ("dev", "gpu"):
             self.write(f"stacks/Pulumi.{stack}.yaml", "as it was\n")
             self.write(f"stacks/rendered/{stack}/job.yaml", "as it was\n")
@@ -95,222 +97,19 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changed", "stacks"),
-    [
-        ({}, []),
-        ({"README.md": ""}, []),
-        ({"stacks/Pulumi.gpu.yaml": "changed"}, ["gpu"]),
-        ({"stacks/rendered/dev/operator/00-namespace.yaml": ""}, ["dev"]),
-        ({"stacks/gitops/dev/kustomization.yaml": "", "stacks/Pulumi.dev.yaml": "changed"}, ["dev"]),
-        ({"infra/upstream/jobset-0.11.1/manifests.yaml": ""}, []),
-        ({"stacks/Pulumi.new-one.yaml": "", "stacks/Pulumi.gpu.yaml": ""}, ["gpu", "new-one"]),
-    ],
-)
-def test_changed_stacks_are_those_of_the_branch(
-    repository: Repository, changed: dict[str, str], stacks: list[str]
-) -> None:
-    for name, text in changed.items():
-        repository.write(name, text)
-    git(repository.root, "add", "--all")
-    git(repository.root, "commit", "--quiet", "--allow-empty", "--message", "topic")
-    git(repository.root, "switch", "--quiet", "main")
-    repository.write("stacks/Pulumi.dev.yaml", "later, of others\n")
-    repository.commit("later")
-    git(repository.root, "switch", "--quiet", "topic")
-    done = repository.run("ci/changed-stacks", "main")
-    assert (done.returncode, done.stdout.split()) == (0, stacks), done.stderr
-
-
-@pytest.mark.parametrize("renames", ["true", "copies", "false"])
-def test_a_renamed_stack_is_one_that_goes_and_one_that_comes(repository: Repository, renames: str) -> None:
-    git(repository.root, "config", "diff.renames", renames)
-    git(repository.root, "mv", "stacks/Pulumi.gpu.yaml", "stacks/Pulumi.big.yaml")
-    git(repository.root, "mv", "stacks/rendered/gpu", "stacks/rendered/big")
-    repository.commit("topic")
-    assert repository.run("ci/changed-stacks", "main").stdout.split() == ["big", "gpu"]
-    assert repository.run("ci/review", "main", "page.md").returncode == 0
-    page = (repository.root / "page.md").read_text()
-    assert page.index("## Stack big\n") < page.index("## Stack `gpu`\n\nIts file goes.")
-
-
-ODD_NAMES = [
-    "`touch ran`",
-    "$(touch ran)",
-    "$(shell touch ran)",
-    "a;touch ran",
-    "größe",
-    "a b",
-    "a\nb",
-    "a'b",
-    '"',
-]
-
-
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_name_that_no_stack_can_have_fails_and_runs_nothing(repository: Repository, name: str) -> None:
-    repository.write(f"stacks/Pulumi.{name}.yaml", "planted\n")
-    repository.commit("planted")
-    done = repository.run("ci/review", "main", "page.md")
-    assert done.returncode != 0
-    assert "not the name of a stack" in done.stderr
-    assert not (repository.root / "ran").exists()
-
-
-def test_such_a_name_fails_where_only_the_program_has_changed(repository: Repository) -> None:
-    git(repository.root, "switch", "--quiet", "main")
-    repository.write("stacks/Pulumi.`touch ran`.yaml", "planted\n")
-    repository.commit("planted")
-    git(repository.root, "switch", "--quiet", "--create", "later")
-    repository.write("storage/manifests.py", "changed\n")
-    repository.commit("topic")
-    done = repository.run("ci/review", "main", "page.md")
-    assert done.returncode != 0
-    assert "not the name of a stack" in done.stderr
-    assert not (repository.root / "ran").exists()
-
-
-def test_a_base_that_there_is_not_fails(repository: Repository) -> None:
-    assert repository.run("ci/changed-stacks", "gone").returncode != 0
-    assert repository.run("ci/review", "gone", "page.md").returncode != 0
-
-
-def reviewed(repository: Repository) -> tuple[int, str]:
-    for stack in ("dev", "gpu"):
-        repository.write(f"stacks/Pulumi.{stack}.yaml", "changed\n")
-    repository.commit("topic")
-    done = repository.run("ci/review", "main", "page.md")
-    return done.returncode, (repository.root / "page.md").read_text()
-
-
-def test_a_review_has_a_page_of_each_changed_stack(repository: Repository) -> None:
-    status, page = reviewed(repository)
-    head = git(repository.root, "rev-parse", "HEAD")[:12]
-    told = f"<!-- trainstack review -->\nThis is about commit `{head}`.\n\n"
-    assert (status, page) == (0, f"{told}## Stack dev\n## Stack gpu\n")
-    assert repository.calls == ["review dev main", "review gpu main"]
-
-
-def test_a_page_names_the_commit_that_the_site_shows(repository: Repository) -> None:
-    """GitHub checks out a merge that nobody has made."""
-    done = repository.run("ci/review", "main", "page.md", COMMIT="0123456789abcdef")
-    assert done.returncode == 0, done.stderr
-    assert "This is about commit `0123456789ab`.\n" in (repository.root / "page.md").read_text()
-
-
-def test_a_review_that_cannot_begin_leaves_no_page_of_an_earlier_commit(repository: Repository) -> None:
-    repository.write("page.md", "<!-- trainstack review -->\nof an earlier commit\n")
-    assert repository.run("ci/review", "gone", "page.md").returncode != 0
-    head = git(repository.root, "rev-parse", "HEAD")[:12]
-    told = f"This is about commit `{head}`.\n\nThe review failed; the log says why.\n"
-    assert (repository.root / "page.md").read_text() == f"<!-- trainstack review -->\n{told}"
-
-
-def test_without_a_changed_stack_the_page_says_so(repository: Repository) -> None:
-    assert repository.run("ci/review", "main", "page.md").returncode == 0
-    assert (repository.root / "page.md").read_text().endswith("No stack has changed.\n")
-
-
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("refused-dev", "## Stack dev\n"),
-        ("breaks-dev", "## Stack `dev`\n\nThe review failed"),
-        ("stale-dev", "**The committed rendering is stale.** Run `make review STACK=dev`"),
-    ],
-)
-def test_a_review_that_fails_still_shows_the_others(repository: Repository, what: str, said: str) -> None:
-    repository.write(what, "")
-    status, page = reviewed(repository)
-    assert status == 1
-    assert said in page
-    assert "## Stack gpu\n" in page
-
-
-RENDERED_TOO = "The other stacks were rendered, too: what all renderings are made of has changed."
-# What a stack's rendering is made of beside its own file, one file of each.
-SOURCES = [
-    "Pulumi.yaml",
-    "Pulumi.json",
-    ".dockerignore",
-    "infra/training_operator/patches.py",
-    "storage/manifests.py",
-    "trainer/train.py",
-    "examples/own-script/train.py",
-    "Dockerfile_training",
-    "toolchain/tools/go/training-operator/go.mod",
-    "toolchain/images/gpu-base.lock",
-    "infra/upstream/jobset-0.11.1/manifests.yaml",
-]
-
-
-@pytest.mark.parametrize("changed", SOURCES)
-def test_a_change_of_what_all_renderings_are_made_of_has_all_checked(
-    repository: Repository, changed: str
-) -> None:
-    repository.write(changed, "changed\n")
-    repository.commit("topic")
-    assert repository.run("ci/review", "main", "page.md").returncode == 0
-    assert repository.calls == ["review dev main", "review gpu main"]
-    page = (repository.root / "page.md").read_text()
-    assert page.splitlines()[3:] == ["No stack has changed.", RENDERED_TOO]
-
-
-def test_each_of_the_sources_of_renderings_is_there_and_has_its_case() -> None:
-    script = (ROOT / "ci" / "review").read_text()
-    sources = re.findall(r"^sources=\((.*?)\)$", script, re.MULTILINE)[0].split()
-    named = [name.strip("'") for name in sources]
-    assert [name for name in named if not any(each.startswith(name.strip("*")) for each in SOURCES)] == []
-    assert [name for name in named if not list(ROOT.glob(name))] == []
-
-
-@pytest.mark.parametrize("changed", ["README.md", "docs/review.md", "tests/test.py", "toolchain/git.py"])
-def test_a_change_of_anything_else_has_none_checked(repository: Repository, changed: str) -> None:
-    repository.write(changed, "changed\n")
-    repository.commit("topic")
-    assert repository.run("ci/review", "main", "page.md").returncode == 0
-    assert repository.calls == []
-
-
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("refused-gpu", "## Stack gpu\n"),
-        ("breaks-gpu", "## Stack `gpu`\n\nThe review failed"),
-        ("stale-gpu", "## Stack `gpu`\n\n**The committed rendering is stale.** Run `make review STACK=gpu`"),
-    ],
-)
-@pytest.mark.parametrize("changes_a_stack", [True, False])
-def test_a_stack_that_only_the_program_changes_is_named_where_something_is_wrong(
-    repository: Repository, what: str, said: str, changes_a_stack: bool
-) -> None:
-    repository.write("trainer/train.py", "changed\n")
-    repository.write(what, "")
-    if changes_a_stack:
-        repository.write("stacks/Pulumi.dev.yaml", "changed\n")
-    repository.commit("topic")
-    assert repository.run("ci/review", "main", "page.md").returncode == 1
-    page = (repository.root / "page.md").read_text()
-    assert said in page
-    assert ("## Stack dev\n" in page) is changes_a_stack
-    assert repository.calls == ["review dev main", "review gpu main"]
-
-
-@pytest.mark.parametrize("left", [[], ["rendered"], ["gitops"], ["rendered", "gitops"]], ids="+".join)
-def test_a_stack_that_goes_is_named_and_takes_its_renderings_along(
-    repository: Repository, left: list[str]
-) -> None:
-    (repository.root / "stacks/Pulumi.dev.yaml").unlink()
-    shutil.rmtree(repository.root / "stacks/rendered/dev")
-    for folder in left:
-        repository.write(f"stacks/{folder}/dev/jobs/job.yaml", "as it was\n")
-    repository.commit("topic")
-    assert repository.run("ci/review", "main", "page.md").returncode == (1 if left else 0)
-    page = (repository.root / "page.md").read_text()
-    assert "`make down STACK=dev`" in page
-    folders = " ".join(f"stacks/{folder}/dev" for folder in left)
-    assert ("git rm" in page) is bool(left)
-    assert f"`git rm -r {folders}`" in page or not left
+@pytest.mark.parametrize("is_refused", [False, True])
+@pytest.mark.parametrize("name", ["page.md", "a page.md", "`touch ran`.md"])
+def test_a_review_is_the_programs(repository: Repository, name: str, is_refused: bool) -> None:
+    """No shell and no make reads a name: tests/unit/infra/review/test_request.py tells what is reviewed."""
+    if is_refused:
+        repository.write("refused", "")
+    (repository.root / "below").mkdir()
+    words = ["sh", "-c", 'cd below && exec ../ci/review "$@"', "sh", "main", name]
+    done = repository.run(*words, COMMIT="0123456789abcdef")
+    assert done.returncode == int(is_refused), done.stderr
+    assert repository.calls == [f"review main {repository.root / 'below' / name} 0123456789abcdef"]
+    assert (repository.root / "below" / name).exists()
+    assert not (repository.root / "below" / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -609,13 +408,11 @@ def test_the_scripts_and_targets_that_a_workflow_runs_are_there(path: Path) -> N
 
 
 def test_every_script_is_used_by_both_sites() -> None:
-    # ci/review calls the one; the other is for the machines of ci/github/test.yml.
-    called = {"changed-stacks", "own-plugins"}
-    scripts = {path.name for path in (ROOT / "ci").iterdir() if path.is_file()} - called
+    # It is for the machines of ci/github/test.yml.
+    scripts = {path.name for path in (ROOT / "ci").iterdir() if path.is_file()} - {"own-plugins"}
     for site in ("github", "gitlab"):
         text = "".join(path.read_text() for path in WORKFLOWS if path.parent.name == site)
         assert [name for name in scripts if f"ci/{name}" not in text] == []
-    assert "ci/changed-stacks" in (ROOT / "ci" / "review").read_text()
 
 
 def test_the_blocks_of_the_page_copy_and_run_them(repository: Repository) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,9 @@ from toolchain.tools import build, go_modules, venv
 # Tells the program where the OpenAPI document of the pinned API server is.
 OPENAPI = "TRAINSTACK_OPENAPI"
 PAGES = LOCAL / "review"
+REQUEST = "infra.review.request"
+REQUEST_MARK = "<!-- trainstack review -->"
+"""The first line of the page about a whole request; held equal to the program's."""
 # The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 STACKS = "stacks"
@@ -37,6 +41,24 @@ def review(stack: str, base: str = "") -> int:
         page = ["--page", str(PAGES / f"{stack}.md")]
         compared = ["--base", str(Path(place) / STACKS), "--revision", revision]
         return render(stack, *page, *compared, add=with_schemas)
+
+
+def request(base: str, page: Path) -> int:
+    """Write one page about every stack that differs from `base`, or with which something is wrong; the exit status.
+
+    Nothing below stacks/ is written. Raises SetupError for a `base` that does not exist.
+    """
+    # GitHub checks out a merge that nobody has made, and names the commit that the site shows.
+    commit = os.environ.get("COMMIT") or git.answer(ROOT, "rev-parse", "HEAD") or "(none)"
+    failed = "The review failed; the log says why."
+    page.write_text(f"{REQUEST_MARK}\nThis is about commit `{commit[:12]}`.\n\n{failed}\n")
+    with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
+        revision = unpack_base(base, Path(place))
+        venv.ensure()
+        compared = ("--base", str(Path(place) / STACKS), "--revision", revision)
+        command = venv.program(REQUEST, *compared, "--commit", commit, "--page", str(page))
+        variables = environment.for_child(with_schemas(environment.tools()))
+        return subprocess.run(command, cwd=ROOT, env=variables).returncode
 
 
 def render(
@@ -110,5 +132,18 @@ def unpack_base(asked: str, target: Path) -> str:
     )
 
 
+def main(base: str, page: str) -> int:
+    """As `request`, for ci/review."""
+    try:
+        return request(base, Path(page))
+    except SetupError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
 def _commit(name: str) -> str | None:
     return git.answer(ROOT, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -69,10 +69,10 @@ class Repository:
         sections = with_changes(changes)
         contents = self.write(self.now, sections)
         stack = from_raw(NAME, sections, "")
-        text, self.passed = page.page(
-            stack, self.now / f"Pulumi.{NAME}.yaml", contents, page.Base(self.base, "`main`")
-        )
-        return text
+        file, base = self.now / f"Pulumi.{NAME}.yaml", page.Base(self.base, "`main`")
+        found = page.page(stack, file, contents, base)
+        self.passed = found.passed
+        return found.text
 
 
 @pytest.fixture

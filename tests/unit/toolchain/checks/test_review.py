@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.review import request
+from tests.unit.toolchain.conftest import git
 from toolchain.checks import review
+from toolchain.operating import environment, setup
 from toolchain.steps import SetupError
 from toolchain.tools import build, venv
 
@@ -51,6 +55,65 @@ def test_the_base_is_the_revision_that_is_named(monkeypatch: pytest.MonkeyPatch)
     assert review.review("dev", "released") == 3
     assert run[-1][1:6] == ["-m", "infra.review", "dev", "--page", str(review.PAGES / "dev.md")]
     assert run[-1][-2:] == ["--revision", "`released`"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """What runs for a request, in a repository with one commit; the program itself is played."""
+    git(tmp_path, "init", "--quiet", "--initial-branch", "main")
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.größe.yaml").write_text("as it was")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "main")
+    run: list[list[str]] = []
+    real = subprocess.run
+
+    def remember(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        if command[0] == "git":
+            return real(command, **options)
+        run.append(command)
+        base = Path(command[command.index("--base") + 1])
+        assert (base / "Pulumi.größe.yaml").read_text() == "as it was"
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr(review, "ROOT", tmp_path)
+    monkeypatch.setattr(review, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    monkeypatch.setattr(environment, "tools", dict)
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    monkeypatch.setattr(review, "with_schemas", lambda found: found)
+    monkeypatch.setattr(subprocess, "run", remember)
+    return run
+
+
+@pytest.mark.parametrize("named", ["", "fedcba9876543210"])
+def test_a_request_is_compared_with_its_base(
+    asked: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
+) -> None:
+    monkeypatch.setenv("COMMIT", named)
+    head = git(tmp_path, "rev-parse", "HEAD").strip()
+    assert review.main("main", str(tmp_path / "page.md")) == 1
+    (command,) = asked
+    assert command[1:3] == ["-m", request.__name__]
+    assert command[-4:] == ["--commit", named or head, "--page", str(tmp_path / "page.md")]
+    assert command[command.index("--revision") + 1] == f"`{head[:12]}`"
+
+
+def test_a_request_that_cannot_begin_leaves_no_page_of_an_earlier_commit(
+    asked: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("COMMIT", raising=False)
+    page = tmp_path / "page.md"
+    page.write_text("of an earlier commit")
+    assert review.main("gone", str(page)) == 1
+    assert "there is no revision gone" in capsys.readouterr().err
+    head = git(tmp_path, "rev-parse", "HEAD")[:12]
+    told = f"This is about commit `{head}`.\n\nThe review failed; the log says why.\n"
+    assert page.read_text() == f"{review.REQUEST_MARK}\n{told}"
+    assert asked == []
 
 
 def test_the_schemas_come_from_the_pinned_module(fetched: list[str], tmp_path: Path) -> None:

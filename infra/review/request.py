@@ -1,0 +1,157 @@
+"""`python -m infra.review.request`: one page about a pull request, with each stack that it changes.
+
+Every stack is rendered, whatever has changed: a list of what renderings are made of could lack something. A stack is
+shown where its file, its rendering or upstream's definitions differ from the base, and where something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import dataset
+from infra.config import ConfigError, from_file
+from infra.config.load import ensure_one_place
+from infra.process import CommandError
+from infra.review import folder, page
+
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+"""A stack's name, as Pulumi takes it."""
+FILE = re.compile(r"Pulumi\.(.+)\.yaml")
+MOST_LINES = 200
+UNCHANGED = "No stack has changed."
+OTHERS = "Every other stack applies what it applied before."
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page says of a stack, and whether nothing is wrong with it."""
+
+    lines: Sequence[str]
+    passed: bool
+
+
+def names(stacks: Path) -> set[str]:
+    """The stacks that have a file in the folder `stacks`."""
+    files = stacks.iterdir() if stacks.is_dir() else ()
+    found = (FILE.fullmatch(each.name) for each in files)
+    return {each[1] for each in found if each and NAME.fullmatch(each[1])}
+
+
+def strangers(stacks: Path, known: set[str]) -> list[str]:
+    """Files below `stacks` that belong to no stack of `known`, and so are shown by no rendering; links count."""
+    return [name for name in folder.below(stacks) if _stack_of(name) not in known]
+
+
+def _stack_of(name: str) -> str | None:
+    """The stack that a file below stacks/ belongs to; None for any other file."""
+    top, *rest = Path(name).parts
+    if rest:
+        return rest[0] if top in folder.FOLDERS and len(rest) > 1 else None
+    file = FILE.fullmatch(top)
+    return file[1] if file else None
+
+
+def part(stacks: Path, name: str, base: page.Base) -> Part | None:
+    """What the page says of the stack `name`; None where nothing has changed and nothing is wrong."""
+    file = stacks / f"Pulumi.{name}.yaml"
+    if not file.exists():
+        return _gone(stacks, name)
+    try:
+        stack = from_file(file)
+        contents = folder.files(stack)
+    except (ConfigError, CommandError, dataset.DataError) as error:
+        return Part(page.refused(name, base, str(error)).splitlines(), False)
+    found = page.page(stack, file, contents, base)
+    difference = folder.stale(stacks, name, contents)
+    if found.passed and not difference and not found.changes and not _differs(stacks, name, base.folder):
+        return None
+    return Part([*found.text.splitlines(), "", *_stale(name, difference)], found.passed and not difference)
+
+
+def _differs(stacks: Path, name: str, before: Path) -> bool:
+    file = f"Pulumi.{name}.yaml"
+    is_same = (before / file).is_file() and (before / file).read_bytes() == (stacks / file).read_bytes()
+    return not is_same or folder.on_disk(stacks, name) != folder.on_disk(before, name)
+
+
+def _gone(stacks: Path, name: str) -> Part:
+    lines = [
+        f"## Stack `{name}`",
+        "",
+        f"Its file goes. `make down STACK={name}` before the merge takes it down.",
+        "",
+    ]
+    left = [f"stacks/{each}/{name}" for each in folder.FOLDERS if (stacks / each / name).exists()]
+    if left:
+        lines += [
+            "**Its rendering stays**, and who applies that folder goes on doing so. "
+            f"Run `git rm -r {' '.join(left)}`, and commit.",
+            "",
+        ]
+    return Part(lines, not left)
+
+
+def _stale(name: str, difference: str) -> Iterator[str]:
+    if not difference:
+        return
+    lines = difference.splitlines()
+    yield from (
+        f"**The committed rendering is stale.** Run `make review STACK={name}`, and commit what it writes.",
+        "",
+    )
+    left = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
+    yield from page.folded("The difference", page.fenced("\n".join([*lines[:MOST_LINES], *left]), "diff"))
+
+
+def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
+    """The page, and whether nothing is wrong with any stack.
+
+    Parameters:
+        stacks: the folder of the stack files.
+        commit: the one that the page is about.
+    """
+    here, before = names(stacks), names(base.folder)
+    found = {name: part(stacks, name, base) for name in sorted(here | before)}
+    odd = strangers(stacks, here | before)
+    shown = [each for each in found.values() if each]
+    lines = [page.REQUEST_MARK, f"This is about commit `{commit[:12]}`.", ""]
+    if odd:
+        lines += [
+            "**These files below `stacks/` belong to no stack**, and no review shows them. Remove them:",
+            "",
+        ]
+        lines += [*(f"- {page.code(each)}" for each in odd), ""]
+    lines += [line for each in shown for line in each.lines]
+    lines += [UNCHANGED] if not shown else [OTHERS] if len(shown) < len(found) else []
+    return "\n".join([*lines, ""]), not odd and all(each.passed for each in shown)
+
+
+def main(arguments: list[str], stacks: Path = folder.STACKS) -> int:
+    """Write the page; 1 where something is wrong."""
+    top = argparse.ArgumentParser(prog="python -m infra.review.request", description=__doc__)
+    top.add_argument("--base", type=Path, required=True, metavar="DIR", help="stacks/ to compare with")
+    top.add_argument("--revision", required=True, help="how the page calls what is in --base")
+    top.add_argument("--commit", required=True, help="the one that the page is about")
+    top.add_argument("--page", type=Path, required=True, metavar="FILE")
+    given = top.parse_args(arguments)
+    try:
+        ensure_one_place(stacks.parent)
+    except ConfigError as error:
+        lines = [page.REQUEST_MARK, "The project is refused.", "", *page.fenced(str(error)), ""]
+        given.page.write_text("\n".join(lines))
+        print(error, file=sys.stderr)
+        return 1
+    told, passed = text(stacks, page.Base(given.base, given.revision), given.commit)
+    given.page.write_text(told, errors="backslashreplace")
+    print(f"page: {os.path.relpath(given.page)}")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

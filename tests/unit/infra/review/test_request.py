@@ -1,0 +1,234 @@
+"""One page about a pull request: whatever makes a stack apply something else is shown, or fails."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra import paths
+from infra.config import from_file
+from infra.review import conformity, folder, page, rendering, request, text
+from toolchain.checks import review
+
+COMMIT = "0123456789abcdef"
+DEV = "config:\n  trainstack:job: {name: mnist}\n"
+OWN = "config:\n  trainstack:image: {context: my-project}\n  trainstack:job: {name: own, model: null}\n"
+CONFLICT = "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"
+
+
+class Request:
+    """A clone with two stacks, freshly rendered, and what its base has below stacks/."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.stacks, self.base = root, root / "stacks", root / "base" / "stacks"
+        self.write("Dockerfile_training", "FROM x AS cpu\n")
+        self.write(".dockerignore", "*\n!trainer\n")
+        self.write("trainer/train.py", "pass\n")
+        self.write("my-project/net.py", "pass\n")
+        self.write("stacks/Pulumi.dev.yaml", DEV)
+        self.write("stacks/Pulumi.own.yaml", OWN)
+        for stack in ("dev", "own"):
+            self.render(stack)
+        shutil.copytree(self.stacks, self.base)
+
+    def write(self, name: str, content: str) -> None:
+        file = self.root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+
+    def render(self, stack: str) -> None:
+        """As `make review` does."""
+        folder.write(self.stacks, stack, folder.files(from_file(self.stacks / f"Pulumi.{stack}.yaml")))
+
+    def page(self) -> tuple[str, bool]:
+        return request.text(self.stacks, page.Base(self.base, "`main`"), COMMIT)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
+    """Without the operator's manifests and schemas."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(folder, "definitions", lambda stack, root=None: {})
+    monkeypatch.delenv(conformity.VARIABLE, raising=False)
+    return Request(tmp_path)
+
+
+def headings(shown: str) -> list[str]:
+    return [line.removeprefix("## ") for line in shown.splitlines() if line.startswith("## ")]
+
+
+def test_without_a_change_the_page_says_so(clone: Request) -> None:
+    shown, passed = clone.page()
+    assert passed
+    assert shown == f"{page.REQUEST_MARK}\nThis is about commit `{COMMIT[:12]}`.\n\n{request.UNCHANGED}\n"
+    assert page.REQUEST_MARK == review.REQUEST_MARK
+
+
+SOURCES = {
+    "Dockerfile_training": ["dev", "own"],
+    ".dockerignore": ["dev", "own"],
+    "trainer/train.py": ["dev", "own"],
+    "trainer/added.py": ["dev", "own"],
+    "my-project/net.py": ["own"],
+    "my-project/added.py": ["own"],
+    "my-project/.dockerignore": ["own"],
+}
+"""A file that goes into an image -> the stacks that have another image then."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_an_image_is_made_of_has_its_stacks_reviewed(clone: Request, name: str) -> None:
+    clone.write(name, "changed\n")
+    shown, passed = clone.page()
+    assert not passed
+    assert headings(shown) == [f"Stack `{stack}`" for stack in SOURCES[name]]
+    assert shown.count("**The committed rendering is stale.** Run `make review STACK=") == len(SOURCES[name])
+    assert "+++ fresh/rendered/own/" in shown, "the difference"
+    for stack in SOURCES[name]:
+        clone.render(stack)
+    shown, passed = clone.page()
+    assert passed
+    assert headings(shown) == [f"Stack `{stack}`" for stack in SOURCES[name]]
+    assert (request.OTHERS in shown) is (len(SOURCES[name]) == 1)
+
+
+def test_another_program_has_all_stacks_reviewed(clone: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another version of a package in requirements.lock may write YAML."""
+    monkeypatch.setattr(text, "WIDTH", 40)
+    shown, passed = clone.page()
+    assert (passed, headings(shown)) == (False, ["Stack `dev`", "Stack `own`"])
+
+
+STRANGERS = (
+    "rendered/shared/00-crd.yaml",
+    "rendered/note.yaml",
+    "gitops/note.yaml",
+    "gitops/kustomization.yaml",
+    "gitops/other/kustomization.yaml",
+    "note.yaml",
+    "Pulumi.größe.yaml",
+    "Pulumi.`id`.yaml",
+    "Pulumi.$(id).yaml",
+    "Pulumi.a b.yaml",
+    "Pulumi.a\nb.yaml",
+    "Pulumi.yaml",
+    "Pulumi.dev.yml",
+    "Pulumi.dev.yaml.orig",
+    "other/Pulumi.dev.yaml",
+)
+
+
+def test_files_of_no_stack_fail_and_are_named(clone: Request) -> None:
+    for name in STRANGERS:
+        clone.write(f"stacks/{name}", "kind: Namespace\n")
+    shown, passed = clone.page()
+    assert not passed
+    assert [line for line in shown.splitlines() if line.startswith("- ")] == [
+        f"- {page.code(name)}" for name in sorted(STRANGERS)
+    ]
+    assert request.strangers(clone.stacks, {"dev", "own"}) == sorted(STRANGERS)
+
+
+@pytest.mark.parametrize("name", ["rendered", "gitops/dev"])
+def test_a_link_to_other_files_fails(clone: Request, name: str) -> None:
+    place = clone.stacks / name
+    shutil.move(place, clone.root / "elsewhere")
+    place.symlink_to(clone.root / "elsewhere")
+    assert clone.page()[1] is False
+
+
+EXTRA = [
+    f"{folder}/dev/{name}"
+    for folder in ("rendered", "gitops")
+    for name in ("99-extra.yaml", "more/extra.yml", "extra.json", ".hidden.yaml", "note")
+]
+
+
+def test_files_that_a_stack_does_not_render_fail_and_are_shown(clone: Request) -> None:
+    for name in EXTRA:
+        clone.write(f"stacks/{name}", "kind: Namespace\n")
+    shown, passed = clone.page()
+    assert (passed, headings(shown)) == (False, ["Stack `dev`"])
+    assert [name for name in EXTRA if f"--- committed/{name}" not in shown] == []
+
+
+def removed(clone: Request) -> None:
+    (clone.stacks / "Pulumi.own.yaml").unlink()
+    for each in folder.FOLDERS:
+        shutil.rmtree(clone.stacks / each / "own")
+
+
+def renamed(clone: Request) -> None:
+    removed(clone)
+    clone.write("stacks/Pulumi.big.yaml", OWN)
+    clone.render("big")
+
+
+def commented(clone: Request) -> None:
+    clone.write("stacks/Pulumi.dev.yaml", f"# A comment.\n{DEV}")
+
+
+CHANGES: dict[str, tuple[Callable[[Request], None], list[str]]] = {
+    "a stack goes": (removed, ["own"]),
+    "a stack is renamed": (renamed, ["big", "own"]),
+    "a comment": (commented, ["dev"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_stack_that_changes_is_shown(clone: Request, change: str) -> None:
+    does, stacks = CHANGES[change]
+    does(clone)
+    shown, passed = clone.page()
+    assert (passed, headings(shown)) == (True, [f"Stack `{each}`" for each in stacks])
+    assert ("`make down STACK=own`" in shown) is ("own" in stacks)
+
+
+@pytest.mark.parametrize("left", [["rendered"], ["gitops"], ["rendered", "gitops"]], ids="+".join)
+def test_a_stack_that_goes_takes_its_renderings_along(clone: Request, left: list[str]) -> None:
+    (clone.stacks / "Pulumi.own.yaml").unlink()
+    for each in folder.FOLDERS:
+        if each not in left:
+            shutil.rmtree(clone.stacks / each / "own")
+    shown, passed = clone.page()
+    assert not passed
+    assert f"`git rm -r {' '.join(f'stacks/{each}/own' for each in left)}`" in shown
+
+
+@pytest.mark.parametrize("content", [CONFLICT, "7", "\xff"])
+@pytest.mark.parametrize("where", ["the stack file", "an object"])
+def test_a_base_that_cannot_be_read_is_a_refused_base(clone: Request, where: str, content: str) -> None:
+    """A merge with its marks came onto main; this request repairs it."""
+    objects = sorted((clone.base / "rendered" / "dev").glob("*.yaml"))
+    file = clone.base / "Pulumi.dev.yaml" if where == "the stack file" else objects[0]
+    file.write_bytes(content.encode("latin-1"))
+    shown, passed = clone.page()
+    assert (passed, headings(shown)) == (True, ["Stack `dev`"])
+    assert "What this is compared with is refused by this commit's program:" in shown
+    assert file.name in shown
+    assert str(clone.base) not in shown
+
+
+@pytest.mark.parametrize("content", [CONFLICT, "\xff"])
+def test_a_stack_that_cannot_be_read_is_refused(clone: Request, content: str) -> None:
+    (clone.stacks / "Pulumi.dev.yaml").write_bytes(content.encode("latin-1"))
+    shown, passed = clone.page()
+    assert (passed, headings(shown)) == (False, ["Stack `dev`"])
+    assert "The stack is refused." in shown
+
+
+def test_another_place_of_configuration_is_refused(
+    clone: Request, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone.write("Pulumi.yaml", "name: trainstack\nruntime: python\nstackConfigDir: elsewhere\n")
+    file = clone.root / "page.md"
+    options = ["--base", str(clone.base), "--revision", "main", "--commit", COMMIT, "--page", str(file)]
+    assert request.main(options, clone.stacks) == 1
+    assert "stackConfigDir" in file.read_text()
+    clone.write("Pulumi.yaml", "name: trainstack\nruntime: python\nstackConfigDir: stacks\n")
+    assert request.main(options, clone.stacks) == 0
+    assert file.read_text().endswith(f"{request.UNCHANGED}\n")
