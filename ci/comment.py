@@ -18,7 +18,10 @@ from typing import Any
 PER_PAGE = 100
 # Characters of a comment: by GitHub's answer to a longer one, and https://docs.gitlab.com/administration/instance_limits/.
 MOST_ON_GITHUB, MOST_ON_GITLAB = 65_536, 1_000_000
-FENCE = "```\n"
+FENCE = "```"
+OPENS, CLOSES = "<details>", "</details>"
+# Characters for what has to be closed where a page is cut.
+ROOM = 100
 CUT = "\n**The page is cut here: it is longer than a comment may be. The job has all of it.**\n"
 ANSWER_S = 60
 
@@ -57,12 +60,21 @@ class Site:
 
 
 def shortened(text: str, most: int) -> str:
-    """`text`, cut behind a line where it has more than `most` characters."""
+    """`text`, cut behind a line where it has more than `most` characters; what is open there is closed."""
     if len(text) <= most:
         return text
-    room = text[: most - len(CUT) - len(FENCE)]
+    room = text[: most - len(CUT) - ROOM]
     kept = room[: room.rindex("\n") + 1]
-    return kept + (FENCE if kept.count("\n```") % 2 else "") + CUT
+    fence, open_folds = "", 0
+    for line in kept.splitlines():
+        marks = line[: len(line) - len(line.lstrip("`"))]
+        if not fence and line in (OPENS, CLOSES):
+            open_folds += 1 if line == OPENS else -1
+        elif fence:
+            fence = "" if line == fence else fence
+        elif len(marks) >= len(FENCE):
+            fence = marks
+    return kept + (f"{fence}\n" if fence else "") + f"\n{CLOSES}\n" * open_folds + CUT
 
 
 def main(page: str, number: str) -> int:

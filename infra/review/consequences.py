@@ -21,6 +21,7 @@ REPLACED: dict[Outcome, tuple[str, ...]] = {
 }
 JOBS = (*NAMES, RUNTIME, "Job")
 HOUR_S = 3600
+MOST_NAMED = 40
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def losses(
         yield "Finished runs that exceed `storage.keepRuns`, when the next run of their job succeeds."
     gone = [each.title for each in objects if each.after is None]
     if gone and Outcome.CLUSTER_REPLACED not in outcomes:
-        yield f"The objects that go: {', '.join(gone)}."
+        shown = [*(f"`{each}`" for each in gone[:MOST_NAMED]), *(["more"] if len(gone) > MOST_NAMED else [])]
+        yield f"The objects that go: {', '.join(shown)}."
 
 
 def _with_the_cluster(stack: Stack) -> str:

@@ -20,13 +20,15 @@ from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder, gitops
+from infra.review import conformity, consequences, folder, gitops, versions
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
+from infra.review.versions import VersionChange
 
 # A pull request takes 65,536 characters; whoever needs more reads the diff.
 MOST_FIELDS = 40
 MOST_LETTERS = 200
+MOST_LISTED = 40
 NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
 NOT_KNOWN = "Not known: this program cannot read what the stack was before."
 MARK = "<!-- trainstack review: {stack} -->"
@@ -116,11 +118,24 @@ def refused(stack: str, base: Base, problem: str) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """The text of a page; whether every check has passed; whether the stack applies anything else than before."""
+    """A page about a stack.
 
-    text: str
+    Parameters:
+        head: what a change does: what it replaces, loses and costs, and what was checked.
+        details: each key and each object that changes; it may be long.
+        passed: whether every check has passed.
+        changes: whether the stack applies anything else than before.
+    """
+
+    head: Sequence[str]
+    details: Sequence[str]
     passed: bool
     changes: bool
+
+    @property
+    def text(self) -> str:
+        """All of it: where a site cuts it, the details go first."""
+        return "\n".join([*self.head, *self.details])
 
 
 def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> Page:
@@ -140,17 +155,17 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     before = base.sections(stack.name)
     keys = key_changes(before, sections(file)) if before else []
     there = [yaml.safe_load(text) for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
-    lines = [*_head(stack.name, base), *_refusal(refusal)]
-    changes = bool(keys or objects or refusal)
-    if not changes:
-        lines += ["Nothing that the stack applies has changed.", ""]
-    else:
-        lines += _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
-        lines += _objects(objects, bool(committed))
-        lines += _consequences(base.stack(stack.name), keys, objects, there, not refusal)
-        lines += _costs(stack, objects)
+    moved = versions.changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
-    return Page("\n".join([*lines, *checks]), passed, changes)
+    head = [*_head(stack.name, base), *_refusal(refusal)]
+    if not keys and not objects and not moved and not refusal:
+        told = "Nothing that the stack applies has changed."
+        return Page([*head, told, "", *checks], [], passed, changes=False)
+    head += _versions(moved, stack, file)
+    head += _consequences(base.stack(stack.name), keys, objects, there, moved, not refusal)
+    head += [*_costs(stack, objects), *checks]
+    details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
+    return Page(head, [*details, *_objects(objects, bool(committed))], passed, changes=True)
 
 
 def is_object(name: str) -> bool:
@@ -182,7 +197,7 @@ def _keys(changes: Sequence[KeyChange]) -> list[str]:
         return []
     rows = [
         (
-            f"`{each.key}`",
+            code(each.key),
             _value(each.before),
             _value(each.after),
             " ".join(filter(None, [f"{each.outcome}.", each.note])),
@@ -193,20 +208,46 @@ def _keys(changes: Sequence[KeyChange]) -> list[str]:
 
 
 def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
-    lines = ["### Objects", ""]
+    head = ["### Objects", ""]
     if not changes:
-        return [*lines, "No object changes.", ""]
+        return [*head, "No object changes.", ""]
     if not is_known:
-        return [*lines, f"The stack is new: {len(changes)} objects.", ""]
-    for each in changes:
-        if each.fields:
-            rows = [(f"`{path}`", _value(old), _value(new)) for path, old, new in each.fields[:MOST_FIELDS]]
-            lines += [f"`{each.title}` changes:", "", *_table(("field", "before", "after"), rows)]
-            if left := len(each.fields) - MOST_FIELDS:
-                lines += [f"and {left} more fields", ""] if left > 0 else []
-        else:
-            lines += [f"`{each.title}` {'is new' if each.before is None else 'goes'}.", ""]
-    return lines
+        return [*head, f"The stack is new: {len(changes)} objects.", ""]
+    lines = [line for each in changes for line in _object(each)]
+    return [*head, *folded(_counted(changes), lines)]
+
+
+def _counted(changes: Sequence[ObjectChange]) -> str:
+    new = sum(each.before is None for each in changes)
+    gone = sum(each.after is None for each in changes)
+    counts = {"change": len(changes) - new - gone, "are new": new, "go": gone}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def _object(change: ObjectChange) -> list[str]:
+    if not change.fields:
+        return [f"{code(change.title)} {'is new' if change.before is None else 'goes'}.", ""]
+    rows = [(code(path), _value(old), _value(new)) for path, old, new in change.fields[:MOST_FIELDS]]
+    left = len(change.fields) - MOST_FIELDS
+    return [
+        f"{code(change.title)} changes:",
+        "",
+        *_table(("field", "before", "after"), rows),
+        *([f"and {left} more fields", ""] if left > 0 else []),
+    ]
+
+
+def _versions(moved: Sequence[VersionChange], stack: Stack, file: Path) -> list[str]:
+    """An operator serves its whole cluster: whoever is on it gets the other version."""
+    if not moved:
+        return []
+    lines = [
+        f"- {code(each.project)} goes {'down' if each.is_down else 'up'} from {each.before} to {each.after}."
+        for each in moved
+    ]
+    beside = ", ".join(map(code, versions.beside(stack, file))) or "none"
+    told = f"Other stacks of this repository on its cluster: {beside}. Others' jobs there get it, too."
+    return ["### Versions", "", *lines, "", told, ""]
 
 
 def _consequences(
@@ -214,21 +255,25 @@ def _consequences(
     keys: Sequence[KeyChange],
     objects: Sequence[ObjectChange],
     there: list[Manifest],
+    moved: Sequence[VersionChange],
     is_known: bool,
 ) -> Iterator[str]:
     again = consequences.replaced(keys, objects, there)
     cluster = before.cluster_name if before and consequences.makes_cluster_anew(before, keys) else None
     shown = [*([f"Cluster/{cluster}"] if cluster else []), *again]
     yield from ("### Replaced", "")
-    yield from _listed([f"- `{each}`" for each in shown], is_known)
+    yield from _listed([f"- {code(each)}" for each in shown], is_known)
     yield from ("", "### Lost", "")
     lost = list(consequences.losses(before, keys, again, objects)) if before else []
+    lost += [versions.LOST.format(code(each.project)) for each in moved if each.is_down]
     yield from _listed([f"- {each}" for each in lost], is_known)
     yield ""
 
 
 def _listed(lines: list[str], is_known: bool) -> list[str]:
     """`lines`, of which there may be more where the base is not known."""
+    if left := len(lines) - MOST_LISTED if len(lines) > MOST_LISTED else 0:
+        lines = [*lines[:MOST_LISTED], f"- and {left} more, which the objects below name"]
     if is_known:
         return lines or ["Nothing."]
     return [*lines, *([""] if lines else []), NOT_KNOWN]
@@ -240,13 +285,13 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
     after = [each.after for each in objects if each.after and each.after["kind"] in NAMES]
     runs = {each["metadata"]["name"]: run_of(each) for each in after if run_of(each) not in known}
     yield from ("### Cost", "")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for job in stack.jobs:
         if job.name in runs and not job.run_id:
             most = consequences.cost(job)
             rows.append(
                 (
-                    f"`{runs[job.name]}`",
+                    code(runs[job.name]),
                     f"{most.pods}",
                     f"{most.gpus}",
                     f"{most.deadline_s} s",
@@ -254,12 +299,20 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
                     f"{most.pod_hours:.4g}",
                 )
             )
+    if len(rows) > MOST_LISTED:
+        rows = [*rows[:MOST_LISTED], _rest(rows[MOST_LISTED:])]
     if rows:
         yield from _table(
             ("new run", "pods", "GPUs of each", "deadline", "GPU hours, at most", "pod hours, at most"), rows
         )
     else:
         yield from ("No training starts from its beginning: no job has another run to train.", "")
+
+
+def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """One row for many: how many they are, and the sums of what can be added."""
+    sums = {place: sum(float(row[place]) for row in rows) for place in (1, 4, 5)}
+    return (f"{len(rows)} more", *(f"{sums[place]:.4g}" if place in sums else "-" for place in range(1, 6)))
 
 
 def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
@@ -269,7 +322,12 @@ def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     except conformity.NotCheckedError as error:
         return [*lines, f"- Schemas were not checked: {error}.", ""], True
     if wrong:
-        return [*lines, "- Schemas are not kept:", *(f"  - {_cell(each)}" for each in wrong), ""], False
+        return [
+            *lines,
+            "- Schemas are not kept:",
+            *(f"  - {code(each)}" for each in wrong[:MOST_LISTED]),
+            "",
+        ], False
     return [
         *lines,
         "- All have the shape that the schemas of the API server and of the operator's CRD ask for.",

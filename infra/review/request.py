@@ -10,7 +10,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,11 @@ OTHERS = "Every other stack applies what it applied before."
 
 @dataclass(frozen=True)
 class Part:
-    """What the page says of a stack, and whether nothing is wrong with it."""
+    """What the page says of a stack, what it says at its end, and whether nothing is wrong with the stack."""
 
     lines: Sequence[str]
     passed: bool
+    details: Sequence[str] = ()
 
 
 def names(stacks: Path) -> set[str]:
@@ -71,7 +72,12 @@ def part(stacks: Path, name: str, base: page.Base) -> Part | None:
     difference = folder.stale(stacks, name, contents)
     if found.passed and not difference and not found.changes and not _differs(stacks, name, base.folder):
         return None
-    return Part([*found.text.splitlines(), "", *_stale(name, difference)], found.passed and not difference)
+    details = [*found.details, *_stale(difference)]
+    return Part(
+        [*found.head, *(_told_stale(name) if difference else ())],
+        found.passed and not difference,
+        [f"## In stack `{name}`", "", *details] if details else [],
+    )
 
 
 def _differs(stacks: Path, name: str, before: Path) -> bool:
@@ -97,16 +103,18 @@ def _gone(stacks: Path, name: str) -> Part:
     return Part(lines, not left)
 
 
-def _stale(name: str, difference: str) -> Iterator[str]:
+def _told_stale(name: str) -> tuple[str, ...]:
+    told = f"Run `make review STACK={name}`, and commit what it writes."
+    return (f"**The committed rendering is stale.** {told} The difference is below.", "")
+
+
+def _stale(difference: str) -> list[str]:
     if not difference:
-        return
+        return []
     lines = difference.splitlines()
-    yield from (
-        f"**The committed rendering is stale.** Run `make review STACK={name}`, and commit what it writes.",
-        "",
-    )
     left = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
-    yield from page.folded("The difference", page.fenced("\n".join([*lines[:MOST_LINES], *left]), "diff"))
+    shown = page.fenced("\n".join([*lines[:MOST_LINES], *left]), "diff")
+    return page.folded("What is committed, and what the stack renders to", shown)
 
 
 def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
@@ -128,7 +136,11 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
         ]
         lines += [*(f"- {page.code(each)}" for each in odd), ""]
     lines += [line for each in shown for line in each.lines]
-    lines += [UNCHANGED] if not shown else [OTHERS] if len(shown) < len(found) else []
+    if not shown and not odd:
+        lines.append(UNCHANGED)
+    elif shown and len(shown) < len(found):
+        lines += [OTHERS, ""]
+    lines += [line for each in shown for line in each.details]
     return "\n".join([*lines, ""]), not odd and all(each.passed for each in shown)
 
 

@@ -38,7 +38,7 @@ import os, pathlib, sys
 base, page = sys.argv[1:]
 with open("calls", "a") as calls:
     calls.write(f"review {base} {page} {os.environ.get('COMMIT', '')}\\n")
-pathlib.Path(page).write_text("No stack has changed.\\n")
+pathlib.Path(page).write_text("<!-- trainstack review -->\\nNo stack has changed.\\n")
 sys.exit(pathlib.Path("refused").exists())
 """
 TOOLCHAIN = (
@@ -340,21 +340,28 @@ def test_a_page_longer_than_the_site_takes_is_cut_and_says_so(
 
 
 BLOCK = "```text\na log\nof two\n```\n"
+FOLD = f"<details>\n<summary>more</summary>\n\n````text\n```\n<details>\n````\n{BLOCK}\n</details>\n"
+CLOSING = {"```", "````", "</details>", ""}
 
 
-@pytest.mark.parametrize("line", ["| `größe` | 1 |\n", BLOCK, f"- one\n{BLOCK}"])
+@pytest.mark.parametrize("line", ["| `größe` | 1 |\n", BLOCK, f"- one\n{BLOCK}", FOLD])
 def test_a_page_is_cut_between_its_lines(line: str) -> None:
     shortened = runpy.run_path(str(ROOT / "ci" / "comment.py"))["shortened"]
     page = "<!-- trainstack review -->\n" + line * 100
     for most in range(len(page) - 4 * len(line), len(page)):
         cut = shortened(page, most)
-        assert most - 100 < len(cut) <= most
-        kept = cut.removesuffix(CUT)
-        if not page.startswith(kept):
-            kept = kept.removesuffix("```\n")  # what is a block in the page ends
-        assert page.startswith(kept)
-        assert kept.endswith("\n"), "whole lines"
-        assert cut.count("```") % 2 == 0
+        assert most - 200 < len(cut) <= most
+        kept = cut.removesuffix(CUT).splitlines(keepends=True)
+        added: list[str] = []
+        while kept and not page.startswith("".join(kept)):
+            added.insert(0, kept.pop().strip())
+        assert set(added) <= CLOSING, "whole lines"
+        if line == FOLD:
+            shown = re.sub(r"````text\n.*?````\n", "", cut, flags=re.DOTALL)
+            assert shown.count("<details>") == shown.count("</details>")
+            assert cut.count("````") % 2 == 0
+        else:
+            assert cut.count("```") % 2 == 0
     assert shortened(page, len(page)) == page
 
 
@@ -381,7 +388,7 @@ def test_gitlabs_job_fails_with_the_review_and_with_the_comment(
     held, address = comments
     held.refuses = site_refuses
     repository.write("stacks/Pulumi.dev.yaml", "changed\n")
-    repository.write("refused-dev" if is_refused else "calls", "")
+    repository.write("refused" if is_refused else "calls", "")
     repository.commit("topic")
     job = yaml.safe_load((ROOT / "ci" / "gitlab" / "trainstack.yml").read_text())["review"]
     assert "after_script" not in job, "its status counts for nothing"

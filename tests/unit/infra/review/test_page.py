@@ -110,6 +110,97 @@ def test_another_number_of_epochs_is_a_short_page(repository: Repository) -> Non
     assert len(text.splitlines()) < 45
 
 
+def test_what_a_change_does_comes_before_what_changes(repository: Repository) -> None:
+    repository.before(**{"job.training.epochs": 1})
+    text = repository.shown(**{"job.training.epochs": 2})
+    headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert headings == ["Replaced", "Lost", "Cost", "Checks", "Keys", "Objects"]
+    assert part(text, "Objects")[:2] == ["<details>", "<summary>1 change</summary>"]
+    assert text.count("<details>") == text.count("</details>") == 1
+
+
+def test_of_many_jobs_the_head_stays_short(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "MOST_LISTED", 2)
+    given = {"matrix.options": {"training.seed": [1, 2, 3, 4, 5]}, "job.resources.gpu": 1}
+    repository.before(**given)
+    text = repository.shown(**given, **{"job.training.epochs": 2})
+    assert part(text, "Replaced") == [
+        "- `PyTorchJob/kubeflow/mnist-seed-1`",
+        "- `PyTorchJob/kubeflow/mnist-seed-2`",
+        "- and 3 more, which the objects below name",
+    ]
+    *_, last = part(text, "Cost")
+    gpu_hours, pod_hours = last.strip("| ").split(" | ")[4:]
+    assert last.startswith("| 3 more | 6 | - | - | ")
+    assert float(gpu_hours) == float(pod_hours) == 3 * float(rows(text, "Cost").popitem()[1][3])
+
+
+VALUES = (
+    "a`b",
+    "`@everybody`",
+    "``",
+    "x ``` y",
+    "@everybody",
+    "<img src=x>",
+    "[a](b)",
+    "a|b",
+    "**b**",
+    " a ",
+)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_is_code_whatever_it_is(repository: Repository, value: str) -> None:
+    repository.before(**{"job.env": {"A": "before"}})
+    text = repository.shown(**{"job.env": {"A": value}})
+    shown = [line for line in text.splitlines() if page.code(value.strip()).replace("|", "\\|") in line]
+    assert shown, text
+    outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    assert value.strip() not in outside
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_what_refuses_a_stack_is_a_block_of_code(value: str, tmp_path: Path) -> None:
+    lines = page.refused(NAME, page.Base(tmp_path, "main"), f"{value}\n```\n{value}").splitlines()
+    begin = lines.index("The stack is refused.") + 2
+    fence = lines[begin].removesuffix("text")
+    assert len(fence) > 3
+    assert fence in lines[begin + 1 :]
+    assert not any(fence in line for line in (value, "```"))
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "lost"),
+    [
+        ("1.9.4", "down from 1.9.4 to", True),
+        ("1.10.0", "down from 1.10.0 to", True),
+        ("1.8.10", "up from 1.8.10 to", False),
+    ],
+)
+def test_another_version_of_the_operator_says_who_gets_it(
+    repository: Repository, before: str, told: str, lost: bool
+) -> None:
+    repository.before(**ON_KIND)
+    upstream = repository.base.parent / folder.UPSTREAM
+    (now,) = upstream.glob("training-operator-*")
+    now.rename(upstream / f"training-operator-{before}")
+    for name, cluster in (("beside", f"trainstack-{NAME}"), ("elsewhere", "another")):
+        repository.now.mkdir(exist_ok=True)
+        config = {"trainstack:cluster": {"name": cluster}, "trainstack:job": {"name": "mnist"}}
+        (repository.now / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
+    text = repository.shown(**ON_KIND)
+    first, beside = part(text, "Versions")
+    assert (
+        first
+        == f"- `training-operator` goes {told} {vendored.version('training-operator').removeprefix('v')}."
+    )
+    assert (
+        beside == "Other stacks of this repository on its cluster: `beside`. Others' jobs there get it, too."
+    )
+    assert any("the API server drops them" in line for line in part(text, "Lost")) is lost
+    assert "Nothing that the stack applies has changed." not in text
+
+
 def test_nothing_changed_is_said_in_one_line(repository: Repository) -> None:
     repository.before()
     text = repository.shown()
@@ -165,7 +256,7 @@ def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository
     ]
     text = repository.shown(job=None, jobs=[first])
     assert list(rows(text, "Keys")) == ["jobs[second]"]
-    assert "- The objects that go: PyTorchJob/kubeflow/second." in part(text, "Lost")
+    assert "- The objects that go: `PyTorchJob/kubeflow/second`." in part(text, "Lost")
 
 
 def test_a_matrix_is_one_row_for_each_of_its_keys(repository: Repository) -> None:
@@ -190,7 +281,7 @@ def test_a_job_that_becomes_a_template_goes(repository: Repository) -> None:
         "jobs[mnist-seed-2]",
         "matrix.options",
     ]
-    assert "- The objects that go: PyTorchJob/kubeflow/mnist." in part(text, "Lost")
+    assert "- The objects that go: `PyTorchJob/kubeflow/mnist`." in part(text, "Lost")
 
 
 def test_what_an_encrypted_value_is_stays_out_of_the_page(repository: Repository) -> None:

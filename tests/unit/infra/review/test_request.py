@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from infra.config import from_file
 from infra.review import conformity, folder, page, rendering, request, text
 from toolchain.checks import review
 
+COMMENT = paths.ROOT / "ci" / "comment.py"
 COMMIT = "0123456789abcdef"
 DEV = "config:\n  trainstack:job: {name: mnist}\n"
 OWN = "config:\n  trainstack:image: {context: my-project}\n  trainstack:job: {name: own, model: null}\n"
@@ -57,8 +59,42 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     return Request(tmp_path)
 
 
+def test_the_heads_of_all_stacks_come_before_all_details(clone: Request) -> None:
+    """A site cuts a long page at its end."""
+    clone.write("trainer/train.py", "changed\n")
+    clone.render("dev")
+    shown, _ = clone.page()
+    heads, details = shown.split("## In stack `dev`")
+    for heading in ("Replaced", "Lost", "Cost", "Checks"):
+        assert heads.count(f"### {heading}\n") == 2
+    assert heads.count("is stale") == 1
+    assert "### Objects" not in heads
+    assert details.count("### Objects") == 2
+
+
+@pytest.mark.slow(reason="two hundred jobs are rendered three times")
+def test_of_two_hundred_jobs_a_site_shows_what_the_change_does(clone: Request) -> None:
+    """Another image for each of them: the page is longer than GitHub takes."""
+    many = f"{DEV}  trainstack:matrix: {{options: {{training.seed: {list(range(200))}}}}}\n"
+    clone.write("stacks/Pulumi.dev.yaml", many)
+    clone.render("dev")
+    shutil.rmtree(clone.base)
+    shutil.copytree(clone.stacks, clone.base)
+    clone.write("trainer/train.py", "changed\n")
+    for stack in ("dev", "own"):
+        clone.render(stack)
+    shown, _ = clone.page()
+    comment = runpy.run_path(str(COMMENT))
+    most = comment["MOST_ON_GITHUB"]
+    assert len(shown) > most
+    cut = comment["shortened"](shown, most)
+    for heading in ("Replaced", "Lost", "Cost", "Checks"):
+        assert cut.count(f"### {heading}\n") == 2
+    assert "| 160 more | 320 | - | - | 0 | " in cut
+
+
 def headings(shown: str) -> list[str]:
-    return [line.removeprefix("## ") for line in shown.splitlines() if line.startswith("## ")]
+    return [line.removeprefix("## ") for line in shown.splitlines() if line.startswith("## Stack")]
 
 
 def test_without_a_change_the_page_says_so(clone: Request) -> None:
