@@ -66,7 +66,7 @@ config:
 - Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, 128 by default in what `make` starts. Set that
   variable to more than `maxParallel` for more. A queue of Kueue's (`job.queue`) limits jobs in the cluster instead.
 - Only `make up` keeps to `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. A stack with
-  it is not rendered for GitOps engines.
+  it has no kustomization for GitOps engines.
 - `make runs` lists all runs with their accuracy. `make rerun` counts the template's `rerun` up, and so trains all jobs
   anew. `make use`, `make promote` and `make rerun JOB=<job>` change one job in the stack file, and are refused.
 """

@@ -60,21 +60,3 @@ def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
         ignore_changes=[SUSPEND[job["kind"]]] if stays else None,
         replace_on_changes=[f'metadata.labels["{QUEUE_LABEL}"]'],
     )
-
-
-def left_to_kueue(manifest: Manifest) -> Manifest:
-    """`manifest` without `suspend` where it is in a queue: for engines, which would set the field again and again.
-
-    Kueue's webhook suspends such a job when it is made.
-    """
-    if QUEUE_LABEL not in manifest["metadata"].get("labels", {}):
-        return manifest
-    *outer, last = SUSPEND[manifest["kind"]].split(".")
-    return _without(manifest, outer, last)
-
-
-def _without(manifest: Manifest, outer: list[str], last: str) -> Manifest:
-    if not outer:
-        return {key: value for key, value in manifest.items() if key != last}
-    first, *rest = outer
-    return {**manifest, first: _without(manifest[first], rest, last)}

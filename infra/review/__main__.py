@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
 from pathlib import Path
 
 from infra import dataset, paths
@@ -13,6 +12,7 @@ from infra.config import ConfigError, Stack, from_file
 from infra.config.load import ensure_one_place
 from infra.process import CommandError
 from infra.review import folder, gitops, page
+from infra.review.text import objects_in
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         default=folder.STACKS,
         metavar="DIR",
-        help="where rendered/ and gitops/ are; default: stacks",
+        help="where rendered/ is; default: stacks",
     )
     top.add_argument("--page", type=Path, metavar="FILE", help="write a page for the pull request, too")
     top.add_argument(
@@ -86,13 +86,11 @@ def write(root: Path, stack: Stack, contents: dict[str, str]) -> None:
     """Write `contents` below `root`, and print which files that changes."""
     changed = folder.changes(root, stack.name, contents)
     folder.write(root, stack.name, contents)
-    objects_of = (name for name in contents if not name.endswith(gitops.KUSTOMIZATION))
-    counts = Counter("/".join(name.split("/")[:2]) for name in objects_of)
-    for name, count in counts.items():
-        objects = "object" if count == 1 else "objects"
-        print(f"{count} {objects} in {os.path.relpath(root / name, paths.ROOT)}")
+    count = sum(len(objects_in(text)) for name, text in contents.items() if folder.has_objects(name))
+    where = os.path.relpath(root / folder.RENDERED / stack.name, paths.ROOT)
+    print(f"{count} {'object' if count == 1 else 'objects'} in {where}")
     if reason := gitops.obstacle(stack):
-        print(f"nothing in {os.path.relpath(root / folder.GITOPS / stack.name, paths.ROOT)}: {reason}")
+        print(f"no kustomization for engines: {reason}")
     print("\n".join(changed or ["no change"]))
 
 

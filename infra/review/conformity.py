@@ -10,18 +10,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.review import folder, schemas
+from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 
 # Tells where the OpenAPI document of the pinned API server is.
 VARIABLE = "TRAINSTACK_OPENAPI"
 
-# The CRD has 8,000 lines: the loader in C takes a tenth of the time, where PyYAML has it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 OF_OPERATORS = {*NAMES, RUNTIME}
 
 
@@ -39,10 +36,10 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
         raise NotCheckedError(
             "kubeconform and the API server's schemas are not here; `make review` gets them with Go"
         )
-    objects = {name: yaml.load(content, LOADER) for name, content in files.items()}
-    wanted = {schemas.file_of(each) for each in objects.values()}
+    found = [each for content in files.values() for each in objects_in(content)]
+    wanted = {schemas.file_of(each) for each in found}
     of_server = schemas.of_server(json.loads(document.read_text()), wanted.__contains__)
-    jobs = {each["kind"] for each in objects.values()} & OF_OPERATORS
+    jobs = {each["kind"] for each in found} & OF_OPERATORS
     known = of_server | (_of_operators() if jobs else {})
     with tempfile.TemporaryDirectory(prefix="trainstack-review-") as place:
         of_schemas, of_objects = Path(place) / "schemas", Path(place) / "objects"
@@ -68,4 +65,7 @@ def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
         raise NotCheckedError(f"kubeconform failed: {done.stderr.strip()}")
     told = json.loads(done.stdout).get("resources") or []
     wrong = (each for each in told if each["status"] != "statusValid")
-    return [f"{os.path.relpath(each['filename'], place)}: {each['msg']}" for each in wrong]
+    return [
+        f"{os.path.relpath(each['filename'], place)}: {each['kind']} {each['name']}: {each['msg']}"
+        for each in wrong
+    ]

@@ -1,11 +1,11 @@
-"""The folders below stacks/: what they have to hold for a stack, and how that differs from what they hold."""
+"""The folder of a stack below stacks/rendered: what it has to hold, and how that differs from what it holds."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra import paths
@@ -23,22 +23,34 @@ from infra.upstream import vendored
 
 STACKS = paths.ROOT / "stacks"
 RENDERED = "rendered"
-GITOPS = "gitops"
-FOLDERS = (RENDERED, GITOPS)
-# `kubectl apply -f <folder>` reads no subfolders; the operator is applied server-side, before the rest.
-OPERATOR = "operator"
-# What guards the namespace: its policy takes rights in the whole cluster.
-GUARD = "guard"
 # The API of a stack -> the projects below UPSTREAM whose definitions are its. They are long, and lie there alone.
 PROJECTS = {OperatorApi.V1: ("training-operator",), OperatorApi.V2: ("jobset", "trainer")}
 UPSTREAM = "infra/upstream"
 
 
 def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
-    """Path below STACKS -> contents, one object each. Raises ConfigError for a broken policy.
+    """Path below STACKS -> contents: a file for each group of objects, and kustomizations for engines.
+
+    Raises ConfigError for a broken policy.
 
     Parameters:
         datasets: job's name -> its data set; without it the one that a review shows for `auto`.
+    """
+    found = groups(stack, datasets)
+    image = rendered_reference(stack)
+    contents = {gitops.file_of(name): text(each, image) for name, each in found.items()}
+    if not gitops.obstacle(stack):
+        projects = PROJECTS[stack.operator.api] if stack.operator.installs(stack.cluster) else ()
+        upstream = [f"../../../{UPSTREAM}/{vendored.folder(each).name}" for each in projects]
+        contents |= gitops.kustomizations(found, upstream)
+    return {f"{RENDERED}/{stack.name}/{name}": content for name, content in contents.items()}
+
+
+def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, list[Manifest]]:
+    """Name -> objects of the stack, both in the order in which they are applied; upstream's CRDs are not among them.
+
+    Guard and operator are groups of their own: the guard's policy takes rights in the whole cluster, and the operator
+    is applied server-side.
     """
     planned = rendering.rendered_plan(stack)
     chosen = rendering.rendered_datasets(stack) if datasets is None else datasets
@@ -46,12 +58,18 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     operator = rendering.operator(stack, planned)
     rendering.ensure_allowed(stack, [*workload, *operator])
     own = [each for each in operator if each["kind"] != CRD_KIND or each["metadata"]["name"] in gangs.CRDS]
-    apart = {GUARD: guard.manifests(stack, own), OPERATOR: own}
-    return {
-        **_texts(f"{RENDERED}/{stack.name}", _numbered(workload)),
-        **_below(f"{RENDERED}/{stack.name}", apart),
-        **_for_engines(stack, workload, apart),
+    found = {
+        gitops.KEPT: [each for each in workload if each["kind"] in gitops.KEPT_KINDS],
+        gitops.GUARD: guard.manifests(stack, own),
+        gitops.OPERATOR: own,
+        gitops.JOBS: [each for each in workload if each["kind"] not in gitops.KEPT_KINDS],
     }
+    return {name: objects for name, objects in found.items() if objects}
+
+
+def has_objects(name: str) -> bool:
+    """Whether a rendered file has objects of the stack."""
+    return name.endswith(".yaml") and not name.endswith(gitops.KUSTOMIZATION)
 
 
 def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
@@ -66,60 +84,22 @@ def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
     return {str(file.relative_to(root)): file.read_text() for file in found}
 
 
-def _below(root: str, apart: Mapping[str, list[Manifest]]) -> dict[str, str]:
-    """The texts of objects in folders of their own."""
-    folders = (_texts(f"{root}/{name}", _numbered(objects)) for name, objects in apart.items())
-    return {file: content for each in folders for file, content in each.items()}
-
-
-def _for_engines(
-    stack: Stack, workload: list[Manifest], apart: Mapping[str, list[Manifest]]
-) -> dict[str, str]:
-    if gitops.obstacle(stack):
-        return {}
-    projects = PROJECTS[stack.operator.api] if stack.operator.installs(stack.cluster) else ()
-    upstream = [f"../../../{UPSTREAM}/{vendored.folder(each).name}" for each in projects]
-    found = gitops.files(
-        _numbered(workload), {name: _numbered(each) for name, each in apart.items()}, upstream
-    )
-    return {f"{GITOPS}/{stack.name}/{name}": content for name, content in found.items()}
-
-
-def _numbered(manifests: list[Manifest]) -> dict[str, Manifest]:
-    """File's name -> object. The numbers are the order in which the objects are applied."""
-    return {f"{place:02}-{_name(each)}": each for place, each in enumerate(manifests)}
-
-
-def _texts(folder: str, manifests: Mapping[str, Manifest]) -> dict[str, str]:
-    return {f"{folder}/{name}": text(each) for name, each in manifests.items()}
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest['kind'].lower()}-{manifest['metadata']['name']}.yaml"
-
-
 def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
-    """Make the stack's folders below `root` hold `contents` and no more."""
-    for folder in FOLDERS:
-        shutil.rmtree(root / folder / stack, ignore_errors=True)
+    """Make the stack's folder below `root` hold `contents` and no more."""
+    shutil.rmtree(root / RENDERED / stack, ignore_errors=True)
     for name, content in contents.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
 
 
-def stale(root: Path, stack: str, contents: Mapping[str, str], skip: Collection[str] = ()) -> str:
-    """The difference between `root` and what it should hold for `stack`, empty when there is none.
-
-    Parameters:
-        skip: files and folders below `root` that are not compared.
-    """
+def stale(root: Path, stack: str, contents: Mapping[str, str]) -> str:
+    """The difference between `root` and what it should hold for `stack`, empty when there is none."""
     there = on_disk(root, stack)
     lines: list[str] = []
     for name in sorted({*there, *contents}):
-        if name not in skip and not name.startswith(tuple(f"{folder}/" for folder in skip)):
-            old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
-            lines += difflib.unified_diff(old, new, f"committed/{name}", f"fresh/{name}", lineterm="")
+        old, new = there.get(name, "").splitlines(), contents.get(name, "").splitlines()
+        lines += difflib.unified_diff(old, new, f"committed/{name}", f"fresh/{name}", lineterm="")
     return "\n".join(lines)
 
 
@@ -133,7 +113,7 @@ def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
 
 def on_disk(root: Path, stack: str) -> dict[str, str]:
     """The stack's files, whatever they are called: an engine may apply each of them."""
-    own = [f"{folder}/{stack}/{name}" for folder in FOLDERS for name in below(root / folder / stack)]
+    own = [f"{RENDERED}/{stack}/{name}" for name in below(root / RENDERED / stack)]
     return {name: _content(root / name) for name in own}
 
 

@@ -1,4 +1,4 @@
-"""What engines that reconcile apply: the rendering, with job names that end in what a new object is needed for.
+"""What engines that reconcile change in a rendering, as kustomizations beside it: jobs' names, and annotations.
 
 A finished PyTorchJob whose spec changes trains nothing, a TrainJob keeps most of its spec for life, and a batch/v1 Job
 refuses another template. So each run has a job of its own: the engine makes the new one, and prunes the old.
@@ -11,23 +11,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from infra.config import Stack
+from infra.config.job import QUEUE_LABEL
 from infra.config.names import BATCH_NAME_LENGTH
 from infra.config.trainjobs import name_length
-from infra.job import queue
 from infra.job.manifest import run_of
+from infra.job.queue import SUSPEND
 from infra.job.run_id import DIGITS
 from infra.objects.job_kinds import JOBSET, NAMES, PYTORCHJOB, RUNTIME, TRAINJOB, JobKind
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
-from infra.review.text import text
+from infra.review.text import document
 from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 
 KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
-ORDER = (KEPT, GUARD, OPERATOR, JOBS)
 # Kinds of a stack's workload that hold what only people may delete.
 KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
 NEVER_PRUNED = {
@@ -38,10 +39,8 @@ NEVER_PRUNED = {
 LONG = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true"}
 # Argo CD applies a wave when the one before is healthy: the volume is prepared, the operator answers, and the runtime
 # is there, without which a webhook of Trainer's refuses the TrainJob. It prunes in the opposite order.
-WAVES = {
-    kind: {"argocd.argoproj.io/sync-wave": str(wave)}
-    for kind, wave in {PYTORCHJOB.kind: 1, RUNTIME: 1, TRAINJOB.kind: 2}.items()
-}
+WAVE = "/metadata/annotations/argocd.argoproj.io~1sync-wave"
+WAVES = {PYTORCHJOB.kind: "1", RUNTIME: "1", TRAINJOB.kind: "2"}
 KUSTOMIZATION = "kustomization.yaml"
 
 
@@ -58,31 +57,22 @@ def obstacle(stack: Stack) -> str | None:
     return None
 
 
-def reconciled(manifest: Manifest) -> Manifest:
-    """`manifest` as an engine applies it: another name for a job, and the engines' own annotations."""
-    if manifest["kind"] in WAVES:
-        renamed = _on_its_runtime(queue.left_to_kueue(manifest))
-        return _with(renamed, WAVES[manifest["kind"]], name=run_of(manifest))
-    if manifest["kind"] == "Job":
-        return _with(manifest, {}, name=_named_by_spec(manifest))
-    return _with(manifest, NEVER_PRUNED) if manifest["kind"] in KEPT_KINDS else manifest
+def operations(manifest: Manifest) -> list[dict[str, str]]:
+    """RFC 6902: what an engine changes in an object of a stack's jobs: its name, and annotations of its own.
 
-
-def _on_its_runtime(manifest: Manifest) -> Manifest:
-    """A TrainJob that refers to the runtime of its run; every other object as it is."""
-    if manifest["kind"] != TRAINJOB.kind:
-        return manifest
-    spec = manifest["spec"]
-    return {
-        **manifest,
-        "spec": {**spec, "runtimeRef": {**spec["runtimeRef"], "name": run_of(manifest)}},
-    }
-
-
-def _with(manifest: Manifest, annotations: dict[str, str], **metadata: Any) -> Manifest:
-    before = manifest["metadata"]
-    noted = {**before.get("annotations", {}), **annotations}
-    return {**manifest, "metadata": {**before, **metadata, **({"annotations": noted} if noted else {})}}
+    `suspend` of a job in a queue goes: an engine would set it again and again, and Kueue's webhook sets it when the job
+    is made.
+    """
+    kind, spec = manifest["kind"], manifest["spec"]
+    name = _named_by_spec(manifest) if kind == "Job" else run_of(manifest)
+    found = [{"op": "replace", "path": "/metadata/name", "value": name}]
+    if kind in WAVES:
+        found.append({"op": "add", "path": WAVE, "value": WAVES[kind]})
+    if kind == TRAINJOB.kind:
+        found.append({"op": "replace", "path": "/spec/runtimeRef/name", "value": name})
+    if QUEUE_LABEL in manifest["metadata"].get("labels", {}) and "suspend" in spec.get("runPolicy", spec):
+        found.append({"op": "remove", "path": f"/{SUSPEND[kind].replace('.', '/')}"})
+    return found
 
 
 def _named_by_spec(job: Manifest) -> str:
@@ -91,29 +81,40 @@ def _named_by_spec(job: Manifest) -> str:
     return f"{kept}-{digest}"
 
 
-def files(
-    workload: dict[str, Manifest], others: dict[str, dict[str, Manifest]], crds: list[str]
-) -> dict[str, str]:
-    """Path below the stack's folder -> contents: folders of objects, and a kustomization beside them.
+def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]) -> dict[str, str]:
+    """Path below the stack's folder -> contents: one for the whole stack, one for what is kept and one for its jobs.
 
     Parameters:
-        workload: the name of a rendered file -> its object.
-        others: the same of further folders; that of the operator is without its CRDs.
+        groups: name -> objects, in the order in which they are applied; that of the operator is without its CRDs.
         crds: the folders with kustomizations of upstream's CRDs, as the stack's folder sees them.
     """
-    folders = {name: KEPT if each["kind"] in KEPT_KINDS else JOBS for name, each in workload.items()}
-    objects = {f"{folders[name]}/{name}": text(reconciled(each)) for name, each in workload.items()}
-    for folder, found in others.items():
-        objects |= {f"{folder}/{name}": text(each) for name, each in found.items()}
-    order = sorted(objects, key=lambda name: ORDER.index(name.partition("/")[0]))
-    (kind,) = {NAMES[each["kind"]] for each in workload.values() if each["kind"] in NAMES}
-    whole = kustomization(
-        [*crds, *order],
-        **({"patches": _as_registered(kind)} if crds else {}),
-        # By itself it would put a TrainJob before its TrainingRuntime.
-        **({"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}),
-    )
-    return {KUSTOMIZATION: whole, **objects}
+    (kind,) = {NAMES[each["kind"]] for each in groups[JOBS] if each["kind"] in NAMES}
+    # By itself kustomize would put a TrainJob before its TrainingRuntime.
+    order = {"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}
+    own = {
+        KEPT: kustomization([f"{KEPT}.yaml"], commonAnnotations=NEVER_PRUNED),
+        JOBS: kustomization([f"{JOBS}.yaml"], patches=[_renaming(each) for each in groups[JOBS]], **order),
+    }
+    resources = [each if each in own else file_of(each) for each in groups]
+    patches = {"patches": _as_registered(kind)} if crds else {}
+    found = {f"{name}/{KUSTOMIZATION}": text for name, text in own.items() if name in groups}
+    return {KUSTOMIZATION: kustomization([*crds, *resources], **patches, **order), **found}
+
+
+def file_of(group: str) -> str:
+    """Where a group's objects are below the stack's folder."""
+    return f"{group}/{group}.yaml"
+
+
+def _renaming(manifest: Manifest) -> dict[str, Any]:
+    """The patch that makes of an object what an engine applies."""
+    target = {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
+    return {"target": target, "patch": _patch(operations(manifest))}
+
+
+def _patch(operations: Iterable[dict[str, str]]) -> str:
+    """One operation a line."""
+    return "".join(f"- {json.dumps(each)}\n" for each in operations)
 
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
@@ -121,16 +122,16 @@ def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
     # The name that a patch of every CRD has to have counts for nothing.
     metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
     every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
-    found = [{"target": {"kind": CRD_KIND}, "patch": text(every)}]
+    found = [{"target": {"kind": CRD_KIND}, "patch": document(every)}]
     if JOBSET.crd in kind.crds:
         # Not by null, which kustomize writes into an annotation as a word.
         paths = (f"/metadata/annotations/{INJECTED.replace('/', '~1')}", "/spec/conversion")
-        dropped = [{"op": "remove", "path": path} for path in paths]
-        found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": json.dumps(dropped)})
+        dropped = _patch({"op": "remove", "path": path} for path in paths)
+        found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": dropped})
     return found
 
 
-def kustomization(resources: list[str], **options: Any) -> str:
+def kustomization(resources: Sequence[str], **options: Any) -> str:
     """A Kustomization of `resources`, files and folders, with further fields."""
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    return text({**head, "resources": resources, **options})
+    return document({**head, "resources": list(resources), **options})

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from infra.objects.manifest import Manifest, title
+from infra.review.text import nodes
 
 # What tells the entries of a list from each other, where all of them have it: as in a pod's lists.
 NAMES = ("name", "mountPath", "key", "type", "port")
@@ -31,30 +32,31 @@ class ObjectChange:
 
 
 def object_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[ObjectChange]:
-    """What differs between two renderings: file's name -> contents, one object each."""
+    """What differs between two renderings: file's name -> contents."""
     same = set(before.values()) & set(after.values())
     old, new = _by_title(before, same), _by_title(after, same)
     found = []
     for name in [*new, *(each for each in old if each not in new)]:
-        before_it, after_it = _read(old.get(name)), _read(new.get(name))
-        fields = changed_fields(old[name], new[name]) if before_it and after_it else []
+        before_it, after_it = old.get(name), new.get(name)
+        fields = _changed_fields(before_it, after_it) if before_it and after_it else []
         if fields or before_it is None or after_it is None:
-            found.append(ObjectChange(name, before_it, after_it, tuple(fields)))
+            found.append(ObjectChange(name, _manifest(before_it), _manifest(after_it), tuple(fields)))
     return found
 
 
-def _read(text: str | None) -> Manifest | None:
-    return None if text is None else yaml.safe_load(text)
+def _manifest(node: yaml.Node | None) -> Manifest | None:
+    return None if node is None else _plain(node)
 
 
-def _by_title(files: Mapping[str, str], same: Set[str]) -> dict[str, str]:
-    return {title(yaml.safe_load(content)): content for content in files.values() if content not in same}
+def _by_title(files: Mapping[str, str], same: Set[str]) -> dict[str, yaml.Node]:
+    found = [each for content in files.values() if content not in same for each in nodes(content)]
+    return {title(_plain(each)): each for each in found}
 
 
-def changed_fields(before: str, after: str) -> list[Change]:
-    """The fields in which two objects differ, as YAML: those that are repeated by an alias in both only once."""
+def _changed_fields(before: yaml.Node, after: yaml.Node) -> list[Change]:
+    """The fields in which two objects differ: those that are repeated by an alias in both only once."""
     repeated = _repeated(before) & _repeated(after)
-    changes = _differences(yaml.safe_load(before), yaml.safe_load(after), ())
+    changes = _differences(_plain(before), _plain(after), ())
     return [
         (_shown(path), old, new)
         for path, old, new in changes
@@ -65,8 +67,8 @@ def changed_fields(before: str, after: str) -> list[Change]:
 Path = tuple[str, ...]
 
 
-def _repeated(text: str) -> set[Path]:
-    """Where the document says by an alias what stands elsewhere in it."""
+def _repeated(manifest: yaml.Node) -> set[Path]:
+    """Where the object says by an alias what stands elsewhere in it."""
     seen: set[int] = set()
     found: set[Path] = set()
 
@@ -82,7 +84,7 @@ def _repeated(text: str) -> set[Path]:
             for word, value in zip(_words(_plain(node)), node.value, strict=True):
                 walk(value, (*path, word))
 
-    walk(yaml.compose(text, yaml.SafeLoader), ())
+    walk(manifest, ())
     return found
 
 

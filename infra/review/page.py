@@ -20,9 +20,10 @@ from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder, gitops, versions
+from infra.review import conformity, consequences, folder, versions
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
+from infra.review.text import objects_in
 from infra.review.versions import VersionChange
 
 # A pull request takes 65,536 characters; whoever needs more reads the diff.
@@ -79,7 +80,7 @@ class Base:
         """The same, and a line for each file that is no object: one with the marks of a merge, for example."""
         stack, found, problems = self.stack(name), {}, []
         own = folder.on_disk(self.folder, name).items()
-        rendered = {path: text for path, text in own if is_object(path)}
+        rendered = {path: text for path, text in own if folder.has_objects(path)}
         for path, text in (
             rendered | (folder.definitions(stack, self.folder.parent) if stack else {})
         ).items():
@@ -95,9 +96,10 @@ class Base:
 
 @functools.cache
 def _problem(text: str) -> str:
-    """Why `text` is no object; empty for one. Each text is read once: upstream's definitions are long."""
+    """Why `text` holds no objects; empty where it does. Each is read once: upstream's definitions are long."""
     try:
-        title(yaml.load(text, conformity.LOADER))
+        for each in objects_in(text):
+            title(each)
     except (yaml.YAMLError, KeyError, TypeError) as error:
         return str(error)
     return ""
@@ -147,14 +149,15 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
         contents: what a review writes, path below stacks/ to contents.
     """
     definitions = folder.definitions(stack)
-    rendered = {name: text for name, text in contents.items() if is_object(name)} | definitions
+    rendered = {name: text for name, text in contents.items() if folder.has_objects(name)} | definitions
     committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
     # Which of the definitions a base had, its stack file says.
     compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
     objects = object_changes(committed, compared)
     before = base.sections(stack.name)
     keys = key_changes(before, sections(file)) if before else []
-    there = [yaml.safe_load(text) for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
+    own = [text for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
+    there = [each for text in own for each in objects_in(text)]
     moved = versions.changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
     head = [*_head(stack.name, base), *_refusal(refusal)]
@@ -166,15 +169,6 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     head += [*_costs(stack, objects), *checks]
     details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
     return Page(head, [*details, *_objects(objects, bool(committed))], passed, changes=True)
-
-
-def is_object(name: str) -> bool:
-    """Whether a file of a rendering is one of the objects that the page tells of."""
-    return (
-        name.startswith(f"{folder.RENDERED}/")
-        and name.endswith(".yaml")
-        and not name.endswith(gitops.KUSTOMIZATION)
-    )
 
 
 def _head(stack: str, base: Base) -> list[str]:
@@ -316,7 +310,8 @@ def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
-    lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {len(rendered)} objects."]
+    count = sum(len(objects_in(text)) for text in rendered.values())
+    lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {count} objects."]
     try:
         wrong = conformity.mismatches(rendered)
     except conformity.NotCheckedError as error:

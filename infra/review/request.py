@@ -53,7 +53,7 @@ def _stack_of(name: str) -> str | None:
     """The stack that a file below stacks/ belongs to; None for any other file."""
     top, *rest = Path(name).parts
     if rest:
-        return rest[0] if top in folder.FOLDERS and len(rest) > 1 else None
+        return rest[0] if top == folder.RENDERED and len(rest) > 1 else None
     file = FILE.fullmatch(top)
     return file[1] if file else None
 
@@ -93,14 +93,14 @@ def _gone(stacks: Path, name: str) -> Part:
         f"Its file goes. `make down STACK={name}` before the merge takes it down.",
         "",
     ]
-    left = [f"stacks/{each}/{name}" for each in folder.FOLDERS if (stacks / each / name).exists()]
-    if left:
+    stays = (stacks / folder.RENDERED / name).exists()
+    if stays:
         lines += [
             "**Its rendering stays**, and who applies that folder goes on doing so. "
-            f"Run `git rm -r {' '.join(left)}`, and commit.",
+            f"Run `git rm -r stacks/{folder.RENDERED}/{name}`, and commit.",
             "",
         ]
-    return Part(lines, not left)
+    return Part(lines, not stays)
 
 
 def _told_stale(name: str) -> tuple[str, ...]:

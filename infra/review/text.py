@@ -1,79 +1,127 @@
-"""An object as YAML for a reviewer: what a PyTorchJob says several times stands there once.
+"""Objects as YAML for a reviewer: one List, in which what is said several times stands once.
 
-A run's id and a pod that all replica types share get an anchor where they come first, and an alias after that. Every
-reader of YAML, kubectl among them, sees the same object as without.
+A run's id, an image and a pod that all replica types of a PyTorchJob share get an anchor where they come first, and an
+alias after that. Every reader of YAML, kubectl among them, sees the same objects as without.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from infra.job.manifest import run_of
+from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest
 from infra.objects.pytorchjob import KIND
 
 WIDTH = 100
+LIST = "List"
+OF_RUNS = (*NAMES, RUNTIME)
+"""Kinds whose label says which run they are of."""
+# Lists of which each entry has a line of its own: a reviewer sees which option has changed.
+ONE_A_LINE = ("command", "args")
+# A CRD has 8,000 lines: libyaml reads it ten times as fast, where PyYAML was built with it.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def text(manifest: Manifest) -> str:
-    """`manifest` with sorted keys. A text of several lines is written as several lines."""
-    stream = io.StringIO()
-    shared = _shared(manifest) if manifest["kind"] == KIND else {}
-    dumper = _Dumper(stream, shared)
-    dumper.open()
-    dumper.represent(_with_one_object_each(manifest, list(shared.values())))
-    dumper.close()
-    return stream.getvalue()
+def text(objects: Sequence[Manifest], image: str) -> str:
+    """`objects` as one List with sorted keys. A text of several lines is written as several lines.
+
+    Parameters:
+        image: the one that a stack's pods share.
+    """
+    runs = dict.fromkeys(run_of(each) for each in objects if each["kind"] in OF_RUNS)
+    anchors = {image: "image", **{run: _anchor("run", number) for number, run in enumerate(runs, 1)}}
+    items = [_with_one_pod(each) if each["kind"] == KIND else each for each in objects]
+    return _dumped(_ListDumper, {"apiVersion": "v1", "kind": LIST, "items": items}, anchors)
 
 
-def _shared(job: Manifest) -> dict[str, Any]:
-    """Anchor -> the part of a PyTorchJob that it stands for."""
-    pods = [replica["template"]["spec"] for replica in job["spec"]["pytorchReplicaSpecs"].values()]
-    run = run_of(job)
-    shared: dict[str, Any] = {"run": run}
-    if len(pods) > 1 and all(pod == pods[0] for pod in pods):
-        shared["pod"] = _with_one_object_each(pods[0], [run])
-    return shared
+def document(value: Mapping[str, Any]) -> str:
+    """One object that is no part of a List."""
+    return _dumped(_Dumper, value, {})
 
 
-def _with_one_object_each(value: Any, shared: list[Any]) -> Any:
-    """A copy of `value` in which everything that equals one of `shared` is that very object."""
-    for each in shared:
-        if value == each:
-            return each
-    if isinstance(value, dict):
-        return {key: _with_one_object_each(entry, shared) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_with_one_object_each(entry, shared) for entry in value]
-    return value
+def objects_in(content: str) -> list[Manifest]:
+    """What a file holds: the objects of a List, or its only object."""
+    found = yaml.load(content, LOADER)
+    return list(found["items"] if found["kind"] == LIST else [found])
+
+
+def nodes(content: str) -> list[yaml.Node]:
+    """The objects of a file as YAML has them, which tells an alias from what it stands for."""
+    top: Any = yaml.compose(content, LOADER)
+    fields = {key.value: value for key, value in top.value}
+    return list(fields["items"].value if fields["kind"].value == LIST else [top])
+
+
+def _anchor(word: str, number: int) -> str:
+    """Some of YAML's readers take an anchor's name once in a document."""
+    return f"{word}-{number}" if number > 1 else word
+
+
+def _with_one_pod(job: Manifest) -> Manifest:
+    """`job`, in which all replica types whose pods are equal have the same one."""
+    replicas = job["spec"]["pytorchReplicaSpecs"]
+    first, *others = replicas.values()
+    pod = first["template"]["spec"]
+    if any(each["template"]["spec"] != pod for each in others):
+        return job
+    same = {name: {**each, "template": {**each["template"], "spec": pod}} for name, each in replicas.items()}
+    return {**job, "spec": {**job["spec"], "pytorchReplicaSpecs": same}}
 
 
 class _Dumper(yaml.SafeDumper):
-    """`shared`: anchor -> the object that goes by it; no other object gets one."""
+    """`anchors`: text -> its anchor. A pod has one, too, and nothing else."""
 
-    def __init__(self, stream: io.StringIO, shared: dict[str, Any]) -> None:
+    def __init__(self, stream: io.StringIO, anchors: Mapping[str, str]) -> None:
         super().__init__(stream, sort_keys=True, width=WIDTH, allow_unicode=True, default_flow_style=False)
-        self.names = {id(each): name for name, each in shared.items()}
-        self.given: dict[int, str] = {}
+        self.anchors_of, self.written, self.pods = anchors, dict[str, yaml.ScalarNode](), 0
 
     def ignore_aliases(self, data: object) -> bool:
-        return id(data) not in self.names
-
-    def represent_data(self, data: Any) -> yaml.Node:
-        node = super().represent_data(data)
-        if id(data) in self.names:
-            self.given[id(node)] = self.names[id(data)]
-        return node
+        return not (isinstance(data, dict) and "containers" in data)
 
     def generate_anchor(self, node: yaml.Node) -> str:
-        return self.given[id(node)]
+        if isinstance(node, yaml.ScalarNode):
+            return self.anchors_of[node.value]
+        self.pods += 1
+        return _anchor("pod", self.pods)
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+class _ListDumper(_Dumper):
+    """A list of words is on one line, as in `verbs: [get, list]`."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+        node = super().represent_mapping(tag, mapping, flow_style)
+        for key, value in node.value:
+            if isinstance(value, yaml.SequenceNode) and key.value not in ONE_A_LINE:
+                value.flow_style = all(_is_word(entry) for entry in value.value)
+        return node
+
+
+def _is_word(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style != "|"
+
+
+def _dumped(dumper: type[_Dumper], value: Any, anchors: Mapping[str, str]) -> str:
+    stream = io.StringIO()
+    writing = dumper(stream, anchors)
+    writing.open()
+    writing.represent(value)
+    writing.close()
+    return stream.getvalue()
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """The same node for the same text where it has an anchor."""
+    if text in dumper.written:
+        return dumper.written[text]
+    node = dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    if text in dumper.anchors_of:
+        dumper.written[text] = node
+    return node
 
 
 _Dumper.add_representer(str, _represent_text)

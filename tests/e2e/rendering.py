@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from infra.config import from_file
-from infra.review import gitops, rendering
+from infra.review import folder, rendering
+from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from tests.e2e.project import Project
 
@@ -28,13 +27,12 @@ def title(manifest: Manifest) -> Title:
 def rendered(project: Project, into: Path) -> dict[Title, Manifest]:
     """What a review of this machine renders of the project's stack, into the folder `into`, with upstream's CRDs."""
     project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
-    files = (path for path in (into / "rendered").rglob("*.yaml") if path.name != gitops.KUSTOMIZATION)
+    files = [path for path in (into / folder.RENDERED).rglob("*.yaml") if folder.has_objects(path.name)]
     stack = from_file(project.root / "stacks" / f"Pulumi.{project.stack}.yaml")
     operator = rendering.operator(stack, rendering.rendered_plan(stack))
     definitions = [each for each in operator if each["kind"] == CRD_KIND]
-    return {
-        title(each): each for each in (*definitions, *(yaml.safe_load(path.read_text()) for path in files))
-    }
+    found = [each for path in files for each in objects_in(path.read_text())]
+    return {title(each): each for each in (*definitions, *found)}
 
 
 def registered(project: Project) -> set[Title]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.review.text import objects_in
 from infra.upstream import vendored
 from tests.e2e import clones
 from tests.e2e.project import Project
@@ -35,7 +36,7 @@ ELSEWHERE = {
     # With a folder in the place of a bucket, which cannot be had here.
     "export PULUMI_BACKEND_URL": "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
 }
-OPERATOR_FILE = "stacks/rendered/dev/operator/05-deployment-training-operator.yaml"
+OPERATOR_FILE = "stacks/rendered/dev/operator/operator.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,8 @@ def test_a_protected_stack_goes_forward_only(project: Project) -> None:
 
 def test_an_operator_is_installed_from_its_rendering(project: Project) -> None:
     """With the image that the cluster has under the published name: where it is published cannot be reached."""
-    published = yaml.safe_load((project.root / OPERATOR_FILE).read_text())
+    rendered = objects_in((project.root / OPERATOR_FILE).read_text())
+    (published,) = [each for each in rendered if each["kind"] == "Deployment"]
     wanted = published["spec"]["template"]["spec"]["containers"][0]["image"]
     running = project.get("deployment", "training-operator")["spec"]["template"]["spec"]["containers"][0][
         "image"

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from infra.review import gitops
+from infra.review import folder, gitops
 from tests.matrix.merged_folder import STACK, MergedFolder
 from toolchain.tools import build, go_modules
 
@@ -16,6 +16,8 @@ FAILED = re.compile(r'"Failed to (?:parse target|synchronize cluster) state"')
 LOOK = '"Syncing" "skipHooks"=false "started"=true'
 # The engine looks once a second at what it waits for, but asks for the live objects at the beginning alone.
 LOOKS = 5
+BUILT = "../built"
+"""A folder beside the repository, as the repository sees it."""
 
 
 def program() -> Path:
@@ -24,7 +26,7 @@ def program() -> Path:
 
 
 class AgentFolder(MergedFolder):
-    """Commits are applied by the agent.
+    """Commits are built by kustomize, and applied by the agent.
 
     Argo CD's controller begins again with each reconcile. The agent does not: with sync waves it waits for ever for
     objects that it has made itself. So it is ended after some looks, and started again until a sync has ended.
@@ -33,10 +35,9 @@ class AgentFolder(MergedFolder):
     @property
     def command(self) -> list[str]:
         """The agent's command line, for the folder that the repository is in."""
-        folders = [f"--path=stacks/gitops/{STACK}/{name}" for name in (gitops.KEPT, gitops.JOBS)]
         # A relative name: it is part of the mark by which the engine knows what it may prune.
         reached = [f"--kubeconfig={self.environment['KUBECONFIG']}", "--default-namespace=default"]
-        return [str(program()), self.root.name, *reached, *folders, "--port=0"]
+        return [str(program()), self.root.name, *reached, f"--path={BUILT}", "--port=0"]
 
     def apply(self) -> str:
         """Sync, and wait for its end; what the agent has printed."""
@@ -50,6 +51,7 @@ class AgentFolder(MergedFolder):
 
     def _synced(self) -> str:
         program()  # the first use compiles it, which is none of the agent's time
+        self._build()
         end, printed = time.monotonic() + self.patience_s, ""
         while not (DONE.search(printed) or FAILED.search(printed)):
             assert time.monotonic() < end, printed
@@ -57,13 +59,17 @@ class AgentFolder(MergedFolder):
         return printed
 
     def delete(self) -> str:
-        """Merge the end of the stack: a folder without objects."""
-        objects = f"stacks/gitops/{STACK}/{gitops.JOBS}"
-        self.git("rm", "--quiet", "-r", objects)
-        (self.root / objects).mkdir()
-        (self.root / objects / ".gitkeep").touch()
+        """Merge the end of the stack's jobs."""
+        self.git("rm", "--quiet", "-r", f"stacks/{folder.RENDERED}/{STACK}/{gitops.JOBS}")
         self.commit("Take the stack away")
         return self.apply()
+
+    def _build(self) -> None:
+        """Write what Argo CD's repository server hands to the engine, which reads no kustomization itself."""
+        (self.root / BUILT).mkdir(exist_ok=True)
+        for group in (gitops.KEPT, gitops.JOBS):
+            is_there = (self.root / "stacks" / folder.RENDERED / STACK / group).exists()
+            (self.root / BUILT / f"{group}.yaml").write_text(self.built(group) if is_there else "")
 
     def _reconciled(self, end: float) -> str:
         file = self.root.parent / "agent.log"

@@ -13,6 +13,7 @@ import yaml
 
 from infra.objects.job_kinds import PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
+from infra.review import gitops
 from tests.e2e.rendering import differences
 from tests.matrix.gitops_cluster import KEPT, RUNTIMES, Cluster, asked, names, uids
 from tests.matrix.judging import Objects
@@ -30,9 +31,9 @@ FOR_LIFE = {"activeDeadlineSeconds": 7200, "backoffLimit": 7}
 
 
 def wanted(merged: MergedFolder, kind: str) -> dict[str, Any]:
-    """The committed object of this kind."""
-    (path,) = merged.root.glob(f"stacks/gitops/{STACK}/jobs/*-{kind.lower()}-*.yaml")
-    return dict(yaml.safe_load(path.read_text()))
+    """The object of this kind that the commit has for engines."""
+    (found,) = [each for each in yaml.safe_load_all(merged.built(gitops.JOBS)) if each["kind"] == kind]
+    return dict(found)
 
 
 def job_of(merged: MergedFolder) -> str:
@@ -111,7 +112,7 @@ class Cases:
         kind, change, shown = BY_HAND[merged.kind.kind]
         cluster.change(kind, job_of(merged), change)
         told = merged.run(
-            f"kubectl diff --server-side --force-conflicts -f stacks/gitops/{STACK}/jobs", status=1
+            f"kubectl diff --server-side --force-conflicts -k stacks/rendered/{STACK}/jobs", status=1
         )
         assert shown in told
         merged.apply()

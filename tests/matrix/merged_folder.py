@@ -23,7 +23,7 @@ NAMESPACE = "merged"
 PAGE = paths.ROOT / "docs" / "review.md"
 # What the page shows of a stack is tried with the test's own.
 SHOWN = {
-    "gitops/gpu": f"gitops/{STACK}",
+    "rendered/gpu": f"rendered/{STACK}",
     "trainstack-gpu": f"trainstack-{STACK}",
     "-n kubeflow": f"-n {NAMESPACE}",
 }
@@ -89,6 +89,10 @@ class MergedFolder:
     def git(self, *words: str) -> None:
         who = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
         subprocess.run(["git", *who, *words], cwd=self.root, env=self.environment, check=True)
+
+    def built(self, group: str) -> str:
+        """What kustomize makes of a group of the stack's objects."""
+        return self.run(f"kubectl kustomize stacks/{folder.RENDERED}/{STACK}/{group}")
 
     def apply(self) -> str:
         """Do what the page says after a merge; what kubectl printed."""

@@ -31,6 +31,8 @@ from tests.matrix.merged_folder import STACK, MergedFolder
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.played_trainer import REFUSAL, PlayedTrainer
 from tests.matrix.test_trainer_v2 import Server, controllers, server, v2  # noqa: F401 - fixtures
+from tests.unit.infra.review import test_rendering
+from tests.unit.infra.review.test_gitops import applied
 
 ENGINES = [
     pytest.param(MergedFolder, id="kubectl"),
@@ -122,7 +124,7 @@ class TestOnAnApiServer(Cases):
     ) -> None:
         """The webhook asks for the runtime of a TrainJob that is only tried out."""
         merged.merge(**{"job.training.epochs": 3})
-        command = f"kubectl diff --server-side --force-conflicts -f stacks/gitops/{STACK}/jobs"
+        command = f"kubectl diff --server-side --force-conflicts -k stacks/rendered/{STACK}/jobs"
         is_shown = merged.kind is OF_API[OperatorApi.V1]
         told = merged.run(command, status=1 if is_shown else 2)
         assert (f"+  name: {job_of(merged)}" in told, REFUSAL in told) == (is_shown, not is_shown)
@@ -136,36 +138,56 @@ def built(top: Path) -> list[dict[str, Any]]:
 
 
 def ensure_builds(top: Path, known: Stack) -> None:
-    """The objects of the folder, with the CRDs where the stack brings the operator; no engine prunes those."""
-    found = by_key(built(top))
+    """The plan's objects as engines apply them, with the CRDs where the stack brings the operator."""
+    wanted, found = applied(known), by_key(built(top))
     crds = [found.pop(f"{CRD_KIND}//{crd}", None) for crd in OF_API[known.operator.api].crds]
-    assert found == by_key(yaml.safe_load(each.read_text()) for each in top.glob("*/*.yaml"))
-    assert {crd is not None for crd in crds} == {(top / gitops.OPERATOR).exists()}
+    assert found == by_key(each for objects in wanted.values() for each in objects)
+    for group in (gitops.KEPT, gitops.JOBS):
+        assert by_key(built(top / group)) == by_key(wanted[group])
+    assert {crd is not None for crd in crds} == {gitops.OPERATOR in wanted}
     registered = by_key(operators.manifests(known, rendering.rendered_plan(known)))
     for name, crd in zip(OF_API[known.operator.api].crds, crds, strict=True):
         if crd is None:
             continue
-        wanted = copy.deepcopy(registered[f"{CRD_KIND}//{name}"])
-        del wanted["metadata"]["labels"][STACK_LABEL]  # each stack that registers it puts its own there
-        wanted["metadata"].setdefault("annotations", {}).update(gitops.NEVER_PRUNED | gitops.LONG)
-        assert crd == wanted
+        ours = copy.deepcopy(registered[f"{CRD_KIND}//{name}"])
+        del ours["metadata"]["labels"][STACK_LABEL]  # each stack that registers it puts its own there
+        ours["metadata"].setdefault("annotations", {}).update(gitops.NEVER_PRUNED | gitops.LONG)
+        assert crd == ours
         assert gitops.NEVER_PRUNED.keys() <= crd["metadata"]["annotations"].keys()
         assert "Prune=false,Delete=false" in crd["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
 
 
-@pytest.mark.parametrize("stack", sorted(each.name for each in (folder.STACKS / folder.GITOPS).iterdir()))
-def test_a_committed_kustomization_builds_the_folders_objects(stack: str) -> None:
-    """All jobs would go with a CRD that an engine prunes."""
-    ensure_builds(folder.STACKS / folder.GITOPS / stack, from_file(paths.stack_file(stack)))
-
-
-@pytest.mark.parametrize("stack", ["dev", "existing"])
-def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(stack: str, tmp_path: Path) -> None:
-    sections = read(folder.STACKS / f"Pulumi.{stack}.yaml")
-    operator = {**sections.get("operator", {}), "api": "v2"}
+def ensure_renders(tmp_path: Path, name: str, **sections: Any) -> Path:
+    """Write the rendering of a stack whose file has other sections, and hold it to the plan; its folder."""
+    known = from_raw(name, {**read(paths.stack_file(name)), **sections}, name)
     shutil.copytree(vendored.FOLDER, tmp_path / folder.UPSTREAM)
-    known = from_raw(stack, {**sections, "operator": operator}, stack)
-    folder.write(tmp_path / "stacks", stack, folder.files(known))
-    top = tmp_path / "stacks" / folder.GITOPS / stack
+    folder.write(tmp_path / "stacks", name, folder.files(known))
+    top = tmp_path / "stacks" / folder.RENDERED / name
     ensure_builds(top, known)
-    assert [each["kind"] for each in built(top)][-2:] == [RUNTIME, OF_API[OperatorApi.V2].kind]
+    return top
+
+
+@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
+def test_a_committed_kustomization_builds_the_plans_objects(path: Path) -> None:
+    """All jobs would go with a CRD that an engine prunes."""
+    known = from_file(path)
+    ensure_builds(folder.STACKS / folder.RENDERED / known.name, known)
+
+
+@pytest.mark.parametrize("name", ["dev", "existing"])
+def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(name: str, tmp_path: Path) -> None:
+    operator = {**read(paths.stack_file(name)).get("operator", {}), "api": "v2"}
+    top = ensure_renders(tmp_path, name, operator=operator)
+    wanted = [RUNTIME, OF_API[OperatorApi.V2].kind]
+    assert [each["kind"] for each in built(top)][-2:] == wanted
+    assert [each["kind"] for each in built(top / gitops.JOBS)][-2:] == wanted
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_a_kustomization_of_jobs_in_a_queue_builds_them_without_suspend(
+    api: OperatorApi, tmp_path: Path
+) -> None:
+    """With an encrypted variable, too, whose Secret is kept, and several jobs in one file."""
+    job = {"name": "mnist", "queue": "team-a", "env": {"WORD": {"secure": "v1:first:cipher"}}}
+    matrix = {"options": {"training.seed": [1, 2]}}
+    ensure_renders(tmp_path, "dev", operator={"api": api.value}, job=job, matrix=matrix)

@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from infra.review import conformity, folder, schemas
+from infra.review.text import objects_in
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
 
-JOB = "rendered/dev/05-pytorchjob-pytorch-simple.yaml"
-CLAIM = "rendered/dev/02-persistentvolumeclaim-trainstack-dev-models.yaml"
-OBJECTS = ("rendered", "gitops")
+JOBS = "rendered/dev/jobs/jobs.yaml"
+JOB, CLAIM = (JOBS, "PyTorchJob"), ("rendered/dev/kept/kept.yaml", "PersistentVolumeClaim")
 PATIENCE_S = 300
 
 
@@ -60,10 +60,11 @@ def kubeconform(location: str, *files: Path) -> list[dict[str, Any]]:
 
 
 def test_every_rendering_has_the_servers_shape(location: str) -> None:
-    files = [path for below in OBJECTS for path in (folder.STACKS / below).rglob("*.yaml")]
-    objects = [path for path in files if path.name != "kustomization.yaml"]
-    told = kubeconform(location, *objects)
-    assert len(told) == len(objects) > 0
+    files = (folder.STACKS / folder.RENDERED).rglob("*.yaml")
+    rendered = [path for path in files if folder.has_objects(path.name)]
+    objects = [each for path in rendered for each in objects_in(path.read_text())]
+    told = kubeconform(location, *rendered)
+    assert len(told) == len(objects) > len(rendered) > 0
     assert [each["msg"] for each in told if each["status"] != "statusValid"] == []
 
 
@@ -73,10 +74,10 @@ def test_the_page_of_a_review_names_another_shape(
     """With the committed CRD, where the stack brings none."""
     (tmp_path / "openapi.json").write_text(json.dumps(document(api_server)))
     monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "openapi.json"))
-    text = (folder.STACKS / JOB).read_text()
-    assert conformity.mismatches({JOB: text}) == []
-    (told,) = conformity.mismatches({JOB: text.replace("imagePullPolicy", "imagePullPolice")})
-    assert told.startswith(f"{JOB}: ")
+    text = (folder.STACKS / JOBS).read_text()
+    assert conformity.mismatches({JOBS: text}) == []
+    (told,) = conformity.mismatches({JOBS: text.replace("imagePullPolicy", "imagePullPolice")})
+    assert told.startswith(f"{JOBS}: PyTorchJob pytorch-simple: ")
     assert "imagePullPolice" in told
 
 
@@ -102,7 +103,7 @@ def ask_for_an_unknown_kind(manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "edit", "status"),
+    ("rendered", "edit", "status"),
     [
         (JOB, misspell, "statusInvalid"),
         (JOB, misspell_in_a_pod, "statusInvalid"),
@@ -112,9 +113,14 @@ def ask_for_an_unknown_kind(manifest: dict[str, Any]) -> None:
     ],
 )
 def test_another_shape_is_refused(
-    location: str, tmp_path: Path, name: str, edit: Callable[[dict[str, Any]], None], status: str
+    location: str,
+    tmp_path: Path,
+    rendered: tuple[str, str],
+    edit: Callable[[dict[str, Any]], None],
+    status: str,
 ) -> None:
-    manifest = yaml.safe_load((folder.STACKS / name).read_text())
+    file, kind = rendered
+    manifest = next(each for each in objects_in((folder.STACKS / file).read_text()) if each["kind"] == kind)
     edit(manifest)
     (tmp_path / "object.yaml").write_text(yaml.safe_dump(manifest))
     (told,) = kubeconform(location, tmp_path / "object.yaml")

@@ -11,7 +11,7 @@ from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import ONLY_FOR, OUR_VOLUME, REQUIRED, StorageKind
-from infra.review import folder
+from infra.review import folder, gitops
 from infra.upstream import vendored
 from storage.manifests import manifests
 from tests.unit.infra.objects.played_api import look
@@ -90,17 +90,15 @@ def test_a_rendering_passes_the_policies_and_holds_what_is_ours(
 ) -> None:
     monkeypatch.setattr(vendored, "objects", upstreams)
     known = of_kind(kind, cluster)
-    files = folder.files(known)
+    groups = folder.groups(known)
     assert [each["kind"] for each in manifests(volumes.models(known))] == MADE[kind]
-    rendered = [name.partition("-")[2] for name in files if name.startswith("rendered/x/0")]
+    rendered = {(each["kind"], each["metadata"]["name"]) for found in groups.values() for each in found}
     for made in ("PersistentVolume", "PersistentVolumeClaim"):
         claim = known.volume if made == "PersistentVolume" else known.claim
-        assert (f"{made.lower()}-{claim}.yaml" in rendered) is (made in MADE[kind])
-    assert (f"job-{known.claim}-prepare.yaml" in rendered) is known.prepared_by_job
-    (job,) = [
-        text for name, text in files.items() if name.startswith("rendered/x/0") and "-pytorchjob-" in name
-    ]
-    assert f"claimName: {known.claim}\n" in job
+        assert ((made, claim) in rendered) is (made in MADE[kind])
+    assert (("Job", f"{known.claim}-prepare") in rendered) is known.prepared_by_job
+    (job,) = [each for each in groups[gitops.JOBS] if each["kind"] == "PyTorchJob"]
+    assert f"'claimName': '{known.claim}'" in str(job)
 
 
 @pytest.mark.parametrize(

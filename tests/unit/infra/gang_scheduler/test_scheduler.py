@@ -13,7 +13,7 @@ from infra.config import Stack
 from infra.gang_scheduler import component, patches
 from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
 from infra.objects.labels import STACK
-from infra.review import folder, rendering
+from infra.review import folder, gitops, rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -148,11 +148,12 @@ def test_who_may_not_ask_is_taken_to_have_upstreams() -> None:
 
 
 def test_a_review_has_the_scheduler_in_the_stacks_own_folder(asked: Stack) -> None:
-    found = folder.files(asked)
-    with_scheduler = [name for name in found if SCHEDULER in name or any(crd in name for crd in CRDS)]
-    assert with_scheduler
-    own = f"{folder.RENDERED}/{asked.name}/{folder.OPERATOR}/", f"{folder.GITOPS}/{asked.name}/"
-    assert [name for name in with_scheduler if not name.startswith(own)] == [], (
+    groups = folder.groups(asked)
+    named = {name: {each["metadata"]["name"] for each in objects} for name, objects in groups.items()}
+    parts = {SCHEDULER, *CRDS}
+    assert parts <= named.pop(gitops.OPERATOR)
+    assert not any(parts & names for names in named.values())
+    assert all(name.startswith(f"{folder.RENDERED}/{asked.name}/") for name in folder.files(asked)), (
         "others' stacks share nothing of it"
     )
 

@@ -12,6 +12,7 @@ from infra.job import queue
 from infra.job.apis import objects
 from infra.objects import stack_state
 from infra.objects.manifest import Manifest
+from tests.unit.infra.review.test_gitops import reconciled
 from tests.unit.infra.samples import job_context, stack
 
 
@@ -41,7 +42,7 @@ def test_what_is_suspended_by_the_user_stays_the_users(api: OperatorApi) -> None
     job = made(api, runPolicy={"suspend": True})[-1]
     options = queue.options(job, {})
     assert (options.ignore_changes, options.replace_on_changes) == (None, None)
-    assert queue.left_to_kueue(job) == job
+    assert suspend(reconciled(job)) is True
 
 
 def ignored(job: Manifest, before: Manifest | None) -> list[str] | None:
@@ -53,7 +54,7 @@ def ignored(job: Manifest, before: Manifest | None) -> list[str] | None:
 def test_the_field_of_a_job_that_stays_is_kueues(api: OperatorApi) -> None:
     job = made(api, queue="team-a")[-1]
     assert ignored(job, job) == [queue.SUSPEND[job["kind"]]]
-    live = {**job, "spec": queue.left_to_kueue(job)["spec"]}
+    live = {**job, "spec": reconciled(job)["spec"]}
     assert ignored(job, live) == [queue.SUSPEND[job["kind"]]]
     (config,) = stack(operator={"api": api.value}, job={"name": "mnist", "queue": "team-a"}).jobs
     pushed = objects(config, job_context(api=api, image="registry.example/trainer@sha256:" + "1" * 64))[-1]
@@ -75,7 +76,6 @@ def test_a_job_that_is_made_anew_is_suspended_whatever_the_old_one_was(
 @pytest.mark.parametrize("api", OperatorApi)
 def test_engines_get_it_without_the_field(api: OperatorApi) -> None:
     job = made(api, queue="team-a")[-1]
-    left = queue.left_to_kueue(job)
+    left = reconciled(job)
     assert suspend(left) == {}
-    plain = made(api)[-1]
-    assert left["spec"] == plain["spec"], "and nothing else differs"
+    assert left["spec"] == reconciled(made(api)[-1])["spec"], "and nothing else differs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from functools import cache
 from pathlib import Path
@@ -71,18 +72,38 @@ def files_of(path: Path, api: OperatorApi) -> dict[str, str]:
     return folder.files(committed(path, api))
 
 
-def objects(files: dict[str, str], below: str) -> dict[str, Manifest]:
-    """File's name, with the folder `operator` where it lies there, -> object."""
-    (stack,) = {name.split("/")[1] for name in files}
-    named = of_stack(files, f"{below}/{stack}/")
-    named.pop(gitops.KUSTOMIZATION, None)
-    kept, jobs = f"{gitops.KEPT}/", f"{gitops.JOBS}/"
-    plain = {name.removeprefix(kept).removeprefix(jobs): each for name, each in named.items()}
-    return {name: yaml.safe_load(each) for name, each in plain.items()}
+def applied(known: Stack) -> dict[str, list[Manifest]]:
+    """Group -> what an engine applies. That the kustomizations make it, tests/matrix/test_gitops.py builds."""
+    found = folder.groups(known)
+    kept, jobs = found.get(gitops.KEPT, []), found[gitops.JOBS]
+    return {
+        **found,
+        **({gitops.KEPT: [never_pruned(each) for each in kept]} if kept else {}),
+        gitops.JOBS: [reconciled(each) for each in jobs],
+    }
 
 
-def of_stack(files: dict[str, str], top: str) -> dict[str, str]:
-    return {name.removeprefix(top): each for name, each in files.items() if name.startswith(top)}
+def reconciled(manifest: Manifest) -> Manifest:
+    """An object of a stack's jobs after an engine's operations."""
+    changed = copy.deepcopy(manifest)
+    for each in gitops.operations(manifest):
+        *above, last = each["path"].replace("~1", "\0").removeprefix("/").split("/")
+        place = changed
+        for name in above:
+            place = place[name]
+        last = last.replace("\0", "/")
+        assert (last in place) is (each["op"] != "add")
+        if each["op"] == "remove":
+            del place[last]
+        else:
+            place[last] = each["value"]
+    return changed
+
+
+def never_pruned(manifest: Manifest) -> Manifest:
+    metadata = manifest["metadata"]
+    noted = {**metadata.get("annotations", {}), **gitops.NEVER_PRUNED}
+    return {**manifest, "metadata": {**metadata, "annotations": noted}}
 
 
 def without_engines(manifest: Manifest) -> Manifest:
@@ -101,49 +122,69 @@ def without_engines(manifest: Manifest) -> Manifest:
 
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_what_engines_apply_is_what_is_reviewed(path: Path, api: OperatorApi) -> None:
-    files = files_of(path, api)
-    reviewed, applied = objects(files, folder.RENDERED), objects(files, folder.GITOPS)
-    assert {name: without_engines(each) for name, each in applied.items()} == {
-        name: without_engines(each) for name, each in reviewed.items()
-    }
-    jobs = [each for each in applied.values() if each["kind"] == OF_API[api].kind]
+    known = committed(path, api)
+    reviewed, found = folder.groups(known), applied(known)
+    for name in reviewed:
+        assert [without_engines(each) for each in found[name]] == [
+            without_engines(each) for each in reviewed[name]
+        ]
+    jobs = [each for each in found[gitops.JOBS] if each["kind"] == OF_API[api].kind]
     assert {each["metadata"]["name"] for each in jobs} == {run_of(each) for each in jobs}
-    assert len(jobs) == len(committed(path, api).jobs)
+    assert len(jobs) == len(known.jobs)
 
 
 @pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
 def test_each_run_of_a_trainjob_has_a_runtime_that_comes_before_it(path: Path) -> None:
-    """A webhook refuses a TrainJob without one, and what applies the folder takes the files in order."""
-    applied = objects(files_of(path, OperatorApi.V2), folder.GITOPS).values()
-    runtimes = [each for each in applied if each["kind"] == RUNTIME]
-    jobs = [each for each in applied if each["kind"] == TRAINJOB.kind]
+    """A webhook refuses a TrainJob without one, and what applies the folder takes the objects in order."""
+    jobs_group = applied(committed(path, OperatorApi.V2))[gitops.JOBS]
+    runtimes = [each for each in jobs_group if each["kind"] == RUNTIME]
+    jobs = [each for each in jobs_group if each["kind"] == TRAINJOB.kind]
     for runtime, job in zip(runtimes, jobs, strict=True):
         assert runtime["metadata"]["name"] == job["spec"]["runtimeRef"]["name"] == run_of(job)
-        assert list(applied).index(runtime) < list(applied).index(job)
+        assert jobs_group.index(runtime) < jobs_group.index(job)
         before, after = (int(each["metadata"]["annotations"][WAVE]) for each in (runtime, job))
         assert 0 < before < after, "the operator answers before"
 
 
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> None:
-    for name, each in objects(files_of(path, api), folder.GITOPS).items():
-        is_kept = gitops.NEVER_PRUNED.items() <= each["metadata"].get("annotations", {}).items()
-        assert is_kept is (each["kind"] in gitops.KEPT_KINDS and not name.startswith("operator/")), name
+    for group, objects in folder.groups(committed(path, api)).items():
+        for each in objects:
+            is_kept = each["kind"] in gitops.KEPT_KINDS and group != gitops.OPERATOR
+            assert (group == gitops.KEPT) is is_kept, each["metadata"]["name"]
+    content = files_of(path, api)[f"rendered/{stack_name(path)}/{gitops.KEPT}/{gitops.KUSTOMIZATION}"]
+    assert yaml.safe_load(content)["commonAnnotations"] == gitops.NEVER_PRUNED
 
 
 @pytest.mark.parametrize(("path", "api"), STACKS)
-def test_the_kustomization_names_each_file_once_and_in_order(path: Path, api: OperatorApi) -> None:
-    """tests/matrix/test_gitops.py builds it."""
-    files = of_stack(files_of(path, api), f"gitops/{stack_name(path)}/")
-    top = folder.STACKS / folder.GITOPS / stack_name(path)
-    found = yaml.safe_load(files.pop(gitops.KUSTOMIZATION))
+def test_the_kustomizations_name_each_group_and_each_job_once_and_in_order(
+    path: Path, api: OperatorApi
+) -> None:
+    """tests/matrix/test_gitops.py builds them."""
+    top = folder.STACKS / folder.RENDERED / stack_name(path)
+    prefix = f"rendered/{stack_name(path)}/"
+    files = {name.removeprefix(prefix): text for name, text in files_of(path, api).items()}
+    groups = folder.groups(committed(path, api))
+    known = (gitops.KEPT, gitops.GUARD, gitops.OPERATOR, gitops.JOBS)
+    assert list(groups) == [each for each in known if each in groups]
+    assert {name for name in files if folder.has_objects(name)} == {gitops.file_of(each) for each in groups}
+    whole, kept, jobs = (
+        yaml.safe_load(files[f"{below}{gitops.KUSTOMIZATION}"])
+        for below in ("", f"{gitops.KEPT}/", f"{gitops.JOBS}/")
+    )
+    assert (kept["resources"], jobs["resources"]) == (["kept.yaml"], ["jobs.yaml"])
+    targets = [each["target"] for each in jobs["patches"]]
+    assert targets == [
+        {"kind": each["kind"], "name": each["metadata"]["name"]} for each in groups[gitops.JOBS]
+    ]
     in_order = {"order": "fifo"} if api is OperatorApi.V2 else None
-    assert found.get("sortOptions") == in_order, "else a TrainJob would come before its runtime"
-    shared = [each for each in found["resources"] if each.startswith("../")]
-    applied = sorted(files, key=lambda name: (gitops.ORDER.index(name.partition("/")[0]), name))
-    assert found["resources"] == [*shared, *applied]
-    brings = any("operator/" in name for name in files)
-    assert bool(shared) is bool(found.get("patches")) is brings
+    for each in (whole, jobs):
+        assert each.get("sortOptions") == in_order, "else a TrainJob would come before its runtime"
+    shared = [each for each in whole["resources"] if each.startswith("../")]
+    own = {gitops.GUARD: "guard/guard.yaml", gitops.OPERATOR: "operator/operator.yaml"}
+    assert whole["resources"] == [*shared, *(own.get(each, each) for each in groups)]
+    brings = gitops.OPERATOR in groups
+    assert bool(shared) is bool(whole.get("patches")) is brings
     named = [
         Path(each).stem
         for place in shared
@@ -153,7 +194,7 @@ def test_the_kustomization_names_each_file_once_and_in_order(path: Path, api: Op
 
 
 def named(known: Stack, kind: str) -> str:
-    (found,) = [each for each in objects(folder.files(known), folder.GITOPS).values() if each["kind"] == kind]
+    (found,) = [each for each in applied(known)[gitops.JOBS] if each["kind"] == kind]
     return str(found["metadata"]["name"])
 
 
@@ -192,8 +233,8 @@ FOR_LIFE = {
 def held_for_life(key: str, entry: Entry) -> bool:
     """Whether another value of `key` leaves the run as it is, and changes what its objects keep."""
     before, after = (
-        [each for each in applied if each["kind"] in FOR_LIFE]
-        for applied in (of_job(entry.given), of_job(entry.applied(key)))
+        [each for each in found if each["kind"] in FOR_LIFE]
+        for found in (of_job(entry.given), of_job(entry.applied(key)))
     )
     is_same_run = run_of(before[-1]) == run_of(after[-1])
     return is_same_run and lasting(before) != lasting(after)
@@ -205,7 +246,7 @@ def of_job(changes: dict[str, Any]) -> list[Manifest]:
         set_key(sections, path.split("."), value)
     (job,) = from_raw("dev", sections, "").jobs
     context = job_context(api=OperatorApi.V2, nodes=2)
-    return [gitops.reconciled(each) for each in job_objects(job, context)]
+    return [reconciled(each) for each in job_objects(job, context)]
 
 
 def lasting(found: list[Manifest]) -> list[Any]:
@@ -242,13 +283,13 @@ def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with() 
 @pytest.mark.parametrize("api", OperatorApi)
 def test_engines_leave_it_to_kueue_when_a_job_runs(api: OperatorApi) -> None:
     """They would set a field of theirs again each time that Kueue has changed it."""
-    files = folder.files(on_others(api, queue="team-a"))
-    reviewed, applied = (job_in(files, below) for below in (folder.RENDERED, folder.GITOPS))
-    assert {each["metadata"]["labels"][QUEUE_LABEL] for each in (reviewed, applied)} == {"team-a"}
+    queued = on_others(api, queue="team-a")
+    reviewed, found = (job_in(groups) for groups in (folder.groups(queued), applied(queued)))
+    assert {each["metadata"]["labels"][QUEUE_LABEL] for each in (reviewed, found)} == {"team-a"}
     policy, last = holding(reviewed)
     assert policy[last] is True
-    assert holding(applied)[0].keys() == policy.keys() - {last}
-    by_user = job_in(folder.files(on_others(api, runPolicy={"suspend": True})), folder.GITOPS)
+    assert holding(found)[0].keys() == policy.keys() - {last}
+    by_user = job_in(applied(on_others(api, runPolicy={"suspend": True})))
     assert holding(by_user)[0][last] is True, "the user's own stays"
 
 
@@ -260,8 +301,8 @@ def holding(job: Manifest) -> tuple[dict[str, Any], str]:
     return job, last
 
 
-def job_in(files: dict[str, str], below: str) -> Manifest:
-    (found,) = [each for each in objects(files, below).values() if each["kind"] in NAMES]
+def job_in(groups: dict[str, list[Manifest]]) -> Manifest:
+    (found,) = [each for each in groups[gitops.JOBS] if each["kind"] in NAMES]
     return found
 
 
@@ -295,5 +336,6 @@ def assert_rendered(known: Stack, reason: str | None) -> None:
     told = gitops.obstacle(known)
     assert (told is None) if reason is None else (told is not None and reason in told)
     files = folder.files(known)
-    assert bool(objects(files, folder.GITOPS)) is (reason is None)
-    assert objects(files, folder.RENDERED)
+    engines = [name for name in files if not folder.has_objects(name)]
+    assert bool(engines) is (reason is None)
+    assert len(files) > len(engines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -507,7 +508,14 @@ def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "swagger.json"))
 
     def play(status: str) -> None:
-        told = f'{{"resources": [{{"filename": "$7/job.yaml", "msg": "no such key", "status": "{status}"}}]}}'
+        found = {
+            "filename": "$7/jobs.yaml",
+            "kind": "Job",
+            "name": "x",
+            "msg": "no such key",
+            "status": status,
+        }
+        told = json.dumps({"resources": [found]})
         program = tmp_path / "bin" / "kubeconform"
         program.write_text(f"#!/bin/sh\ncat <<END\n{told}\nEND\n")
         program.chmod(0o755)
@@ -522,7 +530,7 @@ def test_what_has_another_shape_is_named(
     kubeconform(status)
     text = repository.shown()
     assert repository.passed is passes
-    assert ("job.yaml: no such key" in text) is not passes
+    assert ("jobs.yaml: Job x: no such key" in text) is not passes
 
 
 def test_a_stack_that_is_refused_says_so_on_its_page(
@@ -546,7 +554,7 @@ def test_the_command_writes_the_page_beside_the_rendering(
     target = tmp_path / "pages" / "nccl.md"
     asked = ["nccl", "--into", str(tmp_path), "--page", str(target), "--base", str(tmp_path / "none")]
     assert command.main(asked) == status
-    assert list((tmp_path / "rendered" / "nccl").glob("*-pytorchjob-*.yaml"))
+    assert (tmp_path / "rendered/nccl/jobs/jobs.yaml").exists()
     text = target.read_text()
     assert text.startswith(page.MARK.format(stack="nccl"))
     assert all(each in text for each in wrong)

@@ -23,12 +23,13 @@ from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.guard import admission
 from infra.guard import component as guard
+from infra.image.component import rendered_reference
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.job_kinds import OF_API
 from infra.objects.manifest import Manifest
-from infra.review import folder, rendering
-from infra.review.text import text
+from infra.review import folder, gitops, rendering
+from infra.review.text import objects_in, text
 from infra.training_operator import patches
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
@@ -37,6 +38,8 @@ from tests.matrix.project import with_changes
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack, upstreams
 
+JOBS = "rendered/dev/jobs/jobs.yaml"
+IMAGE = "localhost:5000/trainer:1"
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 REPOSITORY = OUTPUTS["pulumi-python:dynamic/trainstack:RepositoryImage"]["reference"]
@@ -110,10 +113,11 @@ def test_every_stack_renders_the_same_twice(path: Path, recorder: Recorder) -> N
 
 
 def test_a_folder_applies_without_the_crd(recorder: Recorder) -> None:
-    names = folder.files(stack())
-    top = [name for name in names if name.count("/") == 2 and name.startswith("rendered/dev/")]
-    assert top[-1].endswith("pytorchjob-pytorch-simple.yaml"), "the job comes after what it needs"
-    assert all("customresource" not in name for name in top), "it is too long for kubectl's annotation"
+    groups = folder.groups(stack())
+    kinds = [each["kind"] for objects in groups.values() for each in objects]
+    assert kinds[0] == "Namespace"
+    assert kinds[-1] == "PyTorchJob", "the job comes after what it needs"
+    assert CRD_KIND not in kinds, "it is too long for kubectl's annotation"
 
 
 def test_a_definition_lies_once_in_the_tree() -> None:
@@ -134,15 +138,13 @@ def test_a_stack_brings_the_definitions_of_its_api_where_nobody_else_has() -> No
 
 
 def test_no_secret_is_rendered(recorder: Recorder) -> None:
-    for rendered in folder.files(stack()).values():
-        manifest = yaml.safe_load(rendered)
-        assert manifest["kind"] != "Secret" or "data" not in manifest
+    found = [each for objects in folder.groups(stack()).values() for each in objects]
+    assert not any("data" in each for each in found if each["kind"] == "Secret")
 
 
 def test_a_deadline_after_the_end_is_rendered(recorder: Recorder) -> None:
     known = stack(job={**JOB, "runPolicy": {"ttlSecondsAfterFinished": 60}})
-    jobs = [text for name, text in folder.files(known).items() if "pytorchjob-" in name]
-    assert "ttlSecondsAfterFinished: 60" in jobs[0]
+    assert "ttlSecondsAfterFinished: 60" in folder.files(known)[JOBS]
 
 
 def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
@@ -151,24 +153,20 @@ def test_a_broken_policy_stops_the_review(recorder: Recorder) -> None:
 
 
 def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
-    kept = {"rendered/dev/00-namespace-a.yaml": "a", "gitops/dev/kept/00-namespace-a.yaml": "a"}
-    contents = {**kept, "rendered/dev/01-job-b.yaml": "b", "rendered/dev/operator/00-x.yaml": "x"}
-    contents["gitops/dev/jobs/01-job-b.yaml"] = "b"
+    kept = {"rendered/dev/kept/kept.yaml": "a"}
+    contents = {**kept, JOBS: "b", "rendered/dev/operator/operator.yaml": "x"}
     folder.write(tmp_path, "dev", contents)
-    folder.write(tmp_path, "other", {"rendered/other/00-a.yaml": "a", "gitops/other/00-a.yaml": "a"})
+    folder.write(tmp_path, "other", {"rendered/other/kept/kept.yaml": "a"})
     assert folder.changes(tmp_path, "dev", contents) == []
-    fresh = {**kept, "rendered/dev/01-job-c.yaml": "b", "rendered/dev/operator/00-x.yaml": "y"}
+    fresh = {**kept, "rendered/dev/guard/guard.yaml": "c", "rendered/dev/operator/operator.yaml": "y"}
     assert folder.changes(tmp_path, "dev", fresh) == [
-        "removed: gitops/dev/jobs/01-job-b.yaml",
-        "removed: rendered/dev/01-job-b.yaml",
-        "new: rendered/dev/01-job-c.yaml",
-        "changed: rendered/dev/operator/00-x.yaml",
+        "new: rendered/dev/guard/guard.yaml",
+        f"removed: {JOBS}",
+        "changed: rendered/dev/operator/operator.yaml",
     ]
     folder.write(tmp_path, "dev", fresh)
     assert folder.changes(tmp_path, "dev", fresh) == []
-    assert all((tmp_path / each / "other" / "00-a.yaml").exists() for each in ("rendered", "gitops")), (
-        "another's"
-    )
+    assert (tmp_path / "rendered/other/kept/kept.yaml").exists(), "another's"
     never = {"rendered/never/a.yaml": ""}
     assert folder.changes(tmp_path, "never", never) == ["new: rendered/never/a.yaml"]
 
@@ -191,45 +189,69 @@ def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Pat
     contents = folder.files(stack())
     folder.write(tmp_path, "dev", contents)
     assert folder.stale(tmp_path, "dev", contents) == ""
-    (tmp_path / "rendered" / "dev" / "00-namespace-kubeflow.yaml").write_text("")
-    assert "committed/rendered/dev" in folder.stale(tmp_path, "dev", contents)
-    assert folder.stale(tmp_path, "dev", contents, skip=("rendered/dev",)) == ""
+    (tmp_path / "rendered/dev/kept/kept.yaml").write_text("")
+    assert "committed/rendered/dev/kept" in folder.stale(tmp_path, "dev", contents)
 
 
-def changed_lines(tmp_path: Path, skip: str, **training: Any) -> list[str]:
-    """What a reviewer sees of a job whose training is changed, without file names and context."""
+def changed_lines(tmp_path: Path, known: Stack) -> list[str]:
+    """What a reviewer sees of another stack in place of the usual one, without file names and context."""
     folder.write(tmp_path, "dev", folder.files(stack()))
-    given = {**JOB, "training": {**JOB["training"], **training}}
-    difference = folder.stale(tmp_path, "dev", folder.files(stack(job=given)), [skip])
-    return [line.split(maxsplit=1)[1] for line in difference.splitlines() if line[:2] in ("- ", "+ ")]
+    difference = folder.stale(tmp_path, "dev", folder.files(known))
+    lines = [line for line in difference.splitlines() if not line.startswith(("---", "+++"))]
+    return [line[1:].strip() for line in lines if line[:1] in ("-", "+")]
 
 
-@pytest.mark.parametrize("skip", [folder.GITOPS, folder.RENDERED])
-def test_other_epochs_change_two_lines(recorder: Recorder, tmp_path: Path, skip: str) -> None:
-    old_run, run, old, new = changed_lines(tmp_path, skip, epochs=2)
+def test_other_epochs_change_three_lines(recorder: Recorder, tmp_path: Path) -> None:
+    """Two of the job, and its name for engines."""
+    training = {**JOB["training"], "epochs": 2}
+    old_run, run, old, new, old_name, name = changed_lines(tmp_path, stack(job={**JOB, "training": training}))
     assert (old, new) == ("- --epochs=1", "- --epochs=2")
-    assert old_run.startswith("trainstack/run: &run pytorch-simple-")
-    assert run.startswith("trainstack/run: &run pytorch-simple-")
+    for each in (old_run, run):
+        assert each.startswith("trainstack/run: &run pytorch-simple-")
+    for shown, value in ((old_name, old_run), (name, run)):
+        assert '"path": "/metadata/name"' in shown
+        assert value.split()[-1] in shown
     assert old_run != run
+
+
+@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
+def test_what_an_image_is_made_of_stands_on_one_line(path: Path) -> None:
+    """Of all jobs, and of the Job that prepares the volume."""
+    rendered = (folder.STACKS / folder.RENDERED / from_file(path).name).rglob("*.yaml")
+    texts = [each.read_text() for each in rendered]
+    assert sum(each.count(rendered_reference(from_file(path))) for each in texts) == 1
 
 
 @pytest.mark.parametrize("replicas", [{"worker": 1}, {"worker": 3}, {"worker": None}])
 def test_a_job_of_any_size_reads_as_the_same_object(replicas: dict[str, Any]) -> None:
     job = stack(job={**JOB, "replicas": replicas}).jobs[0]
     wanted = manifest(job, job_context())
-    assert yaml.safe_load(text(wanted)) == wanted
-    assert text(wanted).count(run_of(wanted)) == 1, "the run's id stands on one line"
+    assert objects_in(text([wanted], IMAGE)) == [wanted]
+    assert text([wanted], IMAGE).count(run_of(wanted)) == 1, "the run's id stands on one line"
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_jobs_of_one_file_read_as_the_same_objects(recorder: Recorder, api: OperatorApi) -> None:
+    """Each run and each pod has an anchor of its own."""
+    matrix = {"options": {"training.seed": [1, 2, 3]}}
+    known = stack(operator={"api": api.value}, job=JOB, matrix=matrix)
+    jobs = folder.groups(known)[gitops.JOBS]
+    content = text(jobs, IMAGE)
+    assert objects_in(content) == jobs
+    runs = [run_of(each) for each in jobs if each["kind"] == OF_API[api].kind]
+    assert len(runs) == 3
+    assert all(len(re.findall(f"{run}$", content, re.MULTILINE)) == 1 for run in runs)
 
 
 def test_pods_that_differ_are_shown_in_full() -> None:
     wanted = manifest(stack().jobs[0], job_context())
     wanted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = {"disk": "big"}
-    assert yaml.safe_load(text(wanted)) == wanted
-    assert "&pod" not in text(wanted)
+    assert objects_in(text([wanted], IMAGE)) == [wanted]
+    assert "&pod" not in text([wanted], IMAGE)
 
 
 def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
-    job = yaml.safe_load(folder.files(stack())["rendered/dev/05-pytorchjob-pytorch-simple.yaml"])
+    (job,) = objects_in(folder.files(stack())[JOBS])
     note = job["metadata"]["annotations"]["trainstack/dataset"]
     assert "digits" in note
     assert "--epochs=12" in note
@@ -239,7 +261,7 @@ def test_what_auto_may_come_to_is_said(recorder: Recorder) -> None:
 
 def test_this_machines_data_is_rendered_where_it_is_asked_for(recorder: Recorder) -> None:
     names = folder.files(stack(), {"pytorch-simple": Dataset.DIGITS})
-    assert "--epochs=12" in names["rendered/dev/05-pytorchjob-pytorch-simple.yaml"]
+    assert "--epochs=12" in names[JOBS]
 
 
 def ordered(value: Any, reverse: bool) -> Any:

@@ -142,9 +142,7 @@ def test_another_program_has_all_stacks_reviewed(clone: Request, monkeypatch: py
 STRANGERS = (
     "rendered/shared/00-crd.yaml",
     "rendered/note.yaml",
-    "gitops/note.yaml",
-    "gitops/kustomization.yaml",
-    "gitops/other/kustomization.yaml",
+    "rendered/other/kustomization.yaml",
     "note.yaml",
     "Pulumi.größe.yaml",
     "Pulumi.`id`.yaml",
@@ -169,7 +167,7 @@ def test_files_of_no_stack_fail_and_are_named(clone: Request) -> None:
     assert request.strangers(clone.stacks, {"dev", "own"}) == sorted(STRANGERS)
 
 
-@pytest.mark.parametrize("name", ["rendered", "gitops/dev"])
+@pytest.mark.parametrize("name", ["rendered", "rendered/dev"])
 def test_a_link_to_other_files_fails(clone: Request, name: str) -> None:
     place = clone.stacks / name
     shutil.move(place, clone.root / "elsewhere")
@@ -178,8 +176,7 @@ def test_a_link_to_other_files_fails(clone: Request, name: str) -> None:
 
 
 EXTRA = [
-    f"{folder}/dev/{name}"
-    for folder in ("rendered", "gitops")
+    f"rendered/dev/{name}"
     for name in ("99-extra.yaml", "more/extra.yml", "extra.json", ".hidden.yaml", "note")
 ]
 
@@ -194,8 +191,7 @@ def test_files_that_a_stack_does_not_render_fail_and_are_shown(clone: Request) -
 
 def removed(clone: Request) -> None:
     (clone.stacks / "Pulumi.own.yaml").unlink()
-    for each in folder.FOLDERS:
-        shutil.rmtree(clone.stacks / each / "own")
+    shutil.rmtree(clone.stacks / folder.RENDERED / "own")
 
 
 def renamed(clone: Request) -> None:
@@ -224,15 +220,11 @@ def test_a_stack_that_changes_is_shown(clone: Request, change: str) -> None:
     assert ("`make down STACK=own`" in shown) is ("own" in stacks)
 
 
-@pytest.mark.parametrize("left", [["rendered"], ["gitops"], ["rendered", "gitops"]], ids="+".join)
-def test_a_stack_that_goes_takes_its_renderings_along(clone: Request, left: list[str]) -> None:
+def test_a_stack_that_goes_takes_its_rendering_along(clone: Request) -> None:
     (clone.stacks / "Pulumi.own.yaml").unlink()
-    for each in folder.FOLDERS:
-        if each not in left:
-            shutil.rmtree(clone.stacks / each / "own")
     shown, passed = clone.page()
     assert not passed
-    assert f"`git rm -r {' '.join(f'stacks/{each}/own' for each in left)}`" in shown
+    assert "`git rm -r stacks/rendered/own`" in shown
 
 
 @pytest.mark.parametrize("content", [CONFLICT, "7", "\xff"])

@@ -16,7 +16,7 @@ from infra.guard.conditions import Allowed
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
-from infra.review import folder, rendering
+from infra.review import folder, gitops, rendering
 from infra.trainer_controller import component, patches
 from infra.training_operator import webhook
 from infra.training_operator.component import Operator
@@ -200,11 +200,11 @@ def deployments(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
 
 def test_a_review_shows_runtime_and_job_and_no_definition() -> None:
     v2 = stack(**V2)
-    found = folder.files(v2)
+    groups = folder.groups(v2)
     (job,) = v2.jobs
-    for kind in (RUNTIME, TRAINJOB.kind):
-        assert [name for name in found if name.endswith(f"{kind.lower()}-{job.name}.yaml")]
-    assert not [name for name in found if CRD_KIND.lower() in name]
+    found = [(each["kind"], each["metadata"]["name"]) for each in groups[gitops.JOBS]]
+    assert found[-2:] == [(RUNTIME, job.name), (TRAINJOB.kind, job.name)]
+    assert CRD_KIND not in {each["kind"] for objects in groups.values() for each in objects}
 
 
 def test_a_review_holds_the_jobs_of_a_runtime_to_the_policies() -> None:

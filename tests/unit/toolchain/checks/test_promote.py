@@ -164,8 +164,8 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
     assert "big: lr not set -> 1e-3" in changed
     assert [each for each in changed if each.startswith("stacks/")] == [
         "stacks/Pulumi.gpu.yaml",
-        "stacks/gitops/gpu/jobs/03-pytorchjob-big.yaml",
-        "stacks/rendered/gpu/03-pytorchjob-big.yaml",
+        "stacks/rendered/gpu/jobs/jobs.yaml",
+        "stacks/rendered/gpu/jobs/kustomization.yaml",
     ]
     assert "as before in gpu: seed" in capsys.readouterr().out
     stack_changes.promote("dev", "gpu", "0.95")
