@@ -17,14 +17,16 @@ import pytest
 
 from infra import other_users
 from infra.objects.api import ApiAddress
-from infra.objects.look import Look
+from infra.objects.look import Look, UnknownError
 from tests.matrix.hurried_program import ANSWER_S
 from tests.matrix.project import AppliedProject, UpError
 from toolchain import stack_files
 from toolchain.checks import drift
 from toolchain.operating import (
     backend,
+    cluster_repair,
     environment,
+    orphans,
     program_calls,
     pulumi_cli,
     setup,
@@ -89,7 +91,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         asked = Look(ApiAddress(project.environment["KUBECONFIG"]), lambda line: print(line, file=sys.stderr))
         try:
             return other_users.users(replace(asked, limit_s=0, answer_s=ANSWER_S), own)
-        except other_users.UnknownError as error:
+        except UnknownError as error:
             raise SetupError(str(error)) from None  # as program_calls makes it of what the module says
 
     with pytest.MonkeyPatch.context() as changed:
@@ -105,7 +107,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         changed.setattr(setup, "prepare_operators", nothing)
         changed.setattr(backend, "prepare", nothing)
         changed.setattr(up, "engine", SimpleNamespace(ensure=nothing, stop=nothing))
-        changed.setattr(up.cluster_repair, "repair", nothing)
-        changed.setattr(up.orphans, "end", nothing)
+        changed.setattr(cluster_repair, "repair", nothing)
+        changed.setattr(orphans, "end", nothing)
         changed.setattr(program_calls, "other_users", users)
         yield
