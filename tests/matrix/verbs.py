@@ -70,10 +70,14 @@ def _make(run: Callable[[str], int | None]) -> Callable[[AppliedProject], Ended]
     return ended
 
 
+def _down(stack: str) -> None:
+    up.down(stack, lambda _: None)  # no stack of the tests' is protected
+
+
 VERBS: dict[str, Callable[[AppliedProject], Ended]] = {
     "up": apply,
     "preview": preview,
-    "down": _make(up.down),
+    "down": _make(_down),
     "status": _make(status.status),
     "drift": _make(drift.drift),
 }
