@@ -179,7 +179,8 @@ class Kubelet:
         path = f"/api/v1/namespaces/{namespace_of(pod)}/pods/{name_of(pod)}"
         try:
             if nested(pod, "metadata", "deletionTimestamp"):
-                body = {"gracePeriodSeconds": 0}
+                # By now another pod may have the name.
+                body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
                 self._client.transport.request("DELETE", path, body=body)
             elif nested(pod, "status", "phase") == "Pending" and not nested(pod, "status", "conditions"):
                 status = {"status": status_of(pod)}

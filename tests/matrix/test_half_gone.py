@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes.client.exceptions import NotFoundException
 
 from infra.config import Stack
 from infra.config.load import from_file
@@ -130,7 +132,9 @@ def notebook(project: AppliedProject) -> Iterator[None]:
     try:
         yield
     finally:
-        project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
+        # The client asks again where the connection broke behind a deletion that was done.
+        with suppress(NotFoundException):
+            project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +162,7 @@ def test_a_change_in_place_is_made_beside_others_pods(project: AppliedProject, n
     project.up(**{"storage.labels": {"team": "a"}})
     project.up()
     project.settled()
+    assert project.core.read_namespaced_pod("notebook", NAMESPACE), "others' pod is left alone"
 
 
 def test_a_request_that_the_server_writes_otherwise_is_no_change(project: AppliedProject) -> None:
