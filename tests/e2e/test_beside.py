@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.project import Project
+
+pytestmark = pytest.mark.slow(
+    reason="one more stack with a training; `make test` brings files here in the unit tests"
+)
 
 FOLDER = "/var/lib/trainstack/beside"
 WRITTEN_HERE = {"README.md", "origin.json"}

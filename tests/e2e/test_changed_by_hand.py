@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.project import Project
 from toolchain.operating import adoption, quick_drift
 
@@ -76,6 +78,9 @@ def differing(project: Project, objects: list[dict[str, Any]], file: Path) -> li
     return [adoption.title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
 
 
+@pytest.mark.slow(
+    reason="two looks and a repair; tests/matrix/test_changed_by_hand.py changes each kind in `make test`"
+)
 def test_make_up_says_what_it_finds_and_sets_it_right(project: Project, tmp_path: Path) -> None:
     project.stand_up()
     objects = list(applied(project))

@@ -161,6 +161,7 @@ def test_the_earlier_one_comes_back_and_goes_again(project: Project, up: dict[st
     assert again["accuracy"] == runs.closing["accuracy"]
 
 
+@pytest.mark.slow(reason="two more runs of `make up`; tests/matrix/test_on_kind.py changes the user, too")
 def test_other_users_of_the_group_go_on_with_runs_of_release_0_1_and_add_their_own(
     project: Project, runs: Runs
 ) -> None:

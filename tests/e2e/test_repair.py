@@ -119,6 +119,7 @@ def test_plain_pulumi_does_not_lose_a_cluster_that_holds_what_is_not_ours(
     assert containers(project) == before, "nothing was touched"
 
 
+@pytest.mark.slow(reason="makes the cluster anew, as the runbook cluster-gone does in `make test-full`")
 @pytest.mark.row("cluster-deleted")
 def test_a_cluster_deleted_by_hand_is_repaired(project: Project, up: dict[str, str], trial: Trial) -> None:
     before = model(project)

@@ -21,6 +21,10 @@ from tests.pictures.terminal import Result
 from tests.pictures.tutorial import LIVE, Step
 from toolchain.machine.engine import Engine
 
+pytestmark = pytest.mark.slow(
+    reason="two trainings; the runbooks and README type most of its commands in `make test`"
+)
+
 ENVIRONMENT = 'eval "$(make -s env)"'
 
 
