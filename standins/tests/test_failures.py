@@ -28,6 +28,8 @@ pytestmark = pytest.mark.apiserver
 SECOND = '{"timeout": 1}'
 LONG = 600.0
 SHORT = 0.5
+TRIES = 20
+"""On a busy machine another request may meet its own time-out first, and the provider gives up before the failure."""
 
 
 @dataclass
@@ -218,11 +220,15 @@ def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
         before = case.live()
         case.fail(**{verb: fault})
         kept = case.made
-        try:
-            kept = OPERATIONS[verb](case)
-        except CallError as error:
-            if error.partial is not None:
-                kept = resource_of(error.partial, case)
+        for _ in range(TRIES):
+            try:
+                kept = OPERATIONS[verb](case)
+            except CallError as error:
+                if error.partial is not None:
+                    kept = resource_of(error.partial, case)
+                if not case.route.taken:
+                    continue
+            break
         assert case.route.taken, "the failure was met"
         case.recover()
         if verb == "DELETE":

@@ -41,7 +41,7 @@ class Patience:
         self._away_since: float | None = None
         self._was_said = False
 
-    def rpc_method(self) -> None:
+    def answered(self) -> None:
         """The server is there."""
         if self._away_since is None:
             return

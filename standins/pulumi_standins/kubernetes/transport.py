@@ -171,7 +171,7 @@ class Transport:
             is_starting = response.status == _FORBIDDEN and self._is_starting()
             failure = failures.of_answer(response.status, _decoded(response.data), retry_after, is_starting)
         if failure is None or failure.cause is not Cause.AWAY:
-            self.patience.rpc_method()
+            self.patience.answered()
         date = response.headers.get("Date", "")
         with suppress(ValueError):  # what a proxy writes there may be no date
             self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
