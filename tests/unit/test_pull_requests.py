@@ -25,14 +25,6 @@ from toolchain.__main__ import parser
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / "ci").glob("*/*.yml"))
-# What stands for the Makefile's targets: the scripts are about what is made of their results.
-MAKEFILE = """\
-promote:
-	@echo "promote $(FROM) $(TO) $(MIN_ACCURACY)" >>calls
-	@test ! -e refused
-	@test -e nothing || echo changed >stacks/Pulumi.$(TO).yaml
-	@test -e nothing || git commit -q -a -m "Promote $(FROM) to $(TO)" -m why
-"""
 REVIEW = """\
 import os, pathlib, sys
 base, page = sys.argv[1:]
@@ -41,9 +33,26 @@ with open("calls", "a") as calls:
 pathlib.Path(page).write_text("<!-- trainstack review -->\\nNo stack has changed.\\n")
 sys.exit(pathlib.Path("refused").exists())
 """
-TOOLCHAIN = (
-    'import sys\nprint(sys.argv)\nsys.exit({"fine": 0, "gpu": 0, "drifted": 1, "unknown": 2}[sys.argv[-1]])\n'
-)
+# What stands for the program: the scripts are about what is made of its results.
+TOOLCHAIN = """\
+import argparse, pathlib, subprocess, sys
+options = argparse.ArgumentParser()
+options.add_argument("verb")
+for name in ("stack", "source", "target", "min-accuracy"):
+    options.add_argument(f"--{name}")
+given = options.parse_args()
+if given.verb == "drift":
+    print(sys.argv)
+    sys.exit({"fine": 0, "gpu": 0, "drifted": 1, "unknown": 2}[given.stack])
+with open("calls", "a") as calls:
+    calls.write(f"promote {given.source} {given.target} {given.min_accuracy}\\n")
+if pathlib.Path("refused").exists():
+    sys.exit(1)
+if not pathlib.Path("nothing").exists():
+    pathlib.Path("stacks/Pulumi.gpu.yaml").write_text("changed\\n")
+    message = ["-m", f"Promote {given.source} to {given.target}", "-m", "why"]
+    subprocess.run(["git", "commit", "-q", "-a", *message], check=True)
+"""
 
 
 class Repository:
@@ -53,7 +62,7 @@ class Repository:
         self.root, self.bin = root / "clone", root / "bin"
         self.bin.mkdir()
         shutil.copytree(ROOT / "ci", self.root / "ci")
-        self.write("Makefile", MAKEFILE)
+        shutil.copy2(ROOT / "Makefile", self.root)
         self.write("toolchain/__init__.py", "")
         self.write("toolchain/__main__.py", TOOLCHAIN)
         self.write("toolchain/checks/__init__.py", "")
@@ -209,6 +218,30 @@ def test_on_gitlab_the_push_asks_for_it(repository: Repository, origin: Path, tm
     asked = (tmp_path / "options").read_text()
     assert asked == "merge_request.create merge_request.title=Promote dev to gpu\n"
     assert repository.calls == ["promote dev gpu 0.99"]
+
+
+RUN = ("$(shell touch ran)", "$(touch ran)", "`touch ran`", "$$(touch ran)", '"; touch ran; "', "'; touch ran; '", "$HOME")
+
+
+@pytest.mark.parametrize("value", RUN)
+@pytest.mark.parametrize("place", range(3))
+def test_no_value_of_a_promotion_is_expanded(
+    repository: Repository, origin: Path, value: str, place: int
+) -> None:
+    """Whoever may start a promotion gives them: neither make nor a shell reads one."""
+    repository.write("refused", "")
+    values = ["dev", "gpu", "0.99"]
+    values[place] = value
+    assert repository.run("ci/promote", *values).returncode == 1
+    assert repository.calls == [f"promote {' '.join(values)}"]
+    assert not (repository.root / "ran").exists()
+
+
+@pytest.mark.parametrize("values", [[], ["dev"], ["dev", "gpu"], ["dev", "gpu", "0.99", "more"]])
+def test_a_promotion_takes_three_values(repository: Repository, origin: Path, values: list[str]) -> None:
+    done = repository.run("ci/promote", *values)
+    assert (done.returncode, repository.calls) == (2, [])
+    assert "ci/promote FROM TO MIN_ACCURACY" in done.stderr
 
 
 @pytest.mark.parametrize(("what", "fails"), [("refused", True), ("nothing", False)])
