@@ -217,7 +217,7 @@ somebody else's that has Trainer, nothing is installed; one that has JobSet alon
    and data stay. The run's id is the same: a finished run is not trained again, an interrupted one goes on.
 3. Back the same way, with `api: v1`.
 
-What GitOps engines do with a stack of v2 is in [Reviewing and rolling out a stack](review.md).
+What GitOps engines do with a stack of v2 is in [GitOps](gitops.md#with-operatorapi-v2).
 
 As long as somebody else has a PyTorchJob in the cluster, a stack that brought its definition cannot leave it: `make up`
 names the job and refuses, before anything is touched. The way back asks the same of TrainJobs and JobSets.

@@ -1,4 +1,4 @@
-"""The commands of docs/review.md as they stand there, on a stack of kind: dev's in the place of gpu's."""
+"""The commands of docs/review.md and of the two pages beside it, on a stack of kind: dev's in the place of gpu's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ SHOWN = {"STACK=gpu": "STACK=dev", "ci/drift gpu": "ci/drift dev", "--stack gpu"
 PROMOTED = {"MIN_ACCURACY=0.99": "MIN_ACCURACY=0.5"}
 HERE = (
     "make review STACK=dev",
-    "python -m infra.review dev --check",
     "make promote",
     'eval "$(make -s env STACK=gpu)"',
     "make drift",
@@ -76,7 +75,7 @@ def in_ci() -> list[str]:
     return block("ci/review main", SHOWN).splitlines()
 
 
-def test_each_block_of_the_page_is_run() -> None:
+def test_each_block_of_the_pages_is_run() -> None:
     known = [*HERE, *ELSEWHERE]
     assert [sum(each.startswith(first) for first in known) for each in blocks()] == [1] * len(known)
 
@@ -87,7 +86,6 @@ def test_a_review_shows_what_a_change_renders(project: Project) -> None:
     shown = said(project, "make review STACK=dev")
     changed = [line for line in shown.splitlines() if line.startswith(("+ ", "- "))]
     assert any("trainstack/run: &run" in line for line in changed), shown
-    said(project, "python -m infra.review dev --check")
     project.stack_file.write_text(original)
     git(project, "checkout", "--quiet", "--", "stacks")
 

@@ -1,4 +1,4 @@
-"""What a folder that is applied after each merge has to do, as docs/review.md says, whatever applies it to whatever.
+"""What a folder that is applied after each merge has to do, as docs/gitops.md says, whatever applies it to whatever.
 
 A module that collects the cases gives them `merged`, a repository whose first commit has been applied, `cluster`, and
 `another_image`, the name of an image with the same trainer. They are the same for jobs of both APIs.

@@ -1,4 +1,4 @@
-"""A Git repository with what a review renders for engines, applied after each merge as docs/review.md says."""
+"""A Git repository with what a review renders for engines, applied after each merge as docs/gitops.md says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.matrix.project import with_changes
 
 STACK = "merged"
 NAMESPACE = "merged"
-PAGE = paths.ROOT / "docs" / "review.md"
+PAGES = [paths.ROOT / "docs" / f"{name}.md" for name in ("review", "pull-requests", "gitops")]
 # What the page shows of a stack is tried with the test's own.
 SHOWN = {
     "rendered/gpu": f"rendered/{STACK}",
@@ -30,13 +30,14 @@ SHOWN = {
 
 
 def blocks() -> list[str]:
-    """The commands of each of the page's blocks."""
-    found = re.findall(r"^ *```console\n(.*?)```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    """The commands of each of the pages' blocks."""
+    text = "".join(page.read_text() for page in PAGES)
+    found = re.findall(r"^ *```console\n(.*?)```", text, re.DOTALL | re.MULTILINE)
     return [textwrap.dedent(each) for each in found]
 
 
 def block(first: str, shown: Mapping[str, str] = SHOWN) -> str:
-    """The commands of the page's only block that begins with the words `first`.
+    """The commands of the pages' only block that begins with the words `first`.
 
     Parameters:
         shown: what the page has -> what the test has in its place.

@@ -1,4 +1,4 @@
-"""The folder that is applied after each merge, as docs/review.md says, on an API server without nodes."""
+"""The folder that is applied after each merge, as docs/gitops.md says, on an API server without nodes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.matrix.merged_folder import PAGE, block
+from tests.matrix.merged_folder import block, blocks
 from tests.unit.toolchain.conftest import git
 from toolchain.__main__ import parser
 
@@ -465,9 +465,8 @@ def test_the_blocks_of_the_page_copy_and_run_them(repository: Repository) -> Non
     assert "No stack has changed." in (repository.root / "page.md").read_text()
 
 
-def test_every_make_line_of_the_page_is_a_command() -> None:
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    lines = {line.partition("#")[0].strip() for each in blocks for line in each.splitlines()}
+def test_every_make_line_of_the_pages_is_a_command() -> None:
+    lines = {line.partition("#")[0].strip() for each in blocks() for line in each.splitlines()}
     lines = {line for line in lines if line.startswith("make ")}
     assert len(lines) > 2
     for line in lines:

@@ -36,7 +36,7 @@ from tests.unit.infra.trainer_controller import test_trainer
 recorder = test_rendering.recorder
 ENGINES = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 WAVE = "argocd.argoproj.io/sync-wave"
-PAGE = paths.ROOT / "docs" / "review.md"
+PAGE = paths.ROOT / "docs" / "gitops.md"
 NAMED_ANEW = (*NAMES, RUNTIME, "Job")
 OTHERS: dict[str, Any] = {
     "cluster": {"kind": "existing"},
