@@ -1,62 +1,116 @@
-"""Writes a page into a pull or merge request: a new comment, or the one that an earlier run has written.
+"""Writes the page of a review into its pull request: a new comment, or the one that an earlier run has written.
 
-Usage: python3 ci/comment.py PAGE NUMBER. On GitHub it needs GITHUB_TOKEN with `pull-requests: write`, on GitLab
-REVIEW_TOKEN, a project's access token with the scope `api`.
+Usage: python3 ci/comment.py RUN, the id of a run of GitHub Actions that has reviewed a pull request.
+GITHUB_TOKEN needs `actions: read` and `pull-requests: write`.
+
+It runs beside a token that writes. The run that it reads has run a branch's own code, so that anything may be in its
+artifact: the file is text and nothing else. Which request it belongs to, GitHub says.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 PER_PAGE = 100
-# Characters of a comment: by GitHub's answer to a longer one, and https://docs.gitlab.com/administration/instance_limits/.
-MOST_ON_GITHUB, MOST_ON_GITLAB = 65_536, 1_000_000
+# Characters of a comment, by GitHub's answer to a longer one.
+MOST = 65_536
+# Bytes of an artifact, and of the page in it.
+MOST_READ = 16 * 2**20
+ARTIFACT, PAGE = "review-page", "page.md"
+AUTHOR = "github-actions[bot]"
+"""Who writes with the token of a workflow."""
+MARK = "<!-- trainstack review -->"
+"""The first line of our comment, and of the page."""
 FENCE = "```"
 OPENS, CLOSES = "<details>", "</details>"
 # Characters for what has to be closed where a page is cut.
 ROOM = 100
-CUT = "\n**The page is cut here: it is longer than a comment may be. The job has all of it.**\n"
+CUT = "\n**The page is cut here: it is longer than a comment may be. The run has all of it.**\n"
 ANSWER_S = 60
 
 
-class Site:
-    """Where comments are, and how they are changed there."""
+class PageError(Exception):
+    """Why no page can be written: one sentence."""
 
-    def __init__(self, number: str) -> None:
-        found = os.environ
-        if "GITLAB_CI" in found:
-            project = f"{found['CI_API_V4_URL']}/projects/{found['CI_PROJECT_ID']}"
-            self.comments = self.existing = f"{project}/merge_requests/{number}/notes"
-            self.headers, self.change = {"PRIVATE-TOKEN": found["REVIEW_TOKEN"]}, "PUT"
-            self.most = MOST_ON_GITLAB
-        else:
-            repository = f"{found['GITHUB_API_URL']}/repos/{found['GITHUB_REPOSITORY']}/issues"
-            self.comments, self.existing = f"{repository}/{number}/comments", f"{repository}/comments"
-            self.headers, self.change = {"Authorization": f"Bearer {found['GITHUB_TOKEN']}"}, "PATCH"
-            self.most = MOST_ON_GITHUB
 
-    def ask(self, method: str, url: str, body: str | None = None) -> Any:
+class Repository:
+    """What GitHub's API knows of one repository."""
+
+    def __init__(self) -> None:
+        self.address = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}"
+
+    def read(self, path: str, method: str = "GET", body: str | None = None) -> bytes:
         data = None if body is None else json.dumps({"body": body}).encode()
-        headers = {**self.headers, "Content-Type": "application/json", "Accept": "application/json"}
-        request = urllib.request.Request(url, data=data, headers=headers, method=method)
+        headers = {"Content-Type": "application/json", "Accept": "application/vnd.github+json"}
+        request = urllib.request.Request(f"{self.address}/{path}", data=data, headers=headers, method=method)
+        # An artifact is a redirection to another host, which is not to get the token.
+        request.add_unredirected_header("Authorization", f"Bearer {os.environ['GITHUB_TOKEN']}")
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
-            return json.load(answer)
+            found: bytes = answer.read(MOST_READ + 1)
+        if len(found) > MOST_READ:
+            raise PageError(f"{path} is longer than {MOST_READ} bytes")
+        return found
 
-    def all(self) -> Iterator[dict[str, Any]]:
-        """Every comment, the oldest first."""
+    def ask(self, path: str, method: str = "GET", body: str | None = None) -> Any:
+        return json.loads(self.read(path, method, body))
+
+    def all(self, path: str, **options: str) -> Iterator[dict[str, Any]]:
+        """Every entry of a list, the oldest first."""
         page = 1
-        while found := self.ask("GET", f"{self.comments}?per_page={PER_PAGE}&page={page}"):
+        while found := self.ask(f"{path}?{urlencode({**options, 'per_page': PER_PAGE, 'page': page})}"):
             yield from found
             if len(found) < PER_PAGE:
                 return
             page += 1
+
+
+def page_of(repository: Repository, run: dict[str, Any]) -> str:
+    """The text of the page, read in memory: no name in the archive is a file's. Raises PageError."""
+    listed = repository.ask(f"actions/runs/{run['id']}/artifacts?name={quote(ARTIFACT)}")["artifacts"]
+    if not listed:
+        raise PageError(f"run {run['id']} has no artifact {ARTIFACT}")
+    newest = max(listed, key=lambda each: int(each["id"]))  # of a run's last try
+    packed = io.BytesIO(repository.read(f"actions/artifacts/{newest['id']}/zip"))
+    try:
+        with zipfile.ZipFile(packed) as archive, archive.open(PAGE) as file:
+            found = file.read(MOST_READ + 1)
+        text = found.decode()
+    except (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError, OSError, UnicodeDecodeError):
+        raise PageError(f"artifact {ARTIFACT} of run {run['id']} has no page") from None
+    if len(found) > MOST_READ or text.partition("\n")[0] != MARK:
+        raise PageError(f"{PAGE} of run {run['id']} is no page of a review")
+    return text.partition("\n")[2]
+
+
+def request_of(repository: Repository, run: dict[str, Any]) -> int | None:
+    """The number of the open request that the run was about, by its branch and commit as GitHub has them.
+
+    None where no open request has that commit as its last one any more. Raises PageError.
+    """
+    if run["event"] != "pull_request":
+        raise PageError(f"run {run['id']} was about no pull request, but {run['event']}")
+    source = run["head_repository"]
+    if source is None:  # the fork is gone
+        return None
+    branch = f"{source['owner']['login']}:{run['head_branch']}"
+    numbers = [
+        int(each["number"])
+        for each in repository.all("pulls", state="open", head=branch)
+        if each["head"]["sha"] == run["head_sha"] and (each["head"]["repo"] or {}).get("id") == source["id"]
+    ]
+    if len(numbers) > 1:
+        raise PageError(f"commit {run['head_sha']} is the last one of several requests: {numbers}")
+    return numbers[0] if numbers else None
 
 
 def shortened(text: str, most: int) -> str:
@@ -77,20 +131,30 @@ def shortened(text: str, most: int) -> str:
     return kept + (f"{fence}\n" if fence else "") + f"\n{CLOSES}\n" * open_folds + CUT
 
 
-def main(page: str, number: str) -> int:
-    """Write the page; 1, and why, where the site refuses it."""
-    text = Path(page).read_text()
-    mark = text.partition("\n")[0]
-    site = Site(number)
-    text = shortened(text, site.most)
+def write(repository: Repository, number: int, text: str) -> None:
+    """A comment with `text`, in the place of our earlier one: another's stays, whatever its first line is."""
+    for each in repository.all(f"issues/{number}/comments"):
+        if each["user"]["login"] == AUTHOR and each["body"].partition("\n")[0].strip() == MARK:
+            repository.ask(f"issues/comments/{each['id']}", "PATCH", text)
+            return
+    repository.ask(f"issues/{number}/comments", "POST", text)
+
+
+def main(number: str) -> int:
+    """Write the page of run `number`; 1, and why, where there is none or the site refuses it."""
+    repository = Repository()
     try:
-        ours = next((each for each in site.all() if each["body"].startswith(mark)), None)
-        if ours:
-            site.ask(site.change, f"{site.existing}/{ours['id']}", text)
-        else:
-            site.ask("POST", site.comments, text)
-    except (urllib.error.URLError, TimeoutError) as error:
-        print(f"the page was not written into request {number}: {error}", file=sys.stderr)
+        run = repository.ask(f"actions/runs/{int(number)}")
+        request = request_of(repository, run)
+        if request is None:
+            print(f"nothing is written: no open request ends in commit {run['head_sha']} any more")
+            return 0
+        # Ours to say, whatever the page claims.
+        head = f"[This run]({run['html_url']}) has reviewed `{run['head_sha'][:12]}`, with that commit's own code."
+        text = f"{MARK}\n{head}\n\n{page_of(repository, run)}"
+        write(repository, request, shortened(text, MOST))
+    except (PageError, urllib.error.URLError, TimeoutError) as error:
+        print(f"the page of run {number} was not written: {error}", file=sys.stderr)
         return 1
     return 0
 

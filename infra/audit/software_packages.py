@@ -18,6 +18,7 @@ LOCKS = (
     "requirements-browser.lock",
     "requirements-plots.lock",
     "requirements-sweep.lock",
+    "requirements-workflows.lock",
     "toolchain/images/gpu-base.lock",
 )
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)

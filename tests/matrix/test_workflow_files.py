@@ -1,7 +1,8 @@
-"""The workflow files that users copy are valid: for GitHub by actionlint."""
+"""The workflow files that users copy: valid by actionlint, and safe by zizmor."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from infra import paths
+from toolchain.paths import LOCAL
+from toolchain.tools import venv
 
 OF_GITHUB = sorted((paths.ROOT / "ci" / "github").glob("*.yml"))
+LOCK = paths.ROOT / "requirements-workflows.lock"
 
 
 def actionlint(file: Path) -> subprocess.CompletedProcess[str]:
@@ -19,6 +23,24 @@ def actionlint(file: Path) -> subprocess.CompletedProcess[str]:
     # What else is on this machine shall make no difference.
     command = ["actionlint", "-shellcheck=", "-pyflakes=", "-no-color", str(file)]
     return subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def zizmor() -> Path:
+    return venv.ensure_beside(LOCAL / "zizmor", LOCK) / "zizmor"
+
+
+def audited(zizmor: Path, file: Path) -> subprocess.CompletedProcess[str]:
+    """With every rule that zizmor has but for those that ask GitHub."""
+    options = [
+        "--offline",
+        "--no-config",
+        "--no-progress",
+        "--color=never",
+        "--persona=auditor",
+        "--format=plain",
+    ]
+    return subprocess.run([zizmor, *options, str(file)], cwd=paths.ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("file", OF_GITHUB, ids=lambda file: file.stem)
@@ -41,3 +63,39 @@ def test_a_mistake_is_found(tmp_path: Path, right: str, wrong: str) -> None:
     assert right in text
     (tmp_path / "review.yml").write_text(text.replace(right, wrong))
     assert actionlint(tmp_path / "review.yml").returncode == 1
+
+
+@pytest.mark.parametrize("file", OF_GITHUB, ids=lambda file: file.stem)
+def test_a_file_has_no_finding(zizmor: Path, file: Path) -> None:
+    done = audited(zizmor, file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_one_finding_is_passed_over() -> None:
+    """The trigger that a comment needs; tests/unit/test_workflow_rights.py holds what runs by it."""
+    passed = [found for file in OF_GITHUB for found in re.findall(r"zizmor: (\S+)", file.read_text())]
+    assert passed == ["ignore[dangerous-triggers]"]
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "finding"),
+    [
+        ("review", r"@[0-9a-f]{40} # v\S+", "@v4", "unpinned-uses"),
+        ("review", r"persist-credentials: false", "clean: true", "artipacked"),
+        ("review", r"permissions: \{\}", "permissions: write-all", "excessive-permissions"),
+        ("review", r"on: pull_request", "on: pull_request_target", "dangerous-triggers"),
+        ("review", r'"\$BASE"', "${{ github.event.pull_request.title }}", "template-injection"),
+        ("comment", r" # zizmor: .*", "", "dangerous-triggers"),
+        ("drift", r"    environment: .*\n", "", "secrets-outside-env"),
+        ("test", r"@sha256:[0-9a-f]{64}", "", "unpinned-images"),
+    ],
+)
+def test_a_danger_is_found(
+    zizmor: Path, tmp_path: Path, name: str, right: str, wrong: str, finding: str
+) -> None:
+    text, changes = re.subn(right, wrong, (paths.ROOT / "ci" / "github" / f"{name}.yml").read_text())
+    assert changes
+    (tmp_path / f"{name}.yml").write_text(text)
+    done = audited(zizmor, tmp_path / f"{name}.yml")
+    assert done.returncode > 10, done.stdout + done.stderr
+    assert f"[{finding}]" in done.stdout

@@ -53,7 +53,7 @@ BSD2 = "Redistribution and use in source and binary forms, with or without modif
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone with seven Python packages, four Go modules and two bases."""
+    """A clone with eight Python packages, four Go modules and two bases."""
     folder = tmp_path / "toolchain" / "tools" / "go" / "kind"
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(GO_MOD)
@@ -63,6 +63,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "requirements-browser.lock").write_text("of-a-test==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-sweep.lock").write_text("of-a-search==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-plots.lock").write_text("of-a-plot==1.0 \\\n    --hash=sha256:" + 64 * "c")
+    (tmp_path / "requirements-workflows.lock").write_text("of-a-rule==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "toolchain" / "images").mkdir()
     (tmp_path / "toolchain" / "images" / "gpu-base.lock").write_text(
         "of-cuda==1.0 \\\n    --hash=sha256:" + 64 * "d"
@@ -95,6 +96,7 @@ def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path
     assert found["of-the-board"].place == "requirements-board.lock"
     assert found["of-a-test"].place == "requirements-browser.lock"
     assert found["of-a-plot"].place == "requirements-plots.lock"
+    assert found["of-a-rule"].place == "requirements-workflows.lock"
     assert found["of-a-search"].place == "requirements-sweep.lock"
     assert found["of-cuda"].place == "toolchain/images/gpu-base.lock"
 
@@ -230,11 +232,12 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     assert audit.main([str(bill), f"kindest/node:v1@{B}"]) == 0
     said = capsys.readouterr().out
     for line in (
-        "     7  Python packages",
+        "     8  Python packages",
         "     4  Go modules",
         "     2  Debian packages",
         "     6  images",
-        "gap: 6 Python packages without a licence: not-here, of-the-board, of-a-test, of-a-plot, of-a-search, of-cuda",
+        "gap: 7 Python packages without a licence: "
+        "not-here, of-the-board, of-a-test, of-a-plot, of-a-search, of-a-rule and 1 more",
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
         "gap: 1 images without a version: r.io:5000/gpu",
@@ -245,7 +248,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     assert (written["bomFormat"], written["specVersion"], len(written["components"])) == (
         "CycloneDX",
         "1.6",
-        19,
+        20,
     )
     (node,) = (each for each in written["components"] if each["name"] == "kindest/node")
     assert node["hashes"] == [{"alg": "SHA-256", "content": "b" * 64}]
