@@ -86,9 +86,14 @@ def needs_torchrun(environ: MutableMapping[str, str]) -> bool:
     """Whether torchrun has to start this pod's processes: those of an elastic job, or several in one pod."""
     if "LOCAL_RANK" in environ:  # torchrun stands above this process already
         return False
-    if "PET_RDZV_ENDPOINT" in environ and "RANK" not in environ:
+    if standalone(environ) or ("PET_RDZV_ENDPOINT" in environ and "RANK" not in environ):
         return True
     return "PET_NNODES" in environ and processes(environ) != "1"
+
+
+def standalone(environ: MutableMapping[str, str]) -> bool:
+    """Whether an elastic policy says `standalone`: the operator then sets PET_STANDALONE to nothing."""
+    return environ.get("PET_STANDALONE", "0") != "0"
 
 
 def processes(environ: MutableMapping[str, str]) -> str:
@@ -163,6 +168,8 @@ def pod_status(codes: Iterable[int]) -> int:
 
 def fill_in(environ: MutableMapping[str, str]) -> None:
     """What torchrun would otherwise take from the host: processes, threads of each, the address. Raises LaunchError."""
+    if standalone(environ):
+        meet_alone(environ)
     if "PET_RDZV_ENDPOINT" not in environ and environ.get("PET_NNODES", "1") != "1":
         for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK"):
             if not environ.setdefault(f"PET_{name}", environ.get(name, "")):
@@ -174,8 +181,23 @@ def fill_in(environ: MutableMapping[str, str]) -> None:
         nodes = environ.get("PET_NNODES", "1").rpartition(":")[2]
         world = {"LOCAL_WORLD_SIZE": number, "WORLD_SIZE": str(int(number) * int(nodes))}
         environ["OMP_NUM_THREADS"] = str(apply_threads({**environ, **world}))
-    if "PET_RDZV_ENDPOINT" in environ:
-        environ.setdefault("PET_LOCAL_ADDR", own_address(environ["PET_RDZV_ENDPOINT"]))
+    if "PET_RDZV_ENDPOINT" in environ and "PET_LOCAL_ADDR" not in environ:
+        environ["PET_LOCAL_ADDR"] = own_address(environ["PET_RDZV_ENDPOINT"])
+
+
+def meet_alone(environ: MutableMapping[str, str]) -> None:
+    """Have the processes of a standalone pod meet on its own loopback, whatever its name resolves to.
+
+    torchrun takes no empty PET_STANDALONE. Raises LaunchError for a job of several pods: each would train alone.
+    """
+    nodes = environ.get("PET_NNODES", "1")
+    if nodes not in ("1", "1:1"):
+        raise LaunchError(
+            f"elasticPolicy.standalone is for a job of one pod, and this one has {nodes} (PET_NNODES): each pod would "
+            "train alone; leave standalone out, or set minReplicas, maxReplicas and the workers' replicas to 1"
+        )
+    environ["PET_STANDALONE"] = "1"
+    environ.setdefault("PET_LOCAL_ADDR", "127.0.0.1")
 
 
 def own_address(endpoint: str) -> str:

@@ -279,6 +279,31 @@ def test_another_error_of_torchrun_is_not_taken_for_a_lost_pod(monkeypatch: pyte
         launch.run_torchrun([], elastic("1:2", free_port()))
 
 
+@pytest.mark.parametrize("nodes", ["1", "1:1"])
+def test_a_standalone_pod_meets_itself(job: Job, pods: Pods, nodes: str) -> None:
+    """As the operator describes `standalone`: an empty variable, beside an endpoint whose name resolves nowhere."""
+    place = {**elastic(nodes, free_port(), processes=2), "PET_RDZV_ENDPOINT": "job-worker-0.invalid:23456"}
+    pods.start(*DIGITS, **place, PET_STANDALONE="")
+    assert pods.wait() == [0], pods.output()
+    assert world(job) == 2
+
+
+@pytest.mark.parametrize("nodes", ["2", "1:2", "2:4"])
+def test_standalone_pods_that_would_each_train_alone_are_refused(job: Job, pods: Pods, nodes: str) -> None:
+    pods.start(*DIGITS, **elastic(nodes, free_port()), PET_STANDALONE="")
+    assert pods.wait() == [ExitStatus.REFUSED]
+    assert f"standalone is for a job of one pod, and this one has {nodes}" in pods.output().splitlines()[-1]
+    assert not job.folder().exists()
+
+
+@pytest.mark.parametrize(("value", "is_so"), [("", True), ("1", True), ("0", False), (None, False)])
+def test_a_pod_is_standalone_by_its_variable(value: str | None, is_so: bool) -> None:
+    environ = {} if value is None else {"PET_STANDALONE": value}
+    assert launch.needs_torchrun(environ) is is_so
+    launch.fill_in(environ)
+    assert (environ.get("PET_LOCAL_ADDR") == "127.0.0.1") is is_so
+
+
 @pytest.mark.parametrize(
     ("codes", "status"),
     [
