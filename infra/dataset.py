@@ -13,19 +13,28 @@ from infra.config.training import Dataset
 
 
 class DataError(Exception):
-    """Data files are there and damaged."""
+    """Data files are there and cannot be used."""
 
 
 def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
     """`auto` becomes the data set found in `folder`, else the digits in the image; others stay. Raises DataError."""
     if chosen is not Dataset.AUTO:
         return chosen
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return Dataset.DIGITS
+    try:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return Dataset.DIGITS
+    except OSError as error:
+        raise DataError(
+            f"the data folder {folder} cannot be read ({error.strerror})\n  fix: let this user read it"
+        ) from error
     command = [sys.executable, "-m", "trainer", "data", "verify", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
     if done.returncode:
-        raise DataError(f"the data folder {folder} is damaged:\n{(done.stdout + done.stderr).strip()}")
+        raise DataError(
+            f"the data folder {folder} cannot be used:\n{(done.stdout + done.stderr).strip()}\n"
+            "  fix: correct the files, name a function that reads them with --data in job.args, or choose "
+            "job.training.dataset: digits"
+        )
     return Dataset(json.loads(done.stdout)["dataset"])
 
 

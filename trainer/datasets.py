@@ -19,7 +19,7 @@ from torch import Tensor
 from trainer import examples, idx, volume
 from trainer.examples import Examples, Tensors
 from trainer.networks import normalize
-from trainer.options import Config
+from trainer.options import DATASETS, Config
 
 TEMPORARY = Path(tempfile.gettempdir()) / "trainer-datasets"
 VALIDATION = 5_000  # of MNIST's 60,000; of smaller sets a twelfth as well
@@ -30,7 +30,8 @@ ANSWER_S = 30
 def resolve(config: Config) -> str:
     """The data set's name; `auto` is what the data directory holds, else the first preferred one at hand, else digits.
 
-    Files that are not what they look like are found by `load`, which reads them anyway. Raises DataError.
+    A data directory that holds only other files, such as train.csv, is refused: nobody meant the digits. Files that are
+    not what they look like are found by `load`, which reads them anyway. Raises DataError.
     """
     if config.data:
         return config.data
@@ -43,6 +44,12 @@ def resolve(config: Config) -> str:
         for name in config.preferred:
             if idx.complete(place / name):
                 return name
+        if place == config.data_dir and (there := idx.strangers(place, DATASETS)):
+            raise idx.DataError(
+                f"--dataset auto finds no data set that it knows in {idx.shown(place)}, but {idx.listed(there)}: name "
+                "a function that reads them, --data package.module:function, put the four IDX files of a data set "
+                "there, or choose --dataset digits, which is in the image"
+            )
     return "digits"
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
+import os
+import re
+import stat
 import struct
 import zlib
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 UNSIGNED_BYTE = 0x08
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 FILES = (*TRAIN, *TEST)
+MOST_NAMES = 5  # of files that a message lists
+NO_DATA = re.compile(r"\.|lost\+found$|README|LICENSE|.*\.md$")
 
 # MD5 of the unpacked bytes. The .gz wrappers of one file differ from mirror to mirror.
 CHECKSUMS = {
@@ -45,16 +51,64 @@ class DataError(Exception):
     """Data is missing or is not what was published; the message names the file and the way out."""
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raises DataError for every OSError inside."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{shown(error.filename or path)} cannot be read ({error.strerror or error}); "
+            f"let user {os.getuid()} or group {os.getgid()} read it"
+        ) from error
+
+
+def shown(name: str | Path) -> str:
+    """A file's name as any terminal takes it: bytes that are not UTF-8 become `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
 def find(folder: Path, name: str) -> Path | None:
-    """Path of file `name` in `folder`, plain or with `.gz`."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+    """Path of file `name` in `folder`, plain or with `.gz`. Raises DataError where nobody may look."""
+    with readable(folder):
+        return next((path for path in (folder / name, folder / f"{name}.gz") if is_file(path)), None)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file. Raises OSError where nobody may look."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def locate(folder: Path, name: str) -> Path:
     """As `find`. Raises DataError."""
     if path := find(folder, name):
         return path
-    raise DataError(f"{folder} has no {name} or {name}.gz; put the four IDX files there")
+    there = listed(strangers(folder))
+    raise DataError(
+        f"{shown(folder)} has no {name} or {name}.gz{f', but {there}' if there else ''}; put the four IDX files there"
+    )
+
+
+def strangers(folder: Path, known: Collection[str] = ()) -> list[str]:
+    """What `folder` holds besides IDX files, the names `known`, and files that are no data. Raises DataError."""
+    ours = {*known, *FILES, *(f"{name}.gz" for name in FILES)}
+    try:
+        with readable(folder):
+            names = os.listdir(folder)
+    except DataError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return []
+        raise
+    return sorted(shown(name) for name in names if name not in ours and not NO_DATA.match(name))
+
+
+def listed(names: list[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def present(folder: Path) -> set[str]:
@@ -68,8 +122,9 @@ def complete(folder: Path) -> bool:
 
 
 def unpack(path: Path) -> bytes:
-    """The plain bytes of an IDX file. Raises DataError for a damaged .gz."""
-    raw = path.read_bytes()
+    """The plain bytes of an IDX file. Raises DataError for a damaged .gz, and for what cannot be read."""
+    with readable(path):
+        raw = path.read_bytes()
     if path.suffix != ".gz":
         return raw
     try:
@@ -99,7 +154,7 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
     """Plain bytes of file `name` when they are what was published for `dataset`; raises DataError else."""
     path, packed = locate(folder, name), folder / f"{name}.gz"
     if dataset in PACKED_CHECKSUMS:
-        if not packed.is_file():
+        if not is_file(packed):
             raise DataError(
                 f"{path}: only the .gz files of {dataset} have published checksums; keep them packed"
             )
@@ -119,7 +174,7 @@ def owners(folder: Path, name: str) -> set[str]:
     """The published data sets whose file `name` is the one in `folder`. Raises DataError."""
     plain, packed = _md5(unpack(locate(folder, name))), folder / f"{name}.gz"
     found = {dataset for dataset, sums in CHECKSUMS.items() if sums[name] == plain}
-    if packed.is_file():
+    if is_file(packed):
         md5 = _md5(packed.read_bytes())
         found |= {dataset for dataset, sums in PACKED_CHECKSUMS.items() if sums[name] == md5}
     return found
@@ -143,7 +198,8 @@ def recognize(folder: Path) -> str:
     Nothing else is verified, and of files as published only the small labels are read. "mnist" where no checksum is
     known. Raises DataError for a missing file.
     """
-    sizes = {name: locate(folder, name).stat().st_size for name in FILES}
+    with readable(folder):
+        sizes = {name: locate(folder, name).stat().st_size for name in FILES}
     for name in sorted(sizes, key=sizes.__getitem__):
         if known := owners(folder, name):
             return min(known)

@@ -25,5 +25,24 @@ def test_without_files_it_is_the_digits_in_the_image(folder: str, tmp_path: Path
 def test_a_damaged_file_is_named_and_not_passed_over(tmp_path: Path) -> None:
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (tmp_path / f"{name}-ubyte").write_bytes(b"damaged")
-    with pytest.raises(DataError, match=r"(?s)is damaged.*ubyte"):
+    with pytest.raises(DataError, match=r"(?s)cannot be used.*ubyte"):
+        resolve(Dataset.AUTO, tmp_path, paths.ROOT)
+
+
+def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
+    """As Kaggle names those of its digit-recognizer."""
+    for name in ("train.csv", "test.csv", "sample_submission.csv"):
+        (tmp_path / name).write_text("label,pixel0\n")
+    with pytest.raises(
+        DataError, match=r"(?s)but sample_submission.csv, test.csv, train.csv; .*  fix: .* --data "
+    ):
+        resolve(Dataset.AUTO, tmp_path, paths.ROOT)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(DataError, match=r"cannot be read \(Permission denied\)"):
         resolve(Dataset.AUTO, tmp_path, paths.ROOT)
