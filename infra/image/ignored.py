@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from infra.process import CommandError
+
 FILE = ".dockerignore"
 CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 ALWAYS = CACHES | {".git", ".venv"}
@@ -55,15 +57,55 @@ def is_ignored(path: PurePosixPath, given: list[Rule]) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files and symbolic links of `folder` that go into an image, relative to it, in a stable order."""
+    """The files and symbolic links of `folder` that go into an image, relative to it, in a stable order.
+
+    Raises CommandError for one that this user may not read, or whose name is not UTF-8.
+    """
     ignoring = folder / FILE
-    given = rules(ignoring.read_text()) if ignoring.is_file() else []
-    return sorted(path for path in _below(folder) if not is_ignored(PurePosixPath(path), given))
+    _ensure_usable(folder, Path())
+    if ignoring.is_file():
+        _ensure_usable(folder, Path(FILE))
+    # Names of files need not be UTF-8, here or there.
+    text = ignoring.read_text("utf-8", "surrogateescape") if ignoring.is_file() else ""
+    given = rules(text)
+    closed: list[Path] = []
+    found = sorted(path for path in _below(folder, closed) if not is_ignored(PurePosixPath(path), given))
+    for path in [*found, *(each for each in closed if not is_ignored(PurePosixPath(each), given))]:
+        _ensure_usable(folder, path)
+    return found
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _ensure_usable(folder: Path, path: Path) -> None:
+    """Raises CommandError for what nobody could read in the image, or what this user may not read here."""
+    whole = folder / path
+    told = os.fsencode(whole).decode(errors="backslashreplace")
+    fix = f"or name it in {FILE}" if path.parts else "or name another folder"
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise CommandError(
+            f"image.context: the name of {told} is not UTF-8\n  fix: rename it, {fix}"
+        ) from error
+    if not whole.is_symlink() and not _readable(whole):
+        raise CommandError(
+            f"image.context: {told} cannot be read by this user\n  fix: `chmod u+rX` it, {fix}"
+        )
+
+
+def _readable(path: Path) -> bool:
+    """Whether this user may read it; what has gone meanwhile is found when it is used."""
+    return not path.exists() or os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+
+
+def _below(folder: Path, closed: list[Path]) -> Iterator[Path]:
+    """What a folder holds. Folders that cannot be looked into are added to `closed`."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in ALWAYS]
+        closed += [
+            path.relative_to(folder)
+            for path in (Path(place) / name for name in folders)
+            if not path.is_symlink() and not _readable(path)
+        ]
         links = [name for name in folders if (Path(place) / name).is_symlink()]
         for path in (Path(place) / name for name in [*names, *links]):
             if path.is_symlink() or path.is_file():

@@ -104,6 +104,32 @@ def test_a_project_may_use_other_names(root: Path, folder: Path, allowed: str) -
     tags(root, context=str(folder))
 
 
+@pytest.mark.parametrize("name", [".", "net", "net/model.py", ".dockerignore"])
+def test_what_this_user_may_not_read_is_named(
+    root: Path, folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever runs the tests may be root, who reads everything."""
+    (folder / ".dockerignore").write_text("data\n")
+    (folder / "data").mkdir()
+    closed = {folder / name, folder / "data"}
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) not in closed)
+    with pytest.raises(CommandError, match=f"{folder / name} cannot be read by this user\n  fix: "):
+        tags(root, context=str(folder))
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.py", b"caf\xe9/net.py"])
+def test_a_name_that_is_not_utf_8_is_named(root: Path, folder: Path, name: bytes) -> None:
+    path = Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    with pytest.raises(
+        CommandError, match=r"caf\\xe9.*is not UTF-8\n  fix: rename it, or name it in .docker"
+    ):
+        tags(root, context=str(folder))
+    (folder / ".dockerignore").write_bytes(name + b"\n")
+    tags(root, context=str(folder))
+
+
 def test_a_copy_without_its_dockerignore_is_what_is_hashed(folder: Path, tmp_path: Path) -> None:
     (folder / ".dockerignore").write_text(".dockerignore\nnet\n")
     copied = tmp_path / "copied"
