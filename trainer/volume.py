@@ -32,7 +32,7 @@ def reported(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise VolumeError(
-            f"{error.filename or path}: {error.strerror or error}; "
+            f"{Path(error.filename or path).absolute()}: {error.strerror or error}; "
             "the volume has to be mounted, with free space, readable and writable for this user"
         ) from error
 

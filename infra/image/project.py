@@ -19,11 +19,14 @@ ARG {TRAINER_IMAGE}
 FROM ${{{TRAINER_IMAGE}}}
 COPY packages /opt/packages
 COPY project /opt/project
+USER root
+RUN chmod g+w /opt/project
 ENV PYTHONPATH=/opt/project:/opt/packages:/opt/trainstack
 WORKDIR /opt/project
 USER 1000:0
 """
-"""How a project is put onto our image; it needs no BuildKit. Folders may be written by group 0, which jobs run as."""
+"""How a project is put onto our image; it needs no BuildKit. Folders may be written by group 0, which jobs run as.
+COPY keeps the modes of what is in a folder, and not the folder's own."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,10 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from infra.image import project
 from storage import directory, preparation
 from storage.manifests import Claim
+from trainer.launch import ExitStatus
 
 ROOT = Path(__file__).parents[2]
 MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
@@ -162,6 +164,31 @@ def test_it_runs_as_a_user_of_group_zero(image: str) -> None:
         "run", "--rm", "--entrypoint", "sh", image, "-c", "id -u; id -g; touch /opt/mnist/models/x && echo ok"
     )
     assert found.split() == ["1000", "0", "ok"]
+
+
+@pytest.mark.parametrize("user", ["1000:0", "2000:0"])
+def test_a_job_may_write_into_its_projects_folder(image: str, tmp_path: Path, user: str) -> None:
+    """A relative output folder, with job.readOnlyRoot: false; with a read-only root it is refused before training."""
+    (tmp_path / "mine" / "net").mkdir(parents=True)
+    (tmp_path / "mine" / "net" / "__init__.py").touch()
+    project.copy(tmp_path / "mine", tmp_path / "place" / "project")
+    (tmp_path / "place" / "packages").mkdir()
+    (tmp_path / "place" / "Dockerfile").write_text(project.DOCKERFILE)
+    name = f"{NAME}:project-{user.partition(':')[0]}"
+    docker("build", "--quiet", f"--build-arg=TRAINER_IMAGE={image}", "--tag", name, str(tmp_path / "place"))
+    run = ("run", "--rm", "--network=none", f"--user={user}", "--cap-drop=ALL")
+    options = ("--dataset=digits", "--epochs=1", "--model-dir=out", "--run=first")
+    try:
+        found = docker(*run, "--entrypoint", "sh", name, "-c", "mkdir a net/b && touch c && ls -d a net/b c")
+        assert found.split() == ["a", "c", "net/b"]
+        assert "accuracy=" in docker(*run, name, *options)
+        command = ["docker", *run, "--read-only", "--tmpfs=/tmp", name, *options]
+        refused = subprocess.run(command, capture_output=True, text=True)
+        assert refused.returncode == ExitStatus.VOLUME
+        assert refused.stderr.startswith("error: /opt/project/out: Read-only file system; ")
+        assert "Train Epoch" not in refused.stdout
+    finally:
+        docker("rmi", name)
 
 
 # Debian's hypothesis brings a plugin for a pytest that is not in the image.
