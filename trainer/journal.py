@@ -115,7 +115,11 @@ class Journal:
             epoch: the one under way; its result is written again, even where all its steps are done.
         """
         self.since = time.perf_counter()
-        if self.speaks and (place := _writable(self.log_dir) or self.folder):
+        logs = _writable(self.log_dir)
+        if self.speaks and self.log_dir and not logs:
+            instead = f"the events go into {self.folder}" if self.folder else "no events are written"
+            self.warn(f"--dir {self.log_dir} cannot be written: {instead}")
+        if self.speaks and (place := logs or self.folder):
             self.events = EventFile(place)
         if self.folder is None:
             return

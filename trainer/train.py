@@ -136,6 +136,15 @@ class Training:
             }
             missing = sum(max(size - volume.size(path), 0) for path, size in sizes.items())
             volume.reserve(folder, missing + saved + model + SLACK_BYTES)
+        elif self.config.save_model or self.config.profile:  # into the working directory, when all is trained
+            needed = checkpoint.size(self.network.state_dict()) + SLACK_BYTES
+            try:
+                volume.reserve(Path.cwd(), needed)
+            except volume.VolumeError as error:
+                raise volume.VolumeError(
+                    f"the working directory is to take the model or the profile: {error}; or name another folder with "
+                    "--model-dir"
+                ) from error
         return folder
 
     def run(self) -> None:
@@ -143,6 +152,8 @@ class Training:
         self.termination.training = True
         self.resume()
         self.journal.begin(self.described(), self.progress.step, self.progress.epoch)
+        if self.world.leads and not self.folder and not self.config.save_model:
+            self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
         if self.config.settings.bf16 and self.dtype is torch.float32:
             self.journal.say("not every replica's processor multiplies bfloat16: computing in float32")
         asked_for = self.config.settings.label_smoothing != RECIPES[self.config.recipe].label_smoothing
@@ -398,8 +409,6 @@ class Training:
             volume.write(self.config.model_dir / volume.MODEL, model)
         elif self.config.save_model:
             volume.write(Path(volume.MODEL), model)
-        else:
-            self.journal.say(f"{self.config.model_dir} cannot be written: the model is not saved")
         if self.profile:
             self.journal.say(self.profile.end())
         self.network.eval()

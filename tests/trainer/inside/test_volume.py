@@ -367,3 +367,50 @@ def test_a_volume_without_hard_links_is_one_like_any_other(job: Job, undisturbed
 
 def test_no_restart_mends_a_volume() -> None:
     assert 0 < ExitStatus.VOLUME < 128, "the operator's policy ExitCode restarts from 128 on"
+
+
+# An image whose working directory, or a folder below it, cannot be written, and no volume.
+ELSEWHERE = """
+import os
+from pathlib import Path
+from trainer import __main__, options
+options.MODEL_DIR = Path("/nowhere/models")
+os.chdir(os.environ["WORKING"])
+__main__.run()
+"""
+
+
+@pytest.mark.parametrize("working", ["/volumes/read-only", "/volumes/foreign", "/volumes/full"])
+@pytest.mark.parametrize(
+    ("options", "fix"),
+    [
+        (("--save-model",), "or name another folder with --model-dir"),
+        (("--profile",), "or name another folder with --model-dir"),
+        (("--model-dir", "out"), "readable and writable for this user"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_working_directory_that_cannot_be_written_is_told_before_training(
+    job: Job, options: tuple[str, ...], fix: str, working: str
+) -> None:
+    ranks = job.start(*OPTIONS, *options, script=ELSEWHERE, TRAINER_MODEL_DIR="", WORKING=working)
+    assert ranks.wait() == [ExitStatus.VOLUME], ranks.output
+    last = ranks.output[0].splitlines()[-1]
+    assert last.startswith("error: ")
+    assert working in last or "out" in last
+    assert last.endswith(fix)
+    assert "Train Epoch" not in ranks.output[0]
+
+
+def test_a_model_that_will_not_be_saved_is_told_before_training(job: Job) -> None:
+    ranks = job.start(*OPTIONS, script=ELSEWHERE, TRAINER_MODEL_DIR="", WORKING="/tmp")
+    assert ranks.wait() == [0]
+    assert ranks.output[0].index("the model is not saved") < ranks.output[0].index("Train Epoch")
+
+
+def test_a_folder_for_events_that_cannot_be_written_is_told(job: Job) -> None:
+    ranks = job.start(*OPTIONS, "--dir", "/volumes/read-only/logs")
+    assert ranks.wait() == [0]
+    told = f"--dir /volumes/read-only/logs cannot be written: the events go into {job.folder()}"
+    assert told in ranks.output[0]
+    assert list(job.folder().glob("events.*"))
