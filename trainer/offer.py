@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ class Offer:
     gpu: bool  # whether this rank could have a GPU of its own
     threads: int
     refusal: str | None  # why this rank cannot take part
+    card: str = ""  # the GPU's own number, the same on whatever rank
 
     @staticmethod
     def of(config: Config) -> Offer:
@@ -32,7 +34,8 @@ class Offer:
             check(config)
         except SetupError as error:
             refusal = str(error)
-        return Offer(config.agreed(), gpu_each(config), torch.get_num_threads(), refusal)
+        gpu = gpu_each(config)
+        return Offer(config.agreed(), gpu, torch.get_num_threads(), refusal, card_of(gpu))
 
 
 def check(config: Config) -> None:
@@ -63,11 +66,32 @@ def check(config: Config) -> None:
         )
 
 
+def card_of(gpu: bool) -> str:
+    """The UUID of this rank's GPU, empty without one."""
+    return str(torch.cuda.get_device_properties(local_rank()).uuid) if gpu else ""
+
+
+def local_rank() -> int:
+    """The place of this rank on its node, and of its GPU there."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def ensure_cards_of_their_own(offers: Sequence[Offer]) -> None:
+    """Raises SetupError, naming ranks, where two share a GPU: NCCL takes no two ranks on one."""
+    first: dict[str, int] = {}
+    for rank, offer in enumerate(offers):
+        if offer.card and (other := first.setdefault(offer.card, rank)) != rank:
+            raise SetupError(
+                f"ranks {other} and {rank} share the GPU {offer.card}, and NCCL needs one for each rank: start fewer "
+                "ranks, give each replica `nvidia.com/gpu: 1`, or use --backend gloo"
+            )
+
+
 def device_of(gpu: bool) -> torch.device:
     """This rank's GPU when every rank has one, else the CPU: mixed, the ranks' weights would drift apart."""
     if not gpu:
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    device = torch.device("cuda", local_rank())
     torch.cuda.set_device(device)
     return device
 
@@ -75,7 +99,7 @@ def device_of(gpu: bool) -> torch.device:
 def gpu_each(config: Config) -> bool:
     """Whether every rank of this node has a GPU of its own."""
     gpus = torch.cuda.device_count()
-    local = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0")) + 1)
+    local = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), local_rank() + 1)
     return not config.no_cuda and gpus >= local
 
 

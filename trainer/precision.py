@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -17,10 +18,23 @@ def choose(recipe: Recipe, world: World) -> torch.dtype:
     Weights, sums of gradients and evaluation are float32. GPUs with TF32 use it for training's float32 products.
     """
     if world.device.type == "cuda":
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS adds in any order
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # nobody reads it, and it takes time
+    settle(world.device)
     everywhere = world.all(recipe.bf16 and _multiplies_bf16(world.device))
     return torch.bfloat16 if everywhere else torch.float32
+
+
+def settle(device: torch.device) -> None:
+    """Before each step on a GPU: the same products in a resumed run as in a whole one.
+
+    What a network has switched meanwhile, in evaluation for example, a resumed run would begin without.
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.benchmark = False  # which chooses by speed, each time anew
+        torch.backends.cudnn.deterministic = True
 
 
 def forward_pass(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:

@@ -21,11 +21,18 @@ import torch.distributed as dist
 
 from trainer.distributed import PeerLostError, SetupError, World, agree, peer_errors
 from trainer.launch import ExitStatus
-from trainer.offer import Offer, device_of, interface
+from trainer.offer import Offer, device_of, ensure_cards_of_their_own, interface
 from trainer.options import Config
 
 CONNECT_S = 60  # gloo tries again with the same time-out, five times with torch 2.6
 LOOK_S = 0.5  # between two looks at whether a rank has started again
+# NCCL's watchdog would abort the process when another rank is lost or late. Here the waiting call raises the error, as
+# gloo's does, so that the checkpoint is saved and the sentence and the exit status are the same.
+NCCL_LIKE_GLOO = {
+    "TORCH_NCCL_BLOCKING_WAIT": "1",
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+}
 
 
 def join(config: Config) -> World:
@@ -59,6 +66,9 @@ def join(config: Config) -> World:
     gpus = all(one.gpu for one in offers)
     backend = config.backend or ("nccl" if gpus and dist.is_nccl_available() else "gloo")
     device = device_of(gpus)
+    if backend == "nccl":
+        ensure_cards_of_their_own(offers)
+        os.environ.update(NCCL_LIKE_GLOO)
     connecting = min(patience, timedelta(seconds=CONNECT_S))
     with peer_errors(missed), ends_with_peers(missed):
         store.get("complete")  # a rank that died before that can still be replaced by its successor

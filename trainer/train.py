@@ -256,6 +256,7 @@ class Training:
         Raises distributed.PeerLostError with the weights as they were before the step, and DivergedError.
         """
         settings = self.config.settings
+        precision.settle(self.world.device)
         if getattr(self.network, "random", True):
             seed = seed_of(self.config.seed, self.progress.epoch, self.progress.step, self.world.rank)
             torch.manual_seed(seed)
@@ -488,5 +489,12 @@ def processor() -> str:
 
 
 def main(config: Config, termination: Termination) -> None:
-    """Train as `config` says, as one rank of the job."""
-    Training(config, rendezvous.join(config), termination).run()
+    """Train as `config` says, as one rank of the job. Raises SetupError where the GPU has too little memory."""
+    try:
+        Training(config, rendezvous.join(config), termination).run()
+    except torch.OutOfMemoryError as error:
+        reason = next(iter(str(error).splitlines()), "torch gives no reason")
+        raise distributed.SetupError(
+            f"the GPU has too little memory ({reason}); take a smaller --batch-size, --global-batch-size or "
+            "--test-batch-size, or a larger --accumulate"
+        ) from error

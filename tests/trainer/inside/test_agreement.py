@@ -94,8 +94,9 @@ def test_what_one_replica_lacks_refuses_all(job: Job) -> None:
 def test_a_gpu_in_some_pods_only_is_used_by_none(job: Job) -> None:
     """Rank 0 believes that it has one; no rank may compute on it, or choose nccl, alone."""
     script = (
-        "import os, torch\n"
+        "import os, torch, types\n"
         "from trainer import __main__\n"
+        "torch.cuda.get_device_properties = lambda index: types.SimpleNamespace(uuid='GPU-0')\n"
         "torch.cuda.device_count = lambda: int(os.environ['RANK'] == '0')\n"
         "__main__.run()\n"
     )
