@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 from trainer import launch, options, volume
@@ -132,6 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     verb = given.pop(0) if given and given[0] in VERBS else "train"
     try:
+        options.ensure_utf8(given, os.environ)
         return VERBS[verb](given)
     except (options.OptionError, launch.LaunchError, DataError) as error:
         return failed(error)
@@ -146,6 +148,9 @@ def run() -> NoReturn:
     2.6 a rank now and then hung in destroy_process_group, and would as well when the interpreter ends by itself.
     """
     volume.share_with_group()
+    for stream in (sys.stdout, sys.stderr):  # a file's name that a network's summary tells may not be UTF-8
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = main()
     except SystemExit as end:

@@ -191,7 +191,7 @@ def digest(state: object) -> str:
             found.update(raw(value))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
-                found.update(f"{key}:".encode())
+                found.update(f"{key}:".encode(errors="surrogatepass"))  # a layer may bear a file's name
                 walk(value[key])
         elif isinstance(value, list | tuple):
             for one in value:

@@ -25,6 +25,9 @@ that it names, in every process, and returns two parts, to train on and to test 
 Inputs reach `forward` as they are, with one dimension more for the examples. Every replica has to get the same data,
 and each trains on its share of every step.
 
+`forward`, `loss` and `metric` may call other ranks by torch.distributed in training, where each step is shared out
+evenly; not in evaluation, for which ranks have different numbers of batches. Anything else is refused before training.
+
 What constructor, function, data set and `forward` draw from torch, NumPy or Python's `random` begins anew from the seed
 where they begin: the function at each start, a share of a map-style data set by its place in the epoch and its rank, a
 stream by the epoch. So a resumed run draws the same. A generator of one's own is nothing that the trainer can seed.
@@ -34,6 +37,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,11 +64,20 @@ def load(reference: str, option: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        raise CustomError(
-            f"{option} {reference}: {error}; put its folder on PYTHONPATH or install it into the image"
-        ) from error
+        fix = "put its folder on PYTHONPATH or install it into the image"
+        if places := closed(error.name or module):
+            fix = f"{', '.join(places)} cannot be read: let user {os.getuid()} or group {os.getgid()} read it"
+        raise CustomError(f"{option} {reference}: {error}; {fix}") from error
     except Exception as error:  # the user's module was run, and may raise anything
         raise CustomError(f"{option} {reference}: {raised(error)}") from error
+
+
+def closed(module: str) -> list[str]:
+    """Where a module could be that this user may not read; Python takes it for missing."""
+    parts = module.split(".")
+    inside = [Path(*parts[:depth]) for depth in range(len(parts) + 1)]
+    places = dict.fromkeys(str(Path(top or ".") / each) for top in sys.path for each in inside)
+    return [place for place in places if os.path.lexists(place) and not os.access(place, os.R_OK | os.X_OK)]
 
 
 def call(reference: str, option: str, seed: int, /, **offered: Any) -> Any:

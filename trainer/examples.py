@@ -8,6 +8,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -174,7 +175,7 @@ class Mapped(Examples):
     def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
         """The examples of these numbers, on the processor; an empty share has the shape of one."""
         numbers, drawn = key
-        with drawn_by(*drawn):
+        with drawn_by(*drawn), told(self.which):
             rows = [self.source[number] for number in numbers or (0,)]
         inputs, targets = taken_together(rows, self.collate, self.which)
         return inputs[: len(numbers)], targets[: len(numbers)]
@@ -191,8 +192,9 @@ class Mapped(Examples):
                 worker_init_fn=self.loader.worker_init_fn,
                 multiprocessing_context=self.loader.multiprocessing_context,
             )
-        for inputs, targets in found:
-            yield inputs.to(self.device), targets.to(self.device)
+        with told_by_a_worker():
+            for inputs, targets in found:
+                yield inputs.to(self.device), targets.to(self.device)
 
     def order(self, seed: int) -> list[int]:
         """The numbers of an epoch's examples, in the order of the loader's sampler where there is one."""
@@ -265,12 +267,12 @@ class Streamed(Examples):
         the training has drawn meanwhile. Raises CustomError where it ends too early.
         """
         draws = Draws(epoch)
-        with draws():
+        with draws(), told(self.which):
             if hasattr(self.source, "set_epoch"):
                 self.source.set_epoch(epoch)
             stream = iter(self.source)
         for at in (*range(0, start, batch), *range(start, len(self), batch)):
-            with draws():
+            with draws(), told(self.which):
                 wanted = min(batch, len(self) - at, start - at if at < start else len(self))
                 rows = list(islice(stream, wanted))
             if len(rows) < wanted:
@@ -328,6 +330,29 @@ def examples(part: Any, which: str) -> Examples:
     if not len(found):
         raise CustomError(f"--data: there is no example to {which}")
     return found
+
+
+@contextmanager
+def told(which: str) -> Iterator[None]:
+    """Raises CustomError for whatever the user's data set raises inside: a file that cannot be read, for example."""
+    try:
+        yield
+    except CustomError:
+        raise
+    except Exception as error:
+        raise CustomError(f"--data: an example to {which} cannot be read: {raised(error)}") from error
+
+
+@contextmanager
+def told_by_a_worker() -> Iterator[None]:
+    """Raises the CustomError of a worker process without its traceback, which torch puts before the sentence."""
+    try:
+        yield
+    except CustomError as error:
+        *before, sentence = str(error).strip().splitlines()
+        if not before:
+            raise
+        raise CustomError(sentence.partition("CustomError: ")[2] or sentence) from error
 
 
 def is_a(name: str, part: object) -> bool:

@@ -141,6 +141,17 @@ class Config:
         }
 
 
+def ensure_utf8(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Raises OptionError for an argument, or a variable of ours, that is not UTF-8: the report could not tell it."""
+    ours = {name: value for name, value in environ.items() if name.startswith("TRAINER_")}
+    for what in (*arguments, *(f"{name}={value}" for name, value in ours.items())):
+        try:
+            what.encode()
+        except UnicodeEncodeError as error:
+            told = os.fsencode(what).decode(errors="backslashreplace")
+            raise OptionError(f"{told} is not UTF-8; give the file or folder another name") from error
+
+
 def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     """Raises OptionError for a default in the environment that is not allowed."""
     top = argparse.ArgumentParser(

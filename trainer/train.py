@@ -417,7 +417,7 @@ class Training:
             self.journal.say(summary())
         if self.folder:
             page = report.page(self.facts(self.folder, metrics), self.test)
-            volume.write(self.folder / volume.REPORT, page.encode())
+            volume.write(self.folder / volume.REPORT, page.encode(errors="backslashreplace"))
         self.journal.end(metrics)
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed._functional_collectives import all_gather_tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, random_split
 
-from tests.inside.own import NUMBERS, Files, Part, colours, numbers, pictures, tiny
+from tests.inside.own import NUMBERS, Files, Part, Stream, colours, files, numbers, pictures, tiny
 
 Shape = tuple[int, ...]
 
@@ -366,6 +368,21 @@ def synchronised() -> nn.Module:
     return nn.SyncBatchNorm.convert_sync_batchnorm(normed())
 
 
+def transformer(classes: int) -> nn.Module:
+    """torchvision's vit, small, on pictures of the one size that it takes."""
+    from torchvision.models import VisionTransformer
+
+    sizes = {
+        "image_size": 24,
+        "patch_size": 8,
+        "num_layers": 2,
+        "num_heads": 2,
+        "hidden_dim": 16,
+        "mlp_dim": 32,
+    }
+    return VisionTransformer(**sizes, num_classes=classes)
+
+
 class WithOptions(nn.Module):
     """A constructor that takes any keyword argument, and passes all on to one that takes none."""
 
@@ -537,6 +554,10 @@ def of_33() -> tuple[Part, Part]:
 
 def of_35() -> tuple[Part, Part]:
     return pictures(35, (1, 28, 28), 10, 1), tiny()[1]
+
+
+def squares() -> tuple[Part, Part]:
+    return pictures(96, (3, 24, 24), 5, 1), pictures(32, (3, 24, 24), 5, 2)
 
 
 def arrays() -> Any:
@@ -759,6 +780,33 @@ def futures() -> Any:
     return tiny()
 
 
+def preloaded() -> Any:
+    """Reads all of it with workers before it trains."""
+
+    def read(part: Part) -> Part:
+        batches = list(DataLoader(Files(part), batch_size=16, num_workers=2))
+        return torch.cat([inputs for inputs, _ in batches]), torch.cat([targets for _, targets in batches])
+
+    train, test = colours()
+    return read(train), read(test)
+
+
+class PoolStream(Stream):
+    """Decodes with a pool while it trains."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        import multiprocessing
+
+        with multiprocessing.Pool(2) as pool:
+            pool.map(square, range(8))
+        yield from super().__iter__()
+
+
+def pool_stream() -> Any:
+    train, test = colours()
+    return PoolStream(train), test
+
+
 def looked_at_first() -> Any:
     """Breaks a loader with workers off after its first batch, as for a mean."""
     train, test = colours()
@@ -770,3 +818,89 @@ def looked_at_first() -> Any:
 
 def ended() -> Any:
     raise SystemExit("there is no train.csv")
+
+
+class Gone(Files):
+    """One example, which nobody looks at before the training, is a file that cannot be read."""
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        if number == 51:
+            raise PermissionError(13, "Permission denied", os.fsdecode(b"/data/caf\xe9.png"))
+        return self.images[number], int(self.labels[number])
+
+
+def gone() -> Any:
+    train, test = colours()
+    return Gone(train), Files(test)
+
+
+def gone_for_workers() -> Any:
+    train, test = gone()
+    return DataLoader(train, batch_size=4, num_workers=2), test
+
+
+def gone_from_a_stream() -> Any:
+    """Breaks off behind what is looked at before the training."""
+    train, test = colours()
+    return BrokenStream(train), test
+
+
+class BrokenStream(Stream):
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        for number, example in enumerate(super().__iter__()):
+            if number == 40:
+                raise PermissionError(13, "Permission denied", "/data/40.png")
+            yield example
+
+
+# What calls other ranks.
+
+
+class Gathering(Linear):
+    """Its loss looks at the outputs of all ranks."""
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        everybody = [torch.empty_like(outputs) for _ in range(dist.get_world_size())]
+        dist.all_gather(everybody, outputs.detach())
+        return nn.functional.cross_entropy(outputs, targets, reduction="none") + 0 * everybody[0].sum()
+
+
+class Reducing(Linear):
+    def metric(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        hits = (outputs.argmax(1) == targets).float()
+        dist.all_reduce(hits.mean())
+        return hits
+
+
+class GatheringInTraining(Gathering):
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if self.training:
+            return super().loss(outputs, targets)
+        return nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
+class FunctionalGathering(Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = super().forward(x)
+        everybody = all_gather_tensor(outputs.detach(), 0, dist.group.WORLD)
+        return outputs + 0 * everybody.sum()
+
+
+class NumpyFeatures(nn.Module):
+    """Random Fourier features in a plain attribute."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.waves = torch.from_numpy(0.1 * numpy.random.randn(math.prod(shape), 64)).float()
+        self.last = nn.Linear(64, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(torch.cos(x.flatten(1) @ self.waves))
+
+
+def named_by_bytes() -> Any:
+    """Classes that bear the names of folders."""
+    train, test = files()
+    for part in (train, test):
+        part.classes = tuple(os.fsdecode(b"caf\xe9 %d" % number) for number in range(5))
+    return train, test

@@ -103,9 +103,11 @@ TRAINED = (
     Trained("WithOptions"),
     Trained("instance"),
     Trained("torchvision.models:resnet18", f"{OWN}:colours", joint=False, worlds=(1,)),
+    Trained("transformer", "squares"),
     Trained("Dropped", joint=False),
     Trained("DroppedByNumpy", joint=False),
     Trained("BegunByNumpy"),
+    Trained("NumpyFeatures"),
     Trained("Regression", "values"),
     Trained("OneLogit", "yes_or_no"),
     Trained("Linear", "arrays"),
@@ -218,7 +220,7 @@ def compare(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: floa
             assert torch.equal(value, expected) or torch.isnan(expected).all(), name
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("case", "world"), cases())
 def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: Trained, world: int) -> None:
     options = ("--network", reference(case.network), "--data", reference(case.data), *OPTIONS, *case.options)
@@ -270,12 +272,19 @@ REFUSED = (
     (f"{OWN}:Tally", "shuffling_by_itself", (), 1, "gives other examples each time that it is read"),
     ("Renormed", "words", ("--lr", "1"), 2, "differ in what they have trained in epoch 1 (table.weight: "),
     ("Linear", "ended", (), 1, "there is no train.csv"),
+    ("Gathering", f"{OWN}:tiny", (), 1, "Default process group has not been initialized"),
+    ("Gathering", f"{OWN}:tiny", (), 2, "allgather would wait for ever or fail: replicas have different"),
+    ("Reducing", f"{OWN}:tiny", (), 3, "allreduce would wait for ever or fail: replicas have different"),
+    ("FunctionalGathering", f"{OWN}:tiny", (), 2, "would wait for ever or fail: replicas have different"),
+    ("GatheringInTraining", "of_35", ("--global-batch-size", "32"), 2, "fail: in the last step of an epoch"),
 )
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
-    ("network", "data", "options", "world", "message"), REFUSED, ids=[" ".join(each[:2]) for each in REFUSED]
+    ("network", "data", "options", "world", "message"),
+    REFUSED,
+    ids=[" ".join((*each[:2], str(each[3]))) for each in REFUSED],
 )
 def test_it_is_refused_in_a_sentence(
     job: Job, network: str, data: str, options: tuple[str, ...], world: int, message: str
@@ -288,6 +297,41 @@ def test_it_is_refused_in_a_sentence(
     assert message in last
     assert "Train Epoch" not in ranks.output[0] or "epoch 1" in message
     assert not (job.volume / "mnist_cnn.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("network", "options"), [("Gathering", ("--test-batch-size", "16")), ("GatheringInTraining", ())]
+)
+def test_ranks_may_call_each_other_where_their_examples_are_shared_out_evenly(
+    job: Job, network: str, options: tuple[str, ...]
+) -> None:
+    for name in (network, "Linear"):
+        chosen = ("--network", f"{OTHERS}:{name}", "--data", f"{OWN}:tiny", *OPTIONS, *options)
+        job.train(*chosen, world=2, run=name)
+    found, wanted = (torch.load(job.folder(name) / "mnist_cnn.pt") for name in (network, "Linear"))
+    assert all(torch.equal(found[name], value) for name, value in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("data", "named"),
+    [
+        ("gone", r"/data/caf\udce9.png"),
+        ("gone_for_workers", r"/data/caf\udce9.png"),
+        ("gone_from_a_stream", "/data/40.png"),
+    ],
+)
+def test_an_example_that_cannot_be_read_is_named_when_its_turn_comes(job: Job, data: str, named: str) -> None:
+    ranks = job.start("--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:{data}", *OPTIONS)
+    assert ranks.wait() == [ExitStatus.REFUSED], ranks.output
+    assert "Traceback" not in ranks.output[0]
+    last = ranks.output[0].splitlines()[-1]
+    assert last.startswith("error: --data: an example to train on cannot be read: PermissionError: ")
+    assert named in last
+
+
+def test_classes_named_by_bytes_that_are_no_text_are_reported(job: Job) -> None:
+    job.train("--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:named_by_bytes", *OPTIONS)
+    assert r"caf\udce9 4" in (job.folder() / "report.html").read_text()
 
 
 def test_an_edited_network_goes_on_by_name(job: Job) -> None:
@@ -338,11 +382,11 @@ def test_a_generator_of_the_data_s_own_is_told(job: Job) -> None:
     assert "warning: --data draws from a generator of its own" in ranks.output[0]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("start", range(10))
-@pytest.mark.parametrize("data", ["pooled", "futures", "looked_at_first"])
+@pytest.mark.parametrize("data", ["pooled", "futures", "looked_at_first", "preloaded", "pool_stream"])
 def test_worker_processes_end(job: Job, data: str, start: int) -> None:
-    """Thirty starts. A worker that inherits our handler of SIGTERM does not end, or ends the job."""
+    """Fifty starts. A worker that inherits our handler of SIGTERM does not end, or ends the job."""
     output = job.train(
         "--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:{data}", "--global-batch-size", "16"
     )

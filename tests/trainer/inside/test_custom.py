@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 import numpy
 import pytest
@@ -179,3 +180,22 @@ def test_parts_are_what_the_documentation_lists() -> None:
         examples.examples((torch.zeros(2), torch.zeros(3)), "train on")
     with pytest.raises(custom.CustomError, match="there is no example to test on"):
         examples.examples((torch.zeros(0), torch.zeros(0)), "test on")
+
+
+@pytest.mark.parametrize("closed", [".", "mine", "mine/nets", "mine/nets/net.py"])
+def test_a_project_that_cannot_be_read_is_named(closed: str, tmp_path: Path) -> None:
+    """Python says that there is no such module."""
+    (tmp_path / "mine" / "nets").mkdir(parents=True)
+    for name in ("mine/__init__.py", "mine/nets/__init__.py", "mine/nets/net.py"):
+        (tmp_path / name).write_text("from torch import nn\nNet = nn.Flatten\n")
+    (tmp_path / closed).chmod(0)
+    try:
+        done = trainer("--network", "mine.nets.net:Net", PYTHONPATH=str(tmp_path))
+    finally:
+        (tmp_path / closed).chmod(0o700)
+    assert done.returncode == ExitStatus.REFUSED, done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: --network mine.nets.net:Net: ")
+    assert str(tmp_path if closed == "." else tmp_path / closed) in last
+    assert "cannot be read: let user 1000" in last or "Permission denied" in last
+    assert "Traceback" not in done.stderr

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ import torch
 from PIL import Image
 
 from tests.inside.conftest import Job, copy, trainer
-from trainer import checkpoint, idx
+from trainer import checkpoint, idx, options
+from trainer.launch import ExitStatus
 
 
 class Counting(http.server.SimpleHTTPRequestHandler):
@@ -281,3 +283,84 @@ def test_a_checkpoint_is_no_model(job: Job, tmp_path: Path) -> None:
     done = trainer("evaluate", str(path), "--dataset", "digits")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "a checkpoint is not a model" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (
+            ("train.csv", "test.csv", "sample_submission.csv"),
+            "sample_submission.csv, test.csv, train.csv: name",
+        ),
+        (("train/", "labels.csv"), "labels.csv, train: name"),
+        ((os.fsdecode(b"caf\xe9.csv"),), r"caf\xe9.csv: name"),
+        (tuple(f"{number}.png" for number in range(7)), "4.png and 2 more: name"),
+        (("mnist/", "train.csv"), "but train.csv: name"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", [(), ("inspect",)], ids=str)
+def test_auto_takes_other_files_not_for_the_digits(
+    verb: tuple[str, ...], names: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    """Kaggle's digit-recognizer has train.csv and test.csv."""
+    for name in names:
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
+    done = trainer(*verb, "--data-dir", str(tmp_path))
+    assert done.returncode == ExitStatus.REFUSED, done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"error: --dataset auto finds no data set that it knows in {tmp_path}, but ")
+    assert told in last
+    assert last.endswith("or choose --dataset digits, which is in the image")
+    assert "Train Epoch" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "names", [(), (".cache", "lost+found", "README", "notes.md"), options.DATASETS], ids=str
+)
+def test_auto_passes_over_what_is_no_data(names: tuple[str, ...], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+    done = trainer("inspect", "--data-dir", str(tmp_path), "--png", str(tmp_path / "samples.png"))
+    assert "digits from /datasets/digits" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("closed", [".", "mnist", *idx.FILES])
+def test_data_that_cannot_be_read_are_named(closed: str, tmp_path: Path) -> None:
+    (tmp_path / "mnist").mkdir()
+    place = tmp_path if closed in idx.FILES else tmp_path / "mnist"
+    copy([Path("/datasets/digits", name) for name in idx.FILES], place)
+    (tmp_path / closed).chmod(0)
+    try:
+        done = trainer("--data-dir", str(tmp_path))
+    finally:
+        (tmp_path / closed).chmod(0o700)
+    assert done.returncode == ExitStatus.REFUSED, done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"error: {tmp_path if closed == '.' else tmp_path / closed}"), last
+    assert "cannot be read (Permission denied); let user 1000 or group 0 read it" in last
+    assert "Traceback" not in done.stderr
+
+
+NO_TEXT = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [
+        (("--data-dir", NO_TEXT), {}),
+        (("--from", f"{NO_TEXT}.pt"), {}),
+        (("predict", "model.pt", f"{NO_TEXT}.png"), {}),
+        (("data", "verify", NO_TEXT), {}),
+        ((), {"TRAINER_RUN": NO_TEXT}),
+    ],
+    ids=ascii,
+)
+def test_a_name_that_is_not_utf_8_is_refused_before_anything_is_done(
+    arguments: tuple[str, ...], environ: dict[str, str]
+) -> None:
+    done = trainer(*arguments, **environ)
+    assert done.returncode == ExitStatus.REFUSED, done.stdout
+    assert re.fullmatch(
+        r"error: .*caf\\xe9.* is not UTF-8; give the file or folder another name", done.stderr.strip()
+    )
