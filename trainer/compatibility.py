@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainer import networks
 from trainer.custom import CustomError, Objective, kept, raised
@@ -17,12 +18,21 @@ from trainer.examples import Examples, Tensors, share_of
 from trainer.options import Config
 
 IGNORED = -100  # a target that torch's cross-entropy passes over
+_TESTS_UNEVENLY = (
+    "would wait for ever or fail: replicas have different numbers of examples to test on; choose a --test-batch-size "
+    "that gives all as many, call other replicas only while self.training is true, or train with one replica"
+)
+_TRAINS_UNEVENLY = (
+    "would wait for ever or fail: in the last step of an epoch replicas have different numbers of examples; choose a "
+    "--global-batch-size of which each step, also the last, is shared out evenly, or train with one replica"
+)
 
 
 def make_lazy_layers(network: nn.Module, train: Examples, config: Config) -> None:
     """Have lazy modules make their parameters, by one forward pass. Raises SetupError."""
     if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in network.parameters()):
         inputs, targets = train.first()
+        torch.cuda.manual_seed_all(config.seed)  # which drawn_by leaves alone
         with drawn_by(config.seed), torch.no_grad(), _refusing(config, "in evaluation", inputs, targets):
             network.eval()
             network(inputs)
@@ -45,10 +55,17 @@ def check(
         return True
     objective = Objective(network, config.settings.label_smoothing)
     last = len(test) % config.test_batch_size
+    totals = train.totals(config.global_batch(world.size))
+    tests_evenly = world.size == 1 or len(test) % (config.test_batch_size * world.size) == 0
+    trains_evenly = even(network, totals, config, world)
     with kept(network):
         for count in sorted({min(3, len(test)), *([last] if 0 < last < 3 else [])}):
             inputs, targets = test.first(count)
-            with _refusing(config, "in evaluation", inputs, targets), torch.no_grad():
+            with (
+                _refusing(config, "in evaluation", inputs, targets),
+                torch.no_grad(),
+                Apart(tests_evenly, _TESTS_UNEVENLY),
+            ):
                 network.eval()
                 outputs = network(inputs)
                 classifies = objective.classifies(outputs, targets)
@@ -57,9 +74,12 @@ def check(
                 metric, loss = objective.measures(outputs, targets)
                 _ensure_one_each(objective, metric, count, "metric")
                 _ensure_one_each(objective, loss, count, "loss")
-        for count in sizes_of_shares(train.totals(config.global_batch(world.size)), config, world):
+        for count in sizes_of_shares(totals, config, world):
             inputs, targets = train.first(count)
-            with _refusing(config, "in training", inputs, targets):
+            with (
+                _refusing(config, "in training", inputs, targets),
+                Apart(trains_evenly, _TRAINS_UNEVENLY),
+            ):
                 network.train()
                 with forward_pass:
                     outputs = network(inputs)
@@ -76,13 +96,44 @@ def sizes_of_shares(totals: set[int], config: Config, world: World) -> list[int]
     Parameters:
         totals: how many examples all ranks have together in a step.
     """
-    sizes = set()
-    for total in totals:
-        for rank in range(world.size):
-            share = len(share_of(range(total), rank, world.size))
-            passes = min(config.settings.accumulate, share)
-            sizes |= {len(share_of(range(share), number, passes)) for number in range(passes)}
+    ranks = range(world.size)
+    sizes = {size for total in totals for rank in ranks for size in passes_of(total, rank, config, world)}
     return sorted(sizes, reverse=True)
+
+
+def passes_of(total: int, rank: int, config: Config, world: World) -> list[int]:
+    """How many examples each forward pass of a rank gets, in a step of `total` examples."""
+    share = len(share_of(range(total), rank, world.size))
+    passes = min(config.settings.accumulate, share)
+    return [len(share_of(range(share), number, passes)) for number in range(passes)]
+
+
+def even(network: nn.Module, totals: set[int], config: Config, world: World) -> bool:
+    """Whether ranks may call each other within a pass: all have as many passes in each step, of the same sizes.
+
+    SyncBatchNorm takes different sizes.
+    """
+    sizes_count = not any(isinstance(each, nn.SyncBatchNorm) for each in network.modules())
+    for total in totals:
+        passes = [passes_of(total, rank, config, world) for rank in range(world.size)]
+        if any(each != passes[0] if sizes_count else len(each) != len(passes[0]) for each in passes):
+            return False
+    return True
+
+
+class Apart(TorchDispatchMode):
+    """Unless `together`, raises CustomError with `reason` before torch.distributed calls other ranks inside."""
+
+    def __init__(self, together: bool, reason: str) -> None:
+        super().__init__()
+        self.together, self.reason = together, reason
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if not self.together and func.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd"):
+            raise CustomError(f"torch.distributed.{func._opname.rstrip('_')} {self.reason}")
+        return func(*args, **(kwargs or {}))
 
 
 @contextmanager
@@ -90,6 +141,8 @@ def _refusing(config: Config, when: str, inputs: Tensor, targets: Tensor) -> Ite
     """Raises SetupError for whatever the user's network raises inside."""
     try:
         yield
+    except torch.OutOfMemoryError:  # not for what the data are
+        raise
     except Exception as error:
         reason = str(error) if isinstance(error, CustomError) else raised(error)
         if (when, len(inputs)) == ("in training", 1):
