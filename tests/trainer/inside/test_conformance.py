@@ -44,6 +44,7 @@ class Trained:
     Parameters:
         joint: whether shares of a step add up to what the joint batch gives.
         worlds: numbers of ranks that it trains on.
+        batch: examples of a step; the victim is killed in the ninth one, which has to be in the second epoch.
         optimizer: options, and torch's of the same meaning.
     """
 
@@ -52,6 +53,7 @@ class Trained:
     joint: bool = True
     worlds: tuple[int, ...] = WORLDS
     options: tuple[str, ...] = ()
+    batch: int = BATCH
     optimizer: Callable[[list[Tensor]], torch.optim.Optimizer] = lambda each: torch.optim.SGD(
         each, lr=0.01, momentum=0.5
     )
@@ -122,9 +124,9 @@ TRAINED = (
     Trained("WithOptions", "loaders_that_drop"),
     Trained("WithOptions", "loaders_in_order"),
     Trained("Padded", "loaders_that_pad"),
-    Trained(f"{OWN}:Tally", "shuffling"),
-    Trained(f"{OWN}:Tally", "shuffling_by_torch"),
-    Trained(f"{OWN}:Tally", "shuffling_by_numpy"),
+    Trained(f"{OWN}:Tally", "shuffling", batch=8),
+    Trained(f"{OWN}:Tally", "shuffling_by_torch", batch=8),
+    Trained(f"{OWN}:Tally", "shuffling_by_numpy", batch=8),
 )
 
 
@@ -163,7 +165,7 @@ def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
     network.train()
     step = 0
     for epoch in range(1, EPOCHS + 1):
-        for share in train.shares(epoch, seed_of(SEED, epoch), 0, BATCH, 0, 1):
+        for share in train.shares(epoch, seed_of(SEED, epoch), 0, case.batch, 0, 1):
             optimizer.zero_grad()
             before = {name: each.clone() for name, each in network.named_buffers()}
             turn = getattr(network, "turn", None)
@@ -224,6 +226,7 @@ def compare(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: floa
 @pytest.mark.parametrize(("case", "world"), cases())
 def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: Trained, world: int) -> None:
     options = ("--network", reference(case.network), "--data", reference(case.data), *OPTIONS, *case.options)
+    options += ("--global-batch-size", str(case.batch))
     whole = job.start(*options, world=world, run="whole", script=SCRIPT, VICTIM="none")
     assert whole.wait() == [0] * world, whole.output
     ranks = job.start(*options, world=world, script=SCRIPT, VICTIM=str(world - 1))
