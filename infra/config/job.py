@@ -215,6 +215,14 @@ class JobConfig(Section):
         self._ensure_kueue_alone_suspends()
         if self.elastic_policy and self.replicas.worker is None:
             raise refusal("at least 1 with elasticPolicy", "set `worker: 1`", "replicas.worker", None)
+        elastic = self.elastic_policy
+        if elastic and elastic.standalone and max(self.replicas.total, elastic.max_replicas or 0) > 1:
+            raise refusal(
+                "false in a job of several pods, each of which would train alone",
+                "remove it, or set `replicas: {master: null, worker: 1}` and `maxReplicas: 1`",
+                "elasticPolicy.standalone",
+                True,
+            )
         if not self.replicas.total:
             raise refusal("at least one replica", "set `master: 1`", "replicas.master", None)
         if self.replicas.master is None and self.elastic_policy is None:

@@ -149,7 +149,10 @@ class ElasticPolicy(Section):
         examples=["mnist"],
     )
     standalone: bool | None = setting(
-        about="Start torchrun for one node only.", default=None, allowed="true or false", examples=["false"]
+        about="Start torchrun for one node only: for a job of one pod.",
+        default=None,
+        allowed="true or false",
+        examples=["false"],
     )
     max_restarts: Natural | None = setting(
         about="Restarts of all workers, changes of their number included.",

@@ -46,6 +46,11 @@ EGRESS = {"job.egress": [{"port": 443}]}
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 PATIENT = {"job.runPolicy.schedulingPolicy": {"scheduleTimeoutSeconds": 30}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
+ALONE = {
+    "job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 1},
+    "job.replicas.master": None,
+    "job.replicas.worker": 1,
+}
 SEEDS = {"matrix.options": {"training.seed": [1, 2]}}
 SEARCH = {"sweep.options": {"training.lr": [0.01, 0.1]}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
@@ -140,7 +145,7 @@ OBJECTS: dict[str, Entry] = {
     "job.elasticPolicy.rdzvPort": Entry(29401, ELASTIC),
     "job.elasticPolicy.rdzvHost": Entry("etcd", ELASTIC),
     "job.elasticPolicy.rdzvId": Entry("other", ELASTIC),
-    "job.elasticPolicy.standalone": Entry(True, ELASTIC),
+    "job.elasticPolicy.standalone": Entry(True, ALONE),
     "job.elasticPolicy.maxRestarts": Entry(4, ELASTIC),
     "job.elasticPolicy.metrics": Entry([{"type": "Resource"}], ELASTIC),
     "job.nprocPerNode": Entry(2),

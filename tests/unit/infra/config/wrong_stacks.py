@@ -534,6 +534,20 @@ CASES: dict[str, Case] = {
         "at least minReplicas",
         "maxReplicas: 3",
     ),
+    **{
+        f"standalone pods, {what}": Case(
+            job(replicas=replicas, elasticPolicy={"standalone": True, **policy}),
+            "job.elasticPolicy.standalone",
+            "True",
+            "false in a job of several pods",
+            "master: null, worker: 1",
+        )
+        for what, replicas, policy in [
+            ("with a master", {"master": 1, "worker": 1}, {}),
+            ("two workers", {"master": None, "worker": 2}, {}),
+            ("more later", {"master": None, "worker": 1}, {"minReplicas": 1, "maxReplicas": 2}),
+        ]
+    },
     "toleration's effect": Case(
         job(tolerations=[{"key": "gpu", "effect": "NoSchedul"}]),
         "job.tolerations[0].effect",
