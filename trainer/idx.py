@@ -19,7 +19,8 @@ TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 FILES = (*TRAIN, *TEST)
 MOST_NAMES = 5  # of files that a message lists
-NO_DATA = re.compile(r"\.|lost\+found$|README|LICENSE|.*\.md$")
+# samples.png is what `trainer inspect` leaves.
+NO_DATA = re.compile(r"\.|lost\+found$|README|LICENSE|.*\.md$|samples\.png$")
 
 # MD5 of the unpacked bytes. The .gz wrappers of one file differ from mirror to mirror.
 CHECKSUMS = {
