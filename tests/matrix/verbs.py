@@ -1,4 +1,4 @@
-"""What a user runs on a stack, of a project of the tests': Pulumi's own commands, and `make down`, `status`, `drift`.
+"""What a user runs on a stack, of a project of the tests': `pulumi preview`, and `make up`, `down`, `status`, `drift`.
 
 The toolchain's own steps run in this process. Replaced is what is about this clone and this machine: set-up, engine,
 and the folder of the stack files.
@@ -19,7 +19,7 @@ from infra import other_users
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 from tests.matrix.hurried_program import ANSWER_S
-from tests.matrix.project import AppliedProject, UpError
+from tests.matrix.project import AppliedProject
 from toolchain import stack_files
 from toolchain.checks import drift
 from toolchain.operating import (
@@ -29,6 +29,7 @@ from toolchain.operating import (
     orphans,
     program_calls,
     pulumi_cli,
+    pulumi_output,
     setup,
     status,
     up,
@@ -43,14 +44,6 @@ class Ended:
 
     status: int
     told: str = ""
-
-
-def apply(project: AppliedProject) -> Ended:
-    """`pulumi up`, as `make up` runs it."""
-    try:
-        return Ended(0, project.apply())
-    except UpError as error:
-        return Ended(1, str(error))
 
 
 def preview(project: AppliedProject) -> Ended:
@@ -70,12 +63,18 @@ def _make(run: Callable[[str], int | None]) -> Callable[[AppliedProject], Ended]
     return ended
 
 
+# No stack of the tests' is protected.
+def _up(stack: str) -> None:
+    variables = environment.for_stack({}, stack)
+    up._update(variables, stack, up._deployment(variables, stack), lambda: None)
+
+
 def _down(stack: str) -> None:
-    up.down(stack, lambda _: None)  # no stack of the tests' is protected
+    up.down(stack, lambda _: None)
 
 
 VERBS: dict[str, Callable[[AppliedProject], Ended]] = {
-    "up": apply,
+    "up": _make(_up),
     "preview": preview,
     "down": _make(_down),
     "status": _make(status.status),
@@ -104,6 +103,8 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         for module in (stack_files, environment, user_backend):
             changed.setattr(module, "STACKS", project.stack_file.parent)
         changed.setattr(pulumi_cli, "ROOT", project.folder)
+        # A command of its own says again what one before it has said.
+        changed.setattr(pulumi_output, "_reader", replace(pulumi_output._reader, earlier=set(), said=[]))
         changed.setattr(environment, "load", set_up)
         changed.setattr(environment, "for_stack", set_up)
         changed.setattr(setup, "project_lock", nullcontext)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from toolchain import interruption
 from toolchain.machine.processes import end_with_parent
-from toolchain.operating import pulumi_output, stack_locks
+from toolchain.operating import pulumi_events, pulumi_output, stack_locks
 from toolchain.operating.environment import for_child
 from toolchain.operating.stack_locks import PARENT
 from toolchain.paths import ROOT
@@ -243,14 +243,15 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
 
     status, said = _in_turn(_stack(arguments), run)
     if status:
-        raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {said}")
+        fix = "" if "fix: " in said else pulumi_events.FIX
+        raise SetupError(f"`pulumi {' '.join(arguments)}` failed: {said}", fix)
     return printed
 
 
 def _errors(printed: str) -> str:
-    """The errors in what a command with --json has printed: its other output has warnings alone. Else empty."""
+    """The errors in what a command with --json has printed, with their objects: the rest are warnings. Else empty."""
     try:
         told = json.loads(printed).get("diagnostics") or []
     except (ValueError, AttributeError):
         return ""
-    return "\n".join(each["message"].strip() for each in told if each["severity"] == "error")
+    return "\n".join(pulumi_events.about_object(each) for each in told if each["severity"] == "error")

@@ -24,6 +24,11 @@ UNTOUCHED = {"same", "read", "refresh"}
 OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
 # The command says the same with more words.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
+FIX = (
+    "put right what it says of each object: after a 403 have the right given (docs/security.md lists the rights), "
+    "without an answer make the cluster answer (`kubectl get --raw /readyz` says ok); then the same command again"
+)
+"""For errors that name none: Pulumi and its plugins say what has failed, and no more."""
 MOST_NAMED = 3
 MOST_DRIFTED = 5
 
@@ -46,6 +51,7 @@ class Reader:
     running: dict[str, str] = field(default_factory=dict)
     drifted: int = 0
     has_error: bool = False
+    has_fix: bool = False
 
     def __post_init__(self) -> None:
         self.jobs = JobLines(self.say, self.tell)
@@ -53,7 +59,8 @@ class Reader:
     def begin(self) -> None:
         """A pulumi starts; what the ones before it have said is not said again."""
         self.earlier |= set(self.said)
-        self.said, self.running, self.drifted, self.has_error = [], {}, 0, False
+        self.said, self.running, self.drifted = [], {}, 0
+        self.has_error = self.has_fix = False
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Read one event."""
@@ -86,7 +93,8 @@ class Reader:
                     self._say(line)
             return
         self.has_error |= severity == "error"
-        self._say(f"{severity}: {text}")
+        self.has_fix |= "fix: " in text
+        self._say(f"{severity}: {about_object(told)}")
 
     def _say(self, line: str) -> None:
         if line not in self.earlier and self.said[-1:] != [line]:
@@ -137,6 +145,14 @@ def title(urn: str) -> str:
     kind, name = urn.split("::")[-2:]
     kind = re.split(r"[:/$]", kind)[-1]
     return name.replace("/", " ", 1) if name.startswith(f"{kind}/") else f"{kind} {name}"
+
+
+def about_object(diagnostic: Mapping[str, Any]) -> str:
+    """What a diagnostic says, with the Kubernetes object that it is about: the plugin's own words may not name it."""
+    urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
+    text = text.removeprefix("error: ")
+    is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(KUBERNETES)
+    return f"{title(urn)}: {text}" if is_object and title(urn) not in text else text
 
 
 def is_own_plugin(text: str) -> bool:

@@ -41,6 +41,11 @@ def be_verbose() -> None:
     os.environ[VERBOSE] = "yes"
 
 
+def fix() -> str:
+    """What to do about the errors of the last pulumi; empty where they have said so."""
+    return "" if _reader.has_fix else pulumi_events.FIX
+
+
 class Output:
     """The output of one pulumi.
 
@@ -106,6 +111,7 @@ class Watching:
         last = self.output.last_lines()
         told = "\n".join(last)
         if self.output.shown:
+            _reader.has_fix = "fix: " in told
             return told
         for line in self.output.summary:
             say(line)

@@ -29,6 +29,7 @@ from toolchain.operating import (
     plans,
     program_calls,
     pulumi_cli,
+    pulumi_output,
     recovery,
     retained_claims,
     setup,
@@ -204,20 +205,24 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
 def _destroy(
     variables: dict[str, str], deployment: dict[str, Any], stack: str, ensure_clean: Callable[[str], None]
 ) -> None:
-    """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server."""
-    refresh = []
+    """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server.
+
+    Elsewhere the refresh comes first: what cannot be looked at refuses it before the state is edited.
+    """
     if state.kind_cluster(deployment):
         left = retained_claims.lines(deployment, stack, lambda _: None)
         if recovery.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
         variables = _prepared(stack)
-        refresh = ["--refresh"]
+        with step("pulumi refresh"):
+            _pulumi(variables, "refresh", stack=stack)
         left = _retain_shared(variables, stack)
+        deployment = _deployment(variables, stack)
         left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
     ensure_clean(stack)
     with step("pulumi destroy"):
-        _pulumi(variables, "destroy", *refresh, stack=stack)
+        _pulumi(variables, "destroy", stack=stack)
     for line in left:
         print(line)
 
@@ -225,9 +230,7 @@ def _destroy(
 def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
     deployment = _deployment(variables, stack)
-    if not shared_objects.are_in(deployment):
-        return []
-    with step("who else uses the cluster's training-operator"):
+    with step("who else uses what the stack has made"):
         users = program_calls.other_users(variables, stack, shared_objects.titles(deployment))
         pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.retain(held, users))
     return shared_objects.left(deployment, users)
@@ -290,7 +293,7 @@ def _deployment(variables: dict[str, str], stack: str) -> dict[str, Any]:
 
 def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> None:
     if status := pulumi_cli.stream(variables, verb, *options, *_QUIET, "--stack", stack):
-        raise SetupError(f"`pulumi {verb}` failed ({status}); its messages are above")
+        raise SetupError(f"`pulumi {verb}` failed ({status}); its messages are above", pulumi_output.fix())
 
 
 def closing_lines(found: dict[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import adoption, environment, pulumi_cli
+from toolchain.operating import adoption, environment, pulumi_cli, pulumi_output
 from toolchain.steps import SetupError, say, step
 
 LOST = "TRAINSTACK_LOST_OBJECTS"
@@ -45,7 +45,7 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
                 options = []  # a refresh would start the plugin while the old cluster is there
             elif lost := asked.get("objects"):
                 _adopt_lost(variables, stack, lost)
-    raise SetupError(f"`pulumi up` failed ({status}); its messages are above")
+    raise SetupError(f"`pulumi up` failed ({status}); its messages are above", pulumi_output.fix())
 
 
 def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:

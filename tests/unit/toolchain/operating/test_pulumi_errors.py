@@ -12,17 +12,20 @@ from toolchain.steps import SetupError
 
 WARNING = {"severity": "warning", "message": "warning: using a plugin from $PATH\n"}
 ERROR = {"severity": "error", "message": "error: the API server does not answer\n"}
+CLAIM = "urn:pulumi:dev::trainstack::a$kubernetes:core/v1:PersistentVolumeClaim::PersistentVolumeClaim/a/b"
+OF_CLAIM = {"severity": "error", "urn": CLAIM, "message": "error: the server answered 403: {}\n"}
 
 
 @pytest.mark.parametrize(
     ("printed", "said"),
     [
         (json.dumps({"steps": [], "diagnostics": [WARNING, ERROR]}), "the API server does not answer"),
+        (json.dumps({"diagnostics": [OF_CLAIM]}), "PersistentVolumeClaim a/b: the server answered 403: {}"),
         (json.dumps({"diagnostics": [WARNING]}), "on stderr"),
         ("[]", "on stderr"),
         ("", "on stderr"),
     ],
-    ids=["with --json", "no error in it", "another document", "nothing"],
+    ids=["with --json", "of an object", "no error in it", "another document", "nothing"],
 )
 def test_the_error_is_told_and_not_the_warnings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
@@ -34,3 +37,4 @@ def test_the_error_is_told_and_not_the_warnings(
     with pytest.raises(SetupError, match=said) as told:
         pulumi_cli.preview({}, "dev")
     assert "$PATH" not in str(told.value)
+    assert "fix: " in str(told.value)

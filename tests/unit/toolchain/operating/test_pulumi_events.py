@@ -90,6 +90,34 @@ def test_an_error_keeps_its_lines(read: Read) -> None:
     assert read.lines == ["error: boom\n  fix: mend it"]
 
 
+CLAIM = "urn:pulumi:dev::trainstack::a$kubernetes:core/v1:PersistentVolumeClaim::PersistentVolumeClaim/a/b"
+
+
+@pytest.mark.parametrize(
+    ("urn", "text", "expected"),
+    [
+        (CLAIM, "the server answered 403: {}", "PersistentVolumeClaim a/b: the server answered 403: {}"),
+        (CLAIM, "PersistentVolumeClaim a/b: gone", "PersistentVolumeClaim a/b: gone"),
+        (RUN, "boom", "boom"),
+        ("", "boom", "boom"),
+    ],
+    ids=["unnamed", "named", "another resource", "of the whole update"],
+)
+def test_an_error_names_its_object(read: Read, urn: str, text: str, expected: str) -> None:
+    read.reader.take(said(text, "error", urn=urn))
+    assert read.lines == [f"error: {expected}"]
+    assert pulumi_events.about_object({"urn": urn, "message": f"error: {text}\n"}) == expected
+
+
+def test_whether_an_error_says_its_fix_is_noticed(read: Read) -> None:
+    read.reader.take(said("boom", "error"))
+    assert not read.reader.has_fix
+    read.reader.take(said("boom\n  fix: mend it", "error"))
+    assert read.reader.has_fix
+    read.reader.begin()
+    assert not read.reader.has_fix
+
+
 def test_nothing_is_said_twice_by_the_rounds_of_an_update(read: Read) -> None:
     for _ in range(3):
         read.reader.begin()
