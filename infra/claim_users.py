@@ -36,10 +36,10 @@ def ensure_replaceable(stack: Stack, look: Look, held: StackState) -> None:
     """
     for each in leaving(volumes.own_volumes(stack), held):
         _, namespace, claim = each.split("/")
-        if not look.holds(CLAIM, claim, held.uids[each], namespace, without=WITHOUT):
+        # By its name, as Pulumi deletes it, whoever has made it again.
+        if look.get(CLAIM, claim, namespace, without=WITHOUT) is None:
             continue
-        pods = pods_with_claim(claim, look.listed(POD, namespace, without=WITHOUT) or [])
-        if users := foreign_pods(pods, held.objects):
+        if users := mounting(look, namespace, claim, held.objects, WITHOUT):
             raise ConfigError(_refusal(stack, namespace, claim, users))
 
 
@@ -51,12 +51,16 @@ def _refusal(stack: Stack, namespace: str, claim: str, users: list[str]) -> str:
     return paragraph(stack.file, f"trainstack:{key}", value, allowed, fix)
 
 
-def foreign_pods(pods: Collection[Manifest], own: Collection[str]) -> list[str]:
-    """Names of the pods that nothing of ours takes with it when it is deleted, and that do not end by themselves.
+def mounting(look: Look, namespace: str, claim: str, own: Collection[str], without: str = "") -> list[str]:
+    """Names of others' pods that mount a claim. Raises UnknownError.
+
+    Nothing of ours takes them with it when it is deleted, and they do not end by themselves.
 
     Parameters:
         own: titles of the stack's objects.
+        without: what to do without the right to list them.
     """
+    pods = pods_with_claim(claim, look.listed(POD, namespace, without=without) or [])
     return [each["metadata"]["name"] for each in pods if not _is_ours(each["metadata"], own)]
 
 

@@ -51,10 +51,9 @@ def ensure_unused(stack: Stack, look: Look, held: StackState, planned: Plan) -> 
 
 
 def _left(look: Look, held: StackState, kinds: Collection[Kind], kept: Collection[str]) -> list[Kind]:
-    """Those of `kinds` whose definitions the update deletes."""
+    """Those of `kinds` whose definitions the update deletes: by name, as Pulumi does, whoever has made them again."""
     made = [each for each in kinds if each.crd not in kept and f"{DEFINITION}/{each.crd}" in held.objects]
-    uids = {each.crd: held.uids.get(f"{DEFINITION}/{each.crd}", "") for each in made}
-    return [each for each in made if look.holds(CRD, each.crd, uids[each.crd], without=WITHOUT)]
+    return [each for each in made if look.get(CRD, each.crd, without=WITHOUT) is not None]
 
 
 def _own_jobs_refused(stack: Stack, left: list[Kind], others: list[str]) -> ConfigError:

@@ -27,9 +27,10 @@ def ensure_empty(stack: Stack, look: Look, held: StackState, planned: Collection
         held: what the stack's state holds.
         planned: names of the namespaces that the stack is to have.
     """
-    left = {name: uid for name, uid in held.namespaces.items() if name not in planned}
-    for name, uid in left.items():
-        if not look.holds(NAMESPACE, name, uid, without=WITHOUT):
+    made = (each.partition("/")[2] for each in held.objects if each.startswith(f"{NAMESPACE.kind}/"))
+    for name in sorted(set(made) - set(planned)):
+        # By its name, as Pulumi deletes it, whoever has made it again.
+        if look.get(NAMESPACE, name, without=WITHOUT) is None:
             continue
         if others := other_users.in_namespace(look, name, held.objects, WITHOUT):
             raise ConfigError(_refusal(stack, name, others))

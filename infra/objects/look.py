@@ -127,18 +127,6 @@ class Look:
 
         return self._ask(ask, None, place, f"get {place}", "") or []
 
-    def holds(self, kind: Kind, name: str, uid: str, namespace: str = "", *, without: str = "") -> bool:
-        """Whether the cluster has the very object that the state holds, and not just one of its name.
-
-        Raises UnknownError.
-
-        Parameters:
-            uid: that of the state; empty where it holds none.
-            without: as of `get`.
-        """
-        live = self.get(kind, name, namespace, without=without)
-        return live is not None and uid in ("", live["metadata"].get("uid"))
-
     @cached_property
     def _api(self) -> ClusterApi:
         return ClusterApi.at(self.address, urllib3.Retry(0, redirect=False), self.answer_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pulumi
 
-from infra.objects.kinds import CLAIM, NAMESPACE, VOLUME
+from infra.objects.kinds import CLAIM, VOLUME
 from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
@@ -29,7 +29,6 @@ class StackState:
     Parameters:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
-        uids: `Kind/namespace/name` -> uid of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
         cluster: whether there is a provider for objects.
@@ -39,18 +38,11 @@ class StackState:
 
     owner: str | None = None
     objects: frozenset[str] = frozenset()
-    uids: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     queued: Mapping[str, str] = field(default_factory=dict)
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
-
-    @property
-    def namespaces(self) -> dict[str, str]:
-        """Name -> uid of the namespaces that the stack made."""
-        before = f"{NAMESPACE.kind}/"
-        return {each.removeprefix(before): uid for each, uid in self.uids.items() if each.startswith(before)}
 
 
 def read() -> StackState:
@@ -73,7 +65,6 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     return StackState(
         owner=(single(OWNER) or {}).get("owner"),
         objects=frozenset(objects),
-        uids={name: each["metadata"].get("uid", "") for name, each in objects.items()},
         storage={name: each.get("spec") or {} for name, each in objects.items() if each["kind"] in STORAGE},
         queued=dict(_queued(objects)),
         cluster=any(each["type"] == PROVIDER for each in resources.values()),

@@ -30,7 +30,7 @@ from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
 from infra.objects.look import ANSWER_S, READY, Look, UnknownError
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import Plan
-from tests.unit.infra.objects.faulty_server import FAULTS, UID, Server, kubeconfig, serving
+from tests.unit.infra.objects.faulty_server import FAULTS, Server, kubeconfig, serving
 from tests.unit.infra.samples import stack
 from tests.unit.infra.test_claim_users import asking, held
 from tests.unit.infra.test_storage_kinds import of_kind
@@ -53,12 +53,7 @@ EXISTING: dict[str, Any] = {
 
 def of(*objects: str) -> StackState:
     """A state that holds them."""
-    return StackState(objects=frozenset(objects), uids=dict.fromkeys(objects, UID))
-
-
-def with_claim() -> StackState:
-    known = held(asking())
-    return StackState(objects=known.objects, uids=dict.fromkeys(known.objects, UID), storage=known.storage)
+    return StackState(objects=frozenset(objects))
 
 
 def definitions(*names: str) -> StackState:
@@ -67,8 +62,9 @@ def definitions(*names: str) -> StackState:
 
 Guard = Callable[[Look], object]
 GUARDS: dict[str, list[Guard]] = {
+    "claim_users.mounting": [lambda look: claim_users.mounting(look, "a", "models", [])],
     "claim_users.ensure_replaceable": [
-        lambda look: claim_users.ensure_replaceable(asking(request="5Gi"), look, with_claim())
+        lambda look: claim_users.ensure_replaceable(asking(request="5Gi"), look, held(asking()))
     ],
     "clusters.discovery.read_contents": [
         lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), gangs=True))

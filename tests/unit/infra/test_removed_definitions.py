@@ -31,8 +31,7 @@ EXISTING = {"kind": "existing"}
 
 def held(crds: Collection[str], *jobs: str) -> StackState:
     """The state of a stack that has made these definitions, and these jobs."""
-    uids = {f"{DEFINITION}/{each}": f"uid-{each}" for each in crds}
-    return StackState(objects=frozenset([*uids, *jobs]), uids=uids)
+    return StackState(objects=frozenset([*(f"{DEFINITION}/{each}" for each in crds), *jobs]))
 
 
 def of_api(api: OperatorApi) -> StackState:
@@ -47,19 +46,19 @@ GIVEN = Plan(crd=False, operator=False, namespaces=())
 
 
 class Cluster:
-    """Holds a job of another team's, and what it has made, for each of `kinds`; the stack has defined them all.
+    """Holds a job of another team's, and what it has made, for each of `kinds`; somebody has defined them all again.
 
     Parameters:
-        uids: name of a definition -> its uid, of those that are not the stack's, or the status of an error.
+        errors: name of a definition -> the status that the server answers with.
     """
 
     def __init__(
         self,
         monkeypatch: pytest.MonkeyPatch,
         kinds: Collection[Kind] = KINDS,
-        uids: Mapping[str, str | int] | None = None,
+        errors: Mapping[str, int] | None = None,
     ) -> None:
-        self.kinds, self.uids = kinds, uids or {}
+        self.kinds, self.errors = kinds, errors or {}
         self.asked: list[str] = []
         play(monkeypatch, self.answer)
 
@@ -68,8 +67,7 @@ class Cluster:
             name = request.query["fieldSelector"].removeprefix("metadata.name=")
             return listed({"metadata": {"name": name, "uid": f"uid-{name}"}})
         if request.path.startswith(f"{path(CRD)}/"):
-            uid = self.uids.get(request.name, f"uid-{request.name}")
-            return uid if isinstance(uid, int) else {"metadata": {"name": request.name, "uid": uid}}
+            return self.errors.get(request.name, {"metadata": {"name": request.name, "uid": "another"}})
         if request.path.startswith("/apis/") and request.path.count("/") == 3:
             return {"resources": [{"name": each.plural} for each in self.kinds]}
         for kind in KINDS:
@@ -94,7 +92,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def ensure(asking: Stack, state: StackState, planned: Plan = WHOLE, kubeconfig: str | None = None) -> None:
-    own = StackState(objects=state.objects | set(OWN), uids=state.uids)
+    own = StackState(objects=state.objects | set(OWN))
     removed_definitions.ensure_unused(asking, look(kubeconfig=kubeconfig), own, planned)
 
 
@@ -126,12 +124,8 @@ def test_definitions_that_stay_or_are_somebody_elses_are_not_asked_about(
     assert cluster.asked == []
 
 
-@pytest.mark.parametrize("uid", ["another", 404])
-def test_a_definition_of_the_same_name_elsewhere_stays(
-    uid: str | int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in the cluster that the stack goes to."""
-    cluster = Cluster(monkeypatch, uids=dict.fromkeys(PYTORCHJOB.crds, uid))
+def test_a_definition_that_is_gone_has_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(monkeypatch, errors=dict.fromkeys(PYTORCHJOB.crds, 404))
     ensure(asking(api="v2"), of_api(OperatorApi.V1))
     ensure(asking(install="never"), of_api(OperatorApi.V1), GIVEN)
     assert cluster.asked == []
@@ -141,14 +135,9 @@ def test_a_definition_of_the_same_name_elsewhere_stays(
 def test_a_definition_that_cannot_be_asked_for_may_be_there(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Cluster(monkeypatch, uids=dict.fromkeys(PYTORCHJOB.crds, status))
+    Cluster(monkeypatch, errors=dict.fromkeys(PYTORCHJOB.crds, status))
     with pytest.raises(UnknownError, match=f"{status}(?s:.*)fix: "):
         ensure(asking(api="v2"), of_api(OperatorApi.V1))
-
-
-def test_a_state_without_uids_is_believed(cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match="PyTorchJob/team/theirs"):
-        ensure(asking(api="v2"), StackState(objects=of_api(OperatorApi.V1).objects))
 
 
 def test_nobody_is_hurt(monkeypatch: pytest.MonkeyPatch) -> None:

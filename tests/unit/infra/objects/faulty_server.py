@@ -18,7 +18,6 @@ from infra.objects.look import READY
 
 LOGIN = b"<html><body>Log in to go on</body></html>"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-UID = "uid"
 SERVED = (*SHARED, *gangs.KINDS)
 """Kinds that the server has a definition of."""
 Fault = Callable[["Handler"], None]
@@ -125,7 +124,7 @@ class Server(ThreadingHTTPServer):
         elif _is_list(parts):
             handler.answer(200, b'{"items": []}')
         else:
-            found = {"metadata": {"name": parts[-1], "uid": UID}, "spec": {}}
+            found = {"metadata": {"name": parts[-1], "uid": "uid"}, "spec": {}}
             handler.answer(200, json.dumps(found).encode())
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -114,7 +114,7 @@ def test_a_copy_of_the_mark_is_not_believed_until_the_user_says_so(
 
 
 def test_the_state_tells_id_objects_and_cluster() -> None:
-    outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow", "uid": "first"}}
+    outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
     held = stack_state.from_outputs(
         {
             "urn:1": {"type": stack_state.OWNER, "outputs": {"owner": MINE}},
@@ -127,11 +127,9 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
     assert held == StackState(
         MINE,
         frozenset({"Namespace/kubeflow"}),
-        uids={"Namespace/kubeflow": "first"},
         cluster=True,
         kind_cluster={"config": "{}"},
     )
-    assert held.namespaces == {"kubeflow": "first"}
     assert stack_state.from_outputs({}) == StackState()
 
 
