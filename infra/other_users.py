@@ -1,7 +1,8 @@
 """`python -m infra.other_users STACK`: who else uses what the stack has installed for all in a shared cluster.
 
 Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`. Prints a JSON object: `jobs`, others'
-in the whole cluster that its operator runs, and `namespaces`, others' objects in each namespace that the stack made.
+in the whole cluster that its operator runs; `namespaces`, others' objects in each namespace that the stack made; and
+`claims`, others' pods that mount each claim that the stack made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from infra import paths
+from infra import claim_users, paths
 from infra.clusters import addresses
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, cluster_access
@@ -33,6 +34,7 @@ EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.cr
 # Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
+UNKNOWN = "unknown: "
 # What is installed for all of a cluster's users, the scheduler of gangs included.
 EVERY = (*SHARED, *gangs.KINDS)
 # A kind that the server has, with its objects.
@@ -40,7 +42,9 @@ Listed = tuple[Kind, list[Manifest]]
 
 
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, and others' objects by namespace. What may not be listed is a line that says so: it may be used.
+    """Others' jobs, others' objects by namespace, and others' pods by claim, a `Kind/namespace/name`.
+
+    What may not be listed is a line that says so: it may be used.
 
     Raises UnknownError where the server does not answer: it may later.
 
@@ -53,6 +57,7 @@ def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -
     return {
         "jobs": _or_unknown(lambda: jobs_of(look, kinds, own)),
         "namespaces": {name: _in(look, name, own) for name in namespaces},
+        "claims": {each: _mounting(look, each, own) for each in own if each.startswith(f"{CLAIM.kind}/")},
     }
 
 
@@ -60,11 +65,17 @@ def _in(look: Look, namespace: str, own: Collection[str]) -> list[str]:
     return _or_unknown(lambda: in_namespace(look, namespace, own))
 
 
+def _mounting(look: Look, claim: str, own: Collection[str]) -> list[str]:
+    _, namespace, name = claim.split("/")
+    found = _or_unknown(lambda: claim_users.mounting(look, namespace, name, own))
+    return [each if each.startswith(UNKNOWN) else f"{POD.kind}/{namespace}/{each}" for each in found]
+
+
 def _or_unknown(ask: Callable[[], list[str]]) -> list[str]:
     try:
         return ask()
     except ForbiddenError as error:
-        return [f"unknown: {str(error).splitlines()[0]}"]
+        return [f"{UNKNOWN}{str(error).splitlines()[0]}"]
 
 
 def jobs_of(look: Look, kinds: Collection[Kind], own: Collection[str], without: str = "") -> list[str]:

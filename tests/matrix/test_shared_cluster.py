@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
+from kubernetes import client, config
 
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look
+from infra.objects.owner import ADOPT
 from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
+from tests.matrix.verbs import VERBS
 from toolchain.operating import shared_objects
 
 NAMESPACE = "everybodys"
 SECTIONS = {"cluster.namespace": NAMESPACE}
+MODELS = "trainstack-matrix-models"
+CLAIM = f"PersistentVolumeClaim/{NAMESPACE}/{MODELS}"
 THEIRS: dict[str, Any] = {
     "apiVersion": f"{GROUP}/{VERSION}",
     "kind": "PyTorchJob",
@@ -72,13 +76,15 @@ def of_a_controller(project: AppliedProject) -> dict[str, Any]:
 def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: Path) -> None:
     core: Any = up.core
     held = deployment(up)
-    assert asked(up, held) == {"jobs": [], "namespaces": {NAMESPACE: []}}, "nobody else uses it yet"
+    nobody = {"jobs": [], "namespaces": {NAMESPACE: []}, "claims": {CLAIM: []}}
+    assert asked(up, held) == nobody, "nobody else uses it yet"
     up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, of_a_controller(up))
     core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
     found = asked(up, held)
     assert found == {
         "jobs": [f"PyTorchJob/{NAMESPACE}/theirs"],
         "namespaces": {NAMESPACE: [f"ConfigMap/{NAMESPACE}/notes", f"PyTorchJob/{NAMESPACE}/theirs"]},
+        "claims": {CLAIM: []},
     }
     assert "theirs" in shared_objects.left(held, found)[1]
     uid = core.read_namespace(NAMESPACE).metadata.uid
@@ -90,7 +96,8 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     assert "deletionTimestamp" not in theirs["metadata"]
     up.up(**SECTIONS)
     assert core.read_namespace(NAMESPACE).metadata.uid == uid, "the stack comes back beside them"
-    assert not shared_objects.are_in(deployment(up)), "what was there is not the stack's any more"
+    own = shared_objects.titles(deployment(up))
+    assert f"Namespace/{NAMESPACE}" not in own, "what was there is not the stack's any more"
     up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
     core.delete_namespace(NAMESPACE)
     wait_until("the namespace is gone", lambda: NAMESPACE not in names(core.list_namespace()))
@@ -108,3 +115,79 @@ def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: Applied
     core.delete_namespaced_config_map("notes", NAMESPACE)
     up.up(**{"cluster.namespace": "elsewhere"})
     assert f"Namespace/{NAMESPACE}" not in shared_objects.titles(deployment(up))
+
+
+def test_a_namespace_that_somebody_has_made_again_is_not_deleted_with_what_is_in_it(
+    up: AppliedProject,
+) -> None:
+    """Pulumi deletes by name: who made it does not matter."""
+    core: Any = up.core
+    core.delete_namespace(NAMESPACE)
+    wait_until("the namespace is gone", lambda: NAMESPACE not in names(core.list_namespace()))
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
+    with pytest.raises(UpError, match=rf"cluster.namespace = 'elsewhere'(?s:.*)ConfigMap/{NAMESPACE}/notes"):
+        up.up(**{"cluster.namespace": "elsewhere"})
+    assert core.read_namespaced_config_map("notes", NAMESPACE)
+    core.delete_namespaced_config_map("notes", NAMESPACE)
+    up.up(**{"cluster.namespace": "elsewhere"})
+
+
+@pytest.fixture(params=[True, False], ids=["own namespace", "somebody's namespace"])
+def is_own(request: pytest.FixtureRequest, api_server: ApiServer) -> Iterator[bool]:
+    """Whether the stack makes its namespace."""
+    connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
+    core: Any = client.CoreV1Api(connection)
+    if not request.param:
+        core.create_namespace({"metadata": {"name": NAMESPACE}})
+    yield request.param
+    if NAMESPACE in names(core.list_namespace()):
+        core.delete_namespace(NAMESPACE)
+    wait_until("the namespace is gone", lambda: NAMESPACE not in names(core.list_namespace()))
+
+
+@pytest.fixture
+def mounting(is_own: bool, up: AppliedProject) -> Iterator[None]:
+    """Somebody else's pod, which mounts the claim of the models."""
+    core: Any = up.core
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": MODELS}}
+    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume]}
+    core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "theirs"}, "spec": spec})
+    wait_until(
+        "their pod runs",
+        lambda: core.read_namespaced_pod("theirs", NAMESPACE).status.phase == "Running",
+    )
+    yield
+    core.delete_namespaced_pod("theirs", NAMESPACE, grace_period_seconds=0)
+
+
+def test_down_leaves_a_claim_that_others_pods_mount_with_its_volume(
+    is_own: bool, up: AppliedProject, mounting: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It would wait for ever on a claim that stays Terminating."""
+    before = up.objects()
+
+    ended = VERBS["down"](up)
+
+    shown = capfd.readouterr().out
+    assert ended.status == 0, ended.told
+    kept = [f"PersistentVolume/{MODELS}", CLAIM, *([f"Namespace/{NAMESPACE}"] if is_own else [])]
+    (told,) = [each for each in shown.splitlines() if each.startswith("left in the cluster, as others use")]
+    assert sorted(told.partition(": ")[2].split(", ")) == sorted(kept)
+    assert f"used by: Pod/{NAMESPACE}/theirs\n" in shown
+    assert f"kubectl --namespace {NAMESPACE} delete persistentvolumeclaim {MODELS}" in shown
+    after = up.objects()
+    for key in (f"PersistentVolume//{MODELS}", f"PersistentVolumeClaim/{NAMESPACE}/{MODELS}"):
+        assert after[key]["metadata"]["uid"] == before[key]["metadata"]["uid"]
+        assert "deletionTimestamp" not in after[key]["metadata"]
+        assert after[key]["status"]["phase"] == "Bound"
+    assert f"Pod/{NAMESPACE}/theirs" in after
+    assert not [key for key in after if key.startswith("PyTorchJob/")]
+
+    # What it says of the way back is true.
+    (adopt,) = [each for each in shown.split() if each.startswith("ADOPT=")]
+    up.environment[ADOPT] = adopt.partition("=")[2]
+    again = VERBS["up"](up)
+    assert again.status == 0, again.told + capfd.readouterr().out
+    back = up.objects()[f"PersistentVolumeClaim/{NAMESPACE}/{MODELS}"]["metadata"]
+    assert back["uid"] == before[f"PersistentVolumeClaim/{NAMESPACE}/{MODELS}"]["metadata"]["uid"]

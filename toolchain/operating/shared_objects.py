@@ -1,13 +1,14 @@
-"""What a stack has installed for all users of a cluster: it goes with the stack only where nobody else uses it."""
+"""What of a stack others may use, too: it goes with the stack only where nobody else uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolchain.operating import adoption, state
+from toolchain.operating.retained_claims import CLAIM
 
-NAMESPACE = "kubernetes:core/v1:Namespace"
+NAMESPACE, VOLUME = "kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolume"
 OPERATOR = "trainstack:operator:Operator"
 Users = Mapping[str, Any]
 
@@ -17,38 +18,41 @@ def titles(deployment: Mapping[str, Any]) -> list[str]:
     return [adoption.title(each["outputs"]) for each in state.objects(deployment) if each.get("outputs")]
 
 
-def are_in(deployment: Mapping[str, Any]) -> bool:
-    """Whether the state holds objects that others may use, too."""
-    return any(_is_for_all(each) for each in state.objects(deployment))
-
-
 def retain(deployment: dict[str, Any], users: Users) -> None:
     """Have the destruction leave what others use."""
     for each in _used(deployment, users):
         each[state.RETAINED] = True
 
 
-def _is_for_all(resource: Mapping[str, Any]) -> bool:
-    return resource["type"] == NAMESPACE or OPERATOR in resource["urn"]
-
-
 def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
-    """The operator, where others have jobs, with the namespace that it is in; and namespaces with others' objects."""
-    found = list(state.objects(deployment))
-    of_operator = [_metadata(each).get("namespace") for each in found if OPERATOR in each["urn"]]
+    """The operator, where others have jobs; claims that others' pods mount, each with its volume; and namespaces.
 
-    def is_used(resource: Mapping[str, Any]) -> bool:
-        if resource["type"] != NAMESPACE:
-            return _is_for_all(resource) and bool(users["jobs"])
-        name = _metadata(resource)["name"]
-        return bool(users["namespaces"].get(name)) or (name in of_operator and bool(users["jobs"]))
+    Those are used that hold others' objects, or one of what stays.
+    """
+    found = [each for each in state.objects(deployment) if each.get("outputs")]
+    claims = {each for each, pods in users["claims"].items() if pods}
+    kept = [
+        each
+        for each in found
+        if (OPERATOR in each["urn"] and users["jobs"]) or not claims.isdisjoint(_claims(each))
+    ]
+    spaces = {name for name, others in users["namespaces"].items() if others}
+    spaces |= {each["outputs"]["metadata"].get("namespace") for each in kept}
+    return [
+        each
+        for each in found
+        if each in kept or (each["type"] == NAMESPACE and each["outputs"]["metadata"]["name"] in spaces)
+    ]
 
-    return [each for each in found if is_used(each)]
 
-
-def _metadata(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (resource.get("outputs") or {}).get("metadata") or {}
-    return found
+def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
+    """The title of a claim: of itself, or of the one that a volume is bound to."""
+    outputs = resource["outputs"]
+    if resource["type"] == CLAIM:
+        yield adoption.title(outputs)
+    bound = (outputs.get("spec") or {}).get("claimRef") if resource["type"] == VOLUME else None
+    if bound:
+        yield f"PersistentVolumeClaim/{bound['namespace']}/{bound['name']}"
 
 
 def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
@@ -56,7 +60,8 @@ def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
     kept = [adoption.title(each["outputs"]) for each in _used(deployment, users)]
     if not kept:
         return []
-    others = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
+    by_place = (*users["namespaces"].values(), *users["claims"].values())
+    others = [*users["jobs"], *(each for found in by_place for each in found)]
     return [
         f"left in the cluster, as others use it: {', '.join(kept)}",
         f"used by: {', '.join(dict.fromkeys(others))}",

@@ -74,7 +74,10 @@ GUARDS: dict[str, list[Guard]] = {
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
     "other_users.in_namespace": [lambda look: other_users.in_namespace(look, "a", [])],
     "other_users.jobs_of": [lambda look: other_users.jobs_of(look, [PYTORCHJOB, *gangs.KINDS], [])],
-    "other_users.users": [lambda look: told(other_users.users(look, ["Namespace/a"]))],
+    "other_users.users": [
+        lambda look, own=own: told(other_users.users(look, [own]))  # type: ignore[misc]
+        for own in ("Namespace/a", "PersistentVolumeClaim/a/models")
+    ],
     "program.only_cluster": [lambda look: survey_of_program(look)],
     "removed_definitions.ensure_unused": [
         lambda look: removed_definitions.ensure_unused(
@@ -108,7 +111,8 @@ def asking_for_v2() -> Any:
 
 def told(users: dict[str, Any]) -> None:
     """As `make down` reads it: what may not be listed is somebody's, and stays."""
-    lines = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
+    by_place = (*users["namespaces"].values(), *users["claims"].values())
+    lines = [*users["jobs"], *(each for found in by_place for each in found)]
     if lines:
         assert all(each.startswith("unknown: ") for each in lines)
         raise UnknownError(lines[0])

@@ -65,7 +65,7 @@ def test_only_the_cluster_of_the_stack_file_counts(
     monkeypatch.setattr(ClusterApi, "at", at)
     written(cluster=CLUSTER, **WRONG[name])
     assert other_users.main("dev") == 0
-    assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}}
+    assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}, "claims": {}}
     assert asked == [ApiAddress(KUBECONFIG, "shared")]
 
 
@@ -156,6 +156,32 @@ def test_jobs_that_may_not_be_listed_may_be_there(monkeypatch: pytest.MonkeyPatc
         other_users.jobs_of(look(), [PYTORCHJOB], [])
     (told,) = other_users.users(look(), [])["jobs"]
     assert told.startswith("unknown: this user may not list pytorchjobs")
+
+
+CLAIM = "PersistentVolumeClaim/a/models"
+
+
+def mounts(name: str, claim: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "a"},
+        "spec": {"volumes": [{"persistentVolumeClaim": {"claimName": claim}}]},
+    }
+
+
+def test_others_pods_that_mount_a_claim_of_the_stacks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace is not the stack's: nobody asks what else is in it."""
+    Cluster(monkeypatch, {POD: [mounts("theirs", "models"), mounts("elsewhere", "data")]})
+    assert other_users.users(look(), [CLAIM]) == {
+        "jobs": [],
+        "namespaces": {},
+        "claims": {CLAIM: ["Pod/a/theirs"]},
+    }
+
+
+def test_pods_that_may_not_be_listed_may_mount_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, lambda asked: 403 if asked.path == path(POD, "a") else listed())
+    (told,) = other_users.users(look(), [CLAIM])["claims"][CLAIM]
+    assert told.startswith("unknown: this user may not list pods in namespace a")
 
 
 def owned(name: str, *owners: dict[str, str], **metadata: Any) -> dict[str, Any]:

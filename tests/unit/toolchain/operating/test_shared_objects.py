@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import shared_objects
+from toolchain.operating import retained_claims, shared_objects
 
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
-NOBODY: dict[str, Any] = {"jobs": [], "namespaces": {"kubeflow": [], "team": []}}
+MODELS = "PersistentVolumeClaim/team/models"
+NOBODY: dict[str, Any] = {"jobs": [], "namespaces": {"kubeflow": [], "team": []}, "claims": {MODELS: []}}
 THEIRS = "PyTorchJob/theirs/mnist"
 
 
@@ -31,9 +32,16 @@ def deployment() -> dict[str, Any]:
             resource("kubernetes:apps/v1:Deployment", "training-operator", "kubeflow"),
             resource("kubernetes:core/v1:Namespace", "kubeflow", parent="cluster:Existing"),
             resource("kubernetes:core/v1:Namespace", "team", parent="cluster:Existing"),
-            resource("kubernetes:core/v1:PersistentVolume", "models", parent="storage:Storage"),
+            *claimed("models", "team"),
         ]
     }
+
+
+def claimed(name: str, namespace: str) -> list[dict[str, Any]]:
+    """A volume and its claim."""
+    volume = resource("kubernetes:core/v1:PersistentVolume", f"{name}-volume", parent="storage:Storage")
+    volume["outputs"]["spec"] = {"claimRef": {"name": name, "namespace": namespace}}
+    return [volume, resource(retained_claims.CLAIM, name, namespace, "storage:Storage")]
 
 
 def retained(deployment: dict[str, Any]) -> set[str]:
@@ -52,14 +60,16 @@ def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
     ("users", "stays"),
     [
         ({**NOBODY, "jobs": [THEIRS]}, {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow"}),
-        ({"jobs": [], "namespaces": {"kubeflow": [], "team": ["Pod/team/x"]}}, {"team"}),
-        ({"jobs": [], "namespaces": {"kubeflow": ["ConfigMap/kubeflow/x"], "team": []}}, {"kubeflow"}),
+        ({**NOBODY, "namespaces": {"kubeflow": [], "team": ["Pod/team/x"]}}, {"team"}),
+        ({**NOBODY, "namespaces": {"kubeflow": ["ConfigMap/kubeflow/x"], "team": []}}, {"kubeflow"}),
+        ({**NOBODY, "claims": {MODELS: ["Pod/team/x"]}}, {"models", "models-volume", "team"}),
         (
             {
                 "jobs": ["unknown: 403"],
                 "namespaces": {"kubeflow": ["unknown: 403"], "team": ["unknown: 403"]},
+                "claims": {MODELS: ["unknown: 403"]},
             },
-            {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow", "team"},
+            {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow", "team", "models", "models-volume"},
         ),
     ],
 )
@@ -70,14 +80,16 @@ def test_what_others_use_stays_and_is_said(
     shared_objects.retain(deployment, users)
     assert retained(deployment) == stays
     assert all(name in kept for name in stays)
-    told = [*users["jobs"], *(each for found in users["namespaces"].values() for each in found)]
+    places = (*users["namespaces"].values(), *users["claims"].values())
+    told = [*users["jobs"], *(each for found in places for each in found)]
     assert all(each in used_by for each in told)
 
 
-def test_a_volume_is_the_stacks_own() -> None:
-    own = {"resources": [resource("kubernetes:core/v1:PersistentVolume", "models", parent="storage:Storage")]}
-    assert not shared_objects.are_in(own)
-    assert shared_objects.titles(own) == ["PersistentVolume/models"]
+def test_other_claims_and_their_volumes_go() -> None:
+    deployment = {"resources": [*claimed("models", "team"), *claimed("data", "team")]}
+    assert MODELS in shared_objects.titles(deployment)
+    shared_objects.retain(deployment, {**NOBODY, "claims": {MODELS: ["Pod/team/x"]}})
+    assert retained(deployment) == {"models", "models-volume"}
 
 
 def test_an_operator_in_another_namespace_stays_in_it() -> None:
@@ -87,5 +99,6 @@ def test_an_operator_in_another_namespace_stays_in_it() -> None:
         resource("kubernetes:core/v1:Namespace", "kubeflow", parent="cluster:Existing"),
     ]
     deployment = {"resources": made}
-    shared_objects.retain(deployment, {"jobs": [THEIRS], "namespaces": {"operators": [], "kubeflow": []}})
+    used = {**NOBODY, "jobs": [THEIRS], "namespaces": {"operators": [], "kubeflow": []}}
+    shared_objects.retain(deployment, used)
     assert retained(deployment) == {"training-operator", "operators"}
