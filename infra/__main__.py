@@ -3,13 +3,11 @@
 import pulumi
 
 from infra import (
-    claim_users,
+    decision,
     folder_preparation,
     operators,
     paths,
     program,
-    removed_definitions,
-    removed_namespaces,
     retained_claims,
 )
 from infra.clusters import namespaces, selection
@@ -36,10 +34,8 @@ def main() -> None:
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
         retained_claims.ensure_usable(stack, look, owned.held.objects)
-        removed_namespaces.ensure_empty(stack, look, owned.held, planned.namespaces)
-        removed_definitions.ensure_unused(stack, look, owned.held, planned)
+        decision.ensure_free(stack, look, owned.held, planned)
         only_cluster = program.only_cluster(stack, look, objects, owned)
-        claim_users.ensure_replaceable(stack, look, owned.held)
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
     except program.REFUSALS as error:

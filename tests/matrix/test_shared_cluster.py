@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
+from infra.dependents import users
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look
 from infra.objects.owner import ADOPT
-from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator

@@ -14,10 +14,10 @@ import pytest
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 
+from infra.dependents import users
 from infra.objects.api import ApiAddress
 from infra.objects.labels import OF_JOB, STACK
 from infra.objects.look import Look
-from infra.other_users import users
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import Objects

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra import other_users
+from infra import dependents
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 from tests.matrix.hurried_program import ANSWER_S
@@ -93,7 +93,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
     def users(_: object, __: str, own: list[str]) -> dict[str, Any]:
         asked = Look(ApiAddress(project.environment["KUBECONFIG"]), lambda line: print(line, file=sys.stderr))
         try:
-            return other_users.users(replace(asked, limit_s=0, answer_s=ANSWER_S), own)
+            return dependents.users(replace(asked, limit_s=0, answer_s=ANSWER_S), own)
         except UnknownError as error:
             raise SetupError(str(error)) from None  # as program_calls makes it of what the module says
 
@@ -114,5 +114,5 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         changed.setattr(up, "engine", SimpleNamespace(ensure=nothing, stop=nothing))
         changed.setattr(cluster_repair, "repair", nothing)
         changed.setattr(orphans, "end", nothing)
-        changed.setattr(program_calls, "other_users", users)
+        changed.setattr(program_calls, "dependents", users)
         yield

@@ -36,13 +36,13 @@ def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]
     _show(_run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about))
 
 
-def other_users(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
-    """Who else uses what `stack` has installed for all: `jobs`, and objects by namespace. Raises SetupError.
+def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
+    """Others' objects that depend on what `stack` has made: `jobs`, and by namespace and claim. Raises SetupError.
 
     Parameters:
         own: titles of the stack's own objects.
     """
-    told = _run(variables, "infra.other_users", stack, stdin=json.dumps(own))
+    told = _run(variables, "infra.dependents", stack, stdin=json.dumps(own))
     found: dict[str, Any] = json.loads(told)
     return found
 

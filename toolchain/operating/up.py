@@ -231,7 +231,7 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
     deployment = _deployment(variables, stack)
     with step("who else uses what the stack has made"):
-        users = program_calls.other_users(variables, stack, shared_objects.titles(deployment))
+        users = program_calls.dependents(variables, stack, shared_objects.titles(deployment))
         pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.retain(held, users))
     return shared_objects.left(deployment, users)
 

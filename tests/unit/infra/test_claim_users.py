@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import claim_users, volumes
+from infra import decision, volumes
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
 from infra.objects import stack_state
@@ -16,12 +16,14 @@ from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET
 from infra.objects.look import UnknownError
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
+from infra.training_operator.plan import Plan
 from storage.manifests import Manifest, manifests
 from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 
 IMAGE = {"reference": "x:1", "unpinned": True}
 MODELS, DATA = "trainstack-dev-models", "trainstack-dev-data"
+WHOLE = Plan(crd=True, operator=True, namespaces=())
 NOTEBOOK: Manifest = {"name": "notebook", "labels": {"app": "notebook"}}
 
 
@@ -92,7 +94,7 @@ class Cluster:
 def refusal(after: Stack, state: StackState) -> str:
     """Why the change is refused; empty where it is not."""
     try:
-        claim_users.ensure_replaceable(after, look(), state)
+        decision.ensure_free(after, look(), state, WHOLE)
     except ConfigError as error:
         return str(error)
     return ""
@@ -266,4 +268,4 @@ def test_a_claim_that_cannot_be_asked_for_may_be_mounted(
 
 def test_a_cluster_that_is_not_there_has_no_users() -> None:
     nowhere = look(kubeconfig="/nowhere/kubeconfig")
-    claim_users.ensure_replaceable(asking(request="5Gi"), nowhere, held(asking()))
+    decision.ensure_free(asking(request="5Gi"), nowhere, held(asking()), WHOLE)

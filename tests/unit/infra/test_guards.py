@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from infra import (
-    claim_users,
-    other_users,
+    decision,
+    dependents,
     paths,
     program,
-    removed_definitions,
-    removed_namespaces,
     retained_claims,
 )
 from infra.clusters import discovery, foreign_objects, selection
@@ -44,6 +42,8 @@ PLANNED: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}},
     {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "b", "namespace": "a"}},
 ]
+MODELS = "PersistentVolumeClaim/a/models"
+DEFINED = [f"{DEFINITION}/{each.crd}" for each in (PYTORCHJOB, *gangs.KINDS)]
 GIVEN = Plan(crd=False, operator=False, namespaces=())
 EXISTING: dict[str, Any] = {
     "cluster": {"kind": "existing", "namespace": "team"},
@@ -56,37 +56,28 @@ def of(*objects: str) -> StackState:
     return StackState(objects=frozenset(objects))
 
 
-def definitions(*names: str) -> StackState:
-    return of(*(f"{DEFINITION}/{each}" for each in names))
-
-
 Guard = Callable[[Look], object]
 GUARDS: dict[str, list[Guard]] = {
-    "claim_users.mounting": [lambda look: claim_users.mounting(look, "a", "models", [])],
-    "claim_users.ensure_replaceable": [
-        lambda look: claim_users.ensure_replaceable(asking(request="5Gi"), look, held(asking()))
-    ],
     "clusters.discovery.read_contents": [
         lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), gangs=True))
     ],
     "clusters.foreign_objects.titles": [lambda look: foreign_objects.titles(look, "dev")],
     "clusters.selection.examine": [lambda look: selection.examine(stack(**EXISTING), lambda _: False, look)],
+    "decision.ensure_free": [
+        lambda look: decision.ensure_free(asking(request="5Gi"), look, held(asking()), GIVEN),
+        lambda look: decision.ensure_free(asking_for_v2(), look, of(*DEFINED), GIVEN),
+        lambda look: decision.ensure_free(stack(), look, of("Namespace/old"), GIVEN),
+    ],
+    "dependents.of": [
+        lambda look, titles=titles: dependents.of(look, titles, [])  # type: ignore[misc]
+        for titles in (["Namespace/a"], [MODELS], DEFINED)
+    ],
+    "dependents.users": [
+        lambda look, own=own: told(dependents.users(look, [own]))  # type: ignore[misc]
+        for own in ("Namespace/a", MODELS)
+    ],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
-    "other_users.in_namespace": [lambda look: other_users.in_namespace(look, "a", [])],
-    "other_users.jobs_of": [lambda look: other_users.jobs_of(look, [PYTORCHJOB, *gangs.KINDS], [])],
-    "other_users.users": [
-        lambda look, own=own: told(other_users.users(look, [own]))  # type: ignore[misc]
-        for own in ("Namespace/a", "PersistentVolumeClaim/a/models")
-    ],
     "program.only_cluster": [lambda look: survey_of_program(look)],
-    "removed_definitions.ensure_unused": [
-        lambda look: removed_definitions.ensure_unused(
-            asking_for_v2(), look, definitions(PYTORCHJOB.crd), GIVEN
-        )
-    ],
-    "removed_namespaces.ensure_empty": [
-        lambda look: removed_namespaces.ensure_empty(stack(), look, of("Namespace/old"), ["new"])
-    ],
     "retained_claims.ensure_usable": [
         lambda look, kind=kind: retained_claims.ensure_usable(of_kind(kind), look, [])  # type: ignore[misc]
         for kind in StorageKind

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import removed_definitions
+from infra import decision
 from infra.clusters import selection
 from infra.clusters.discovery import read_contents
 from infra.config import ConfigError, Stack
@@ -93,7 +93,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def ensure(asking: Stack, state: StackState, planned: Plan = WHOLE, kubeconfig: str | None = None) -> None:
     own = StackState(objects=state.objects | set(OWN))
-    removed_definitions.ensure_unused(asking, look(kubeconfig=kubeconfig), own, planned)
+    decision.ensure_free(asking, look(kubeconfig=kubeconfig), own, planned)
 
 
 def asking(**operator: Any) -> Stack:

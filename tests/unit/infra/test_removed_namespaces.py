@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from infra import other_users, removed_namespaces
+from infra import decision, dependents
 from infra.config import ConfigError
 from infra.objects.look import Look, UnknownError
 from infra.objects.stack_state import StackState
+from infra.training_operator.plan import Plan
 from tests.unit.infra.objects.played_api import Request, look, play
 from tests.unit.infra.samples import stack
 
@@ -23,15 +24,15 @@ class Server:
         self.others = NOTES
         self.asked: list[str] = []
         play(monkeypatch, self.namespace)
-        monkeypatch.setattr(other_users, "in_namespace", self.in_namespace)
+        monkeypatch.setattr(dependents, "of", self.of)
 
     def namespace(self, request: Request) -> object:
         self.asked.append(request.path)
         return {"metadata": {"uid": "another"}} if self.status == 200 else self.status
 
-    def in_namespace(self, look: Look, name: str, own: frozenset[str], without: str) -> list[str]:
+    def of(self, look: Look, titles: list[str], own: frozenset[str], without: str) -> list[str]:
         assert own == HELD.objects
-        return self.others
+        return self.others if titles else []
 
 
 @pytest.fixture
@@ -40,12 +41,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def ensure(held: StackState, *planned: str, kubeconfig: str | None = None) -> None:
-    removed_namespaces.ensure_empty(stack(), look(kubeconfig=kubeconfig), held, planned)
+    whole = Plan(crd=True, operator=True, namespaces=planned)
+    decision.ensure_free(stack(), look(kubeconfig=kubeconfig), held, whole)
 
 
 def test_others_objects_are_named_with_the_way_out(server: Server) -> None:
     with pytest.raises(
-        ConfigError, match=r"(?s)trainstack:cluster.namespace = .*ConfigMap/old/notes.*fix: move"
+        ConfigError, match=r"(?s)trainstack:cluster.namespace = .*ConfigMap/old/notes.*fix: move.*`make down`"
     ):
         ensure(HELD, "new")
 

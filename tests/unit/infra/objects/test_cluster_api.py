@@ -180,7 +180,7 @@ def test_plurals_of_other_endings(kind: str, plural: str) -> None:
 USED = """
 import sys
 import urllib3
-import infra.inspection, infra.other_users, infra.program, infra.release_volumes, infra.watch
+import infra.dependents, infra.inspection, infra.program, infra.release_volumes, infra.watch
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import POD
 from kubernetes import client

@@ -1,27 +1,29 @@
-"""`python -m infra.other_users STACK`: who else uses what the stack has installed for all in a shared cluster.
+"""What depends on what: others' objects that would go, or be waited for in vain, with an object of the stack's.
 
-Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`. Prints a JSON object: `jobs`, others'
-in the whole cluster that its operator runs; `namespaces`, others' objects in each namespace that the stack made; and
-`claims`, others' pods that mount each claim that the stack made.
+`python -m infra.dependents STACK` tells `make down`. Standard input is a JSON list of the stack's own objects,
+`Kind/namespace/name`. Prints a JSON object: `jobs`, others' in the whole cluster that its operator runs; `namespaces`,
+others' objects in each namespace that the stack made; and `claims`, others' pods that mount each claim that it made.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from infra import claim_users, paths
+from infra import paths
 from infra.clusters import addresses
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, cluster_access
 from infra.config.operator import OperatorApi
 from infra.objects import gangs
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
+from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, Kind
+from infra.objects.labels import MANAGED_BY, job_of
 from infra.objects.look import ForbiddenError, Look, UnknownError
 from infra.objects.manifest import Manifest, title
+from infra.objects.mounts import pods_with_claim
 from infra.run import reader_pod
 
 NAMESPACED = (
@@ -34,68 +36,93 @@ EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.cr
 # Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
-UNKNOWN = "unknown: "
 # What is installed for all of a cluster's users, the scheduler of gangs included.
 EVERY = (*SHARED, *gangs.KINDS)
 # A kind that the server has, with its objects.
 Listed = tuple[Kind, list[Manifest]]
 
 
+def of(look: Look, titles: Collection[str], own: Collection[str], without: str = "") -> list[str]:
+    """Titles of others' objects that depend on these objects of the stack's. Raises UnknownError.
+
+    Parameters:
+        titles: objects of the kinds of DEPENDENTS.
+        own: titles of the stack's objects.
+        without: what to do without the right to list the dependents.
+    """
+    return sorted(
+        other
+        for kind, find in DEPENDENTS.items()
+        if (places := [each.partition("/")[2] for each in titles if each.startswith(f"{kind}/")])
+        for other in find(look, places, own, without)
+    )
+
+
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
     """Others' jobs, others' objects by namespace, and others' pods by claim, a `Kind/namespace/name`.
 
-    What may not be listed is a line that says so: it may be used.
-
-    Raises UnknownError where the server does not answer: it may later.
+    What may not be listed is a line that says so: it may be used. Raises UnknownError where the server does not answer:
+    it may later.
 
     Parameters:
-        own: titles of the stack's objects; its namespaces are among them.
+        own: titles of the stack's objects.
         api: what the stack file asks for. Kinds that the stack has defined are asked about, too.
     """
-    kinds = [each for each in EVERY if each.crd in OF_API[api].crds or f"{DEFINITION}/{each.crd}" in own]
-    namespaces = [each.partition("/")[2] for each in own if each.startswith("Namespace/")]
+
+    def ask(*titles: str) -> list[str]:
+        try:
+            return of(look, titles, own)
+        except ForbiddenError as error:
+            return [f"unknown: {str(error).splitlines()[0]}"]
+
+    def made(kind: Kind) -> list[str]:
+        return [each for each in own if each.startswith(f"{kind.kind}/")]
+
+    definitions = [f"{DEFINITION}/{each.crd}" for each in EVERY]
+    own_api = {f"{DEFINITION}/{each}" for each in OF_API[api].crds}
     return {
-        "jobs": _or_unknown(lambda: jobs_of(look, kinds, own)),
-        "namespaces": {name: _in(look, name, own) for name in namespaces},
-        "claims": {each: _mounting(look, each, own) for each in own if each.startswith(f"{CLAIM.kind}/")},
+        "jobs": ask(*(each for each in definitions if each in own_api or each in own)),
+        "namespaces": {each.partition("/")[2]: ask(each) for each in made(NAMESPACE)},
+        "claims": {each: ask(each) for each in made(CLAIM)},
     }
 
 
-def _in(look: Look, namespace: str, own: Collection[str]) -> list[str]:
-    return _or_unknown(lambda: in_namespace(look, namespace, own))
+def _of_definitions(look: Look, names: Collection[str], own: Collection[str], without: str) -> Iterable[str]:
+    return _others(list(_served(look, [each for each in EVERY if each.crd in names], without)), own)
 
 
-def _mounting(look: Look, claim: str, own: Collection[str]) -> list[str]:
-    _, namespace, name = claim.split("/")
-    found = _or_unknown(lambda: claim_users.mounting(look, namespace, name, own))
-    return [each if each.startswith(UNKNOWN) else f"{POD.kind}/{namespace}/{each}" for each in found]
+def _in_namespaces(look: Look, names: Collection[str], own: Collection[str], without: str) -> Iterable[str]:
+    for each in names:
+        yield from _others(list(_objects(look, each, without)), own)
 
 
-def _or_unknown(ask: Callable[[], list[str]]) -> list[str]:
-    try:
-        return ask()
-    except ForbiddenError as error:
-        return [f"{UNKNOWN}{str(error).splitlines()[0]}"]
+def _mounting(look: Look, claims: Collection[str], own: Collection[str], without: str) -> Iterable[str]:
+    for each in claims:
+        namespace, claim = each.split("/")
+        pods = pods_with_claim(claim, look.listed(POD, namespace, without=without) or [])
+        yield from (
+            title({"kind": POD.kind, **pod}) for pod in pods if not _ends_with_us(pod["metadata"], own)
+        )
 
 
-def jobs_of(look: Look, kinds: Collection[Kind], own: Collection[str], without: str = "") -> list[str]:
-    """Titles of others' objects of these kinds. Raises UnknownError.
-
-    Parameters:
-        own: titles of the stack's objects.
-        without: what to do without the right to list them.
-    """
-    return _others(list(_served(look, kinds, without)), own)
+DEPENDENTS: dict[str, Callable[[Look, Collection[str], Collection[str], str], Iterable[str]]] = {
+    NAMESPACE.kind: _in_namespaces,
+    DEFINITION: _of_definitions,
+    CLAIM.kind: _mounting,
+}
+"""Kind of an object -> what finds others' objects that depend on it, by what its title has behind the kind."""
 
 
-def in_namespace(look: Look, namespace: str, own: Collection[str], without: str = "") -> list[str]:
-    """Titles of others' objects in it. Raises UnknownError.
-
-    Parameters:
-        own: titles of the stack's objects.
-        without: what to do without the right to list them.
-    """
-    return _others(list(_objects(look, namespace, without)), own)
+def _ends_with_us(pod: Manifest, own: Collection[str]) -> bool:
+    """Whether a pod ends by itself, or something of ours takes it with it when it is deleted."""
+    labels, owners = pod.get("labels") or {}, pod.get("ownerReferences") or []
+    job = job_of(labels)
+    makers = [(each["kind"], each["name"]) for each in owners] + [
+        (each.kind, job) for each in OF_API.values()
+    ]
+    titles = {title({"kind": kind, "metadata": {**pod, "name": name}}) for kind, name in makers}
+    reads_for_us = MANAGED_BY.items() <= labels.items() and not owners and not job
+    return "deletionTimestamp" in pod or reads_for_us or not titles.isdisjoint(own)
 
 
 def _others(listed: list[Listed], own: Collection[str]) -> list[str]:
@@ -159,7 +186,7 @@ def _content(config_map: Manifest) -> list[Any]:
 
 @errors_as_text(ConfigError, UnknownError)
 def main(name: str) -> int:
-    """Print who else uses what the stack `name` has installed; the exit status.
+    """Print who else uses what the stack `name` has made; the exit status.
 
     Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
     """

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from kubernetes.config import ConfigException
 
-from infra import inspection, other_users, paths
+from infra import dependents, inspection, paths
 from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
@@ -35,6 +35,10 @@ WRONG: dict[str, dict[str, Any]] = {
 """What may be wrong in a stack file without being in the way of a destruction."""
 
 Written = Callable[..., None]
+
+
+def definitions(*kinds: Kind) -> list[str]:
+    return [f"{DEFINITION}/{each.crd}" for each in kinds]
 
 
 @pytest.fixture
@@ -64,12 +68,12 @@ def test_only_the_cluster_of_the_stack_file_counts(
 
     monkeypatch.setattr(ClusterApi, "at", at)
     written(cluster=CLUSTER, **WRONG[name])
-    assert other_users.main("dev") == 0
+    assert dependents.main("dev") == 0
     assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}, "claims": {}}
     assert asked == [ApiAddress(KUBECONFIG, "shared")]
 
 
-@pytest.mark.parametrize("main", [other_users.main, inspection.main])
+@pytest.mark.parametrize("main", [dependents.main, inspection.main])
 @pytest.mark.parametrize("section", ASKED_FOR)
 def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
     main: Callable[[str], int], section: str, written: Written, capsys: pytest.CaptureFixture[str]
@@ -92,7 +96,7 @@ def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
 
     monkeypatch.setattr(ClusterApi, "at", refuse)
     written(cluster=CLUSTER)
-    assert other_users.main("dev") == 1
+    assert dependents.main("dev") == 1
     shown = capsys.readouterr()
     assert "the cluster cannot be asked" in shown.err
     assert "no such context" in shown.err
@@ -119,14 +123,14 @@ def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defi
         return listed()
 
     play(monkeypatch, answer)
-    other_users.users(look(), own, api)
+    dependents.users(look(), own, api)
     assert asked == [path(each) for each in kinds]
 
 
 OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
 
 
-@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *other_users.EVERY], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", [*dependents.NAMESPACED, *dependents.EVERY], ids=lambda kind: kind.kind)
 def test_others_objects_of_each_kind_are_found_in_a_namespace(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,27 +138,27 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
 
     def answer(request: Request) -> object:
         asked.append(request.path)
-        own = path(kind, "" if kind in other_users.EVERY else "a")
+        own = path(kind, "" if kind in dependents.EVERY else "a")
         return listed({"metadata": OURS}, {"metadata": THEIRS}) if request.path == own else listed()
 
     play(monkeypatch, answer)
-    found = other_users.in_namespace(look(), "a", [f"{kind.kind}/a/ours"])
+    found = dependents.of(look(), ["Namespace/a"], [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
-    assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(other_users.NAMESPACED) + len(
-        other_users.EVERY
+    assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(dependents.NAMESPACED) + len(
+        dependents.EVERY
     )
 
 
 def test_a_kind_that_nobody_has_defined_has_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, lambda _: 404)
-    assert other_users.jobs_of(look(), [PYTORCHJOB], []) == []
+    assert dependents.of(look(), definitions(PYTORCHJOB), []) == []
 
 
 def test_jobs_that_may_not_be_listed_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, lambda _: 403)
     with pytest.raises(ForbiddenError, match=r"list pytorchjobs\.kubeflow\.org in the whole cluster"):
-        other_users.jobs_of(look(), [PYTORCHJOB], [])
-    (told,) = other_users.users(look(), [])["jobs"]
+        dependents.of(look(), definitions(PYTORCHJOB), [])
+    (told,) = dependents.users(look(), [])["jobs"]
     assert told.startswith("unknown: this user may not list pytorchjobs")
 
 
@@ -171,7 +175,7 @@ def mounts(name: str, claim: str) -> dict[str, Any]:
 def test_others_pods_that_mount_a_claim_of_the_stacks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The namespace is not the stack's: nobody asks what else is in it."""
     Cluster(monkeypatch, {POD: [mounts("theirs", "models"), mounts("elsewhere", "data")]})
-    assert other_users.users(look(), [CLAIM]) == {
+    assert dependents.users(look(), [CLAIM]) == {
         "jobs": [],
         "namespaces": {},
         "claims": {CLAIM: ["Pod/a/theirs"]},
@@ -180,7 +184,7 @@ def test_others_pods_that_mount_a_claim_of_the_stacks_are_told(monkeypatch: pyte
 
 def test_pods_that_may_not_be_listed_may_mount_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, lambda asked: 403 if asked.path == path(POD, "a") else listed())
-    (told,) = other_users.users(look(), [CLAIM])["claims"][CLAIM]
+    (told,) = dependents.users(look(), [CLAIM])["claims"][CLAIM]
     assert told.startswith("unknown: this user may not list pods in namespace a")
 
 
@@ -231,26 +235,26 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
-@pytest.mark.parametrize("kind", other_users.EVERY, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", dependents.EVERY, ids=lambda kind: kind.kind)
 def test_what_an_owner_of_a_kind_not_asked_about_has_made_counts(
     kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(monkeypatch, {kind: [owned("made", owner)]})
     found = [f"{kind.kind}/a/made"]
-    assert other_users.jobs_of(look(), [kind], ["Namespace/a"]) == found
-    assert other_users.in_namespace(look(), "a", ["Namespace/a"]) == found
+    assert dependents.of(look(), definitions(kind), ["Namespace/a"]) == found
+    assert dependents.of(look(), ["Namespace/a"], ["Namespace/a"]) == found
 
 
 @pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
-@pytest.mark.parametrize("kind", other_users.NAMESPACED, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", dependents.NAMESPACED, ids=lambda kind: kind.kind)
 def test_a_namespace_with_what_another_kind_has_made_is_not_empty(
     kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(monkeypatch, {kind: [owned("made", owner)]})
-    assert other_users.in_namespace(look(), "a", []) == [f"{kind.kind}/a/made"]
+    assert dependents.of(look(), ["Namespace/a"], []) == [f"{kind.kind}/a/made"]
 
 
-@pytest.mark.parametrize("kind", [*other_users.NAMESPACED, *other_users.EVERY], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", [*dependents.NAMESPACED, *dependents.EVERY], ids=lambda kind: kind.kind)
 def test_what_another_of_the_listed_objects_has_made_is_told_once(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,7 +262,7 @@ def test_what_another_of_the_listed_objects_has_made_is_told_once(
     maker = DEPLOYMENT if kind != DEPLOYMENT else JOB
     theirs = {"metadata": {"name": "theirs", "namespace": "a"}}
     Cluster(monkeypatch, {maker: [theirs], kind: [owned("made", owner_of(maker))]})
-    found = other_users.in_namespace(look(), "a", [])
+    found = dependents.of(look(), ["Namespace/a"], [])
     assert found == [f"{maker.kind}/a/theirs"]
 
 
@@ -270,20 +274,20 @@ def test_gangs_of_others_jobs_keep_the_scheduler_and_those_of_the_stacks_do_not(
     made = [owned("theirs", owner_of(job)), owned("ours", owner_of(job, "ours"))]
     Cluster(monkeypatch, {kind: made})
     own = [f"{job.kind}/a/ours"]
-    assert other_users.jobs_of(look(), gangs.KINDS, own) == [f"{kind.kind}/a/theirs"]
+    assert dependents.of(look(), definitions(*gangs.KINDS), own) == [f"{kind.kind}/a/theirs"]
 
 
 def test_what_the_stack_and_somebody_else_own_stays_with_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     both = owned("both", owner_of(PYTORCHJOB, "ours"), FOREIGN["Katib"])
     Cluster(monkeypatch, {POD: [both]})
-    assert other_users.in_namespace(look(), "a", ["PyTorchJob/a/ours"]) == ["Pod/a/both"]
+    assert dependents.of(look(), ["Namespace/a"], ["PyTorchJob/a/ours"]) == ["Pod/a/both"]
 
 
 def test_the_parts_of_a_kind_that_the_server_has_in_another_version_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Cluster(monkeypatch, {JOB: [owned("node", owner("JobSet", f"{JOBSET.group}/v2"))]}, unknown=[JOBSET])
-    assert other_users.in_namespace(look(), "a", []) == ["Job/a/node"]
+    assert dependents.of(look(), ["Namespace/a"], []) == ["Job/a/node"]
 
 
 PASSED_ON = {
@@ -303,7 +307,7 @@ def test_what_is_in_every_namespace_is_nobodys(
     maps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Cluster(monkeypatch, {CONFIG_MAP: maps}, in_default=IN_DEFAULT)
-    assert other_users.in_namespace(look(), "a", []) == []
+    assert dependents.of(look(), ["Namespace/a"], []) == []
 
 
 @pytest.mark.parametrize(
@@ -316,16 +320,16 @@ def test_a_config_map_is_a_copy_only_where_that_is_seen(
 ) -> None:
     notes = {"metadata": {"name": "bundle", "namespace": "a"}, "data": data}
     Cluster(monkeypatch, {CONFIG_MAP: [notes]}, in_default=in_default)
-    assert other_users.in_namespace(look(), "a", []) == ["ConfigMap/a/bundle"]
+    assert dependents.of(look(), ["Namespace/a"], []) == ["ConfigMap/a/bundle"]
 
 
 def test_the_config_maps_of_default_are_no_copies_of_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     Cluster(monkeypatch, {}, in_default=IN_DEFAULT)
-    assert other_users.in_namespace(look(), "default", []) == ["ConfigMap/default/bundle"]
+    assert dependents.of(look(), ["Namespace/default"], []) == ["ConfigMap/default/bundle"]
 
 
-@pytest.mark.parametrize("annotation", sorted(other_users.TOKENS))
+@pytest.mark.parametrize("annotation", sorted(dependents.TOKENS))
 def test_tokens_that_each_namespace_has_are_nobodys(annotation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"annotations": {annotation: "default"}}
     Cluster(monkeypatch, {SECRET: [owned("default-dockercfg-x", owner("ServiceAccount", "v1"), **given)]})
-    assert other_users.in_namespace(look(), "a", []) == []
+    assert dependents.of(look(), ["Namespace/a"], []) == []
