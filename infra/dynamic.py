@@ -6,17 +6,25 @@ Pulumi pickles a provider into the state. Ours hold no data and are importable c
 from __future__ import annotations
 
 import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider, UpdateResult
-
-from infra import dynamic_host
 
 Props = dict[str, Any]
 GONE = ""
 IGNORED = {"__provider"}
 # How the cluster is reached. A file that was moved and a context that was renamed lead to the same cluster.
 ADDRESS = ("kubeconfigPath", "context")
+# Pulumi's host (3.246) handles four calls at once, whatever PULUMI_PARALLEL says, and has no setting for it: four jobs
+# that train, or wait in a queue, would hold up every other job, and the models of jobs that have ended.
+# Source: `main` of pulumi/dynamic/__main__.py. gRPC looks for `experimental_thread_pool` at each call (_server.py).
+HOST = "pulumi.dynamic.__main__"
+LONG = ("Create", "Update", "Read", "Delete")
+"""Methods that may wait for a cluster. All others run in the host's own threads."""
+CALLS = 1000
+"""More than Pulumi does at once. A thread starts only when all others are busy."""
 
 
 class Provider(ResourceProvider):
@@ -32,7 +40,7 @@ class Provider(ResourceProvider):
     def configure(self, req: ConfigureRequest) -> None:
         # gRPC would print the traceback of each of our errors beside the message that Pulumi shows.
         logging.getLogger("grpc._server").disabled = True
-        dynamic_host.raise_limit()
+        _raise_limit()
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = changed(self.replaced_by, _olds, _news)
@@ -44,6 +52,18 @@ class Provider(ResourceProvider):
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Nothing but `taken_over`: providers with `updated_by` do the rest."""
         return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in self.taken_over})
+
+
+def _raise_limit() -> None:
+    """Where this process hosts dynamic providers, let it handle CALLS long calls at once."""
+    host = sys.modules["__main__"]
+    if getattr(host.__spec__, "name", "") != HOST:
+        return
+    handlers = [getattr(host.DynamicResourceProviderServicer, name) for name in LONG]
+    if not hasattr(handlers[0], "experimental_thread_pool"):
+        pool = ThreadPoolExecutor(CALLS)
+        for handler in handlers:
+            handler.experimental_thread_pool = pool
 
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:

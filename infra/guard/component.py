@@ -8,8 +8,15 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.guard import admission, job_network, namespace_limits
+from infra.config.cluster import ClusterKind
+from infra.config.egress import Egress
+from infra.config.job import JobConfig
+from infra.guard import admission, namespace_limits
+from infra.guard.admission import NAME_OF_NAMESPACE
+from infra.objects.labels import OF_JOB, stack_labels
 from infra.objects.manifest import Manifest, register
+
+DNS = 53
 
 
 def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manifest]:
@@ -19,7 +26,51 @@ def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manife
         controllers: the objects of the stack's own operator and scheduler.
     """
     limits = namespace_limits.manifests(stack, controllers)
-    return [*admission.manifests(stack), *limits, *job_network.manifests(stack)]
+    return [*admission.manifests(stack), *limits, *network_policies(stack)]
+
+
+def network_policies(stack: Stack) -> list[Manifest]:
+    """A NetworkPolicy for each job that lists what it reaches, and for every job in a cluster that the stack makes."""
+    own = stack.cluster.kind is not ClusterKind.EXISTING
+    return [_network_policy(stack, job) for job in stack.jobs if own or job.egress is not None]
+
+
+def _network_policy(stack: Stack, job: JobConfig) -> Manifest:
+    """The replicas reach each other, DNS, and what `job.egress` lists. Nobody else reaches a replica.
+
+    Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
+    """
+    replicas = {"matchLabels": {OF_JOB: job.name}}
+    dns = [{"protocol": protocol, "port": DNS} for protocol in ("UDP", "TCP")]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": job.name,
+            "namespace": stack.cluster.namespace,
+            "labels": stack_labels(stack.name),
+        },
+        "spec": {
+            "podSelector": replicas,
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": replicas}]}],
+            "egress": [
+                {"to": [{"podSelector": replicas}]},
+                {"ports": dns},
+                *(_rule(each) for each in job.egress or ()),
+            ],
+        },
+    }
+
+
+def _rule(each: Egress) -> Manifest:
+    ports = {"ports": [{"protocol": each.protocol.value, "port": each.port}]}
+    if each.cidr:
+        return {"to": [{"ipBlock": {"cidr": each.cidr}}], **ports}
+    if each.namespace:
+        place = {"namespaceSelector": {"matchLabels": {NAME_OF_NAMESPACE: each.namespace}}}
+        return {"to": [place], **ports}
+    return ports
 
 
 def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -> list[pulumi.Resource]:

@@ -5,17 +5,74 @@ Ends with its input. It has a session of its own: Ctrl-C is for whoever feeds it
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
 import sys
 import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
 
 from infra.screen.rows import rows
-from infra.screen.terminal import Foot
 from infra.screen.view import Event, View
 
 REDRAW_S = 0.25
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+# A terminal that knows these draws what is between them at once, without the moment in which the rows are erased.
+BEGIN, DONE = "\x1b[?2026h", "\x1b[?2026l"
+ERASE_ROW = "\x1b[K"
+
+
+class Foot:
+    """Rows at the foot of a terminal, drawn over and over; lines for good go above them.
+
+    Draws on `stream`. Between two calls the cursor stands at the beginning of the row below the last one.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.drawn: list[int] = []
+        colours = Console(file=stream, force_terminal=True).color_system or "standard"
+        self.console = Console(
+            file=io.StringIO(),
+            force_terminal=True,
+            color_system=colours,  # type: ignore[arg-type]  # the name that rich itself found
+            width=10_000,
+            highlight=False,
+        )
+
+    def draw(self, lines: Sequence[str], rows: Sequence[Text], width: int, height: int) -> None:
+        """Show `lines` for good, and `rows` below them in place of the earlier ones.
+
+        Parameters:
+            width, height: of the terminal now; a narrower one has broken the earlier rows in several.
+        """
+        shown = rows[: max(height - 1, 0)]
+        text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
+        self.stream.write(f"{BEGIN}{HIDE}{self._back(width)}{text}{DONE}")
+        self.stream.flush()
+        self.drawn = [row.cell_len for row in shown]
+
+    def end(self, width: int) -> None:
+        """Take the rows away and give the cursor back."""
+        self.stream.write(f"{self._back(width)}{SHOW}")
+        self.stream.flush()
+        self.drawn = []
+
+    def _back(self, width: int) -> str:
+        up = sum(max(1, -(-length // max(width, 1))) for length in self.drawn)
+        # Row by row: tmux keeps in its history what is erased from the upper left corner to the end of the screen.
+        erased = f"{ERASE_ROW}\n" * up
+        return f"\r\x1b[{up}A{erased}\x1b[{up}A" if up else f"\r{ERASE_ROW}"
+
+    def _styled(self, row: Text) -> str:
+        with self.console.capture() as captured:
+            self.console.print(row, end="", soft_wrap=True)
+        return captured.get()
 
 
 def draw(source: int, foot: Foot, terminal: int) -> None:

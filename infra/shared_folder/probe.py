@@ -1,4 +1,7 @@
-"""Has pods look at the folder on several nodes, and says on which of them it is another one."""
+"""Has pods look at the folder on several nodes, and says on which of them it is another one.
+
+One pod writes a file there, the others wait for it.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import NODE, POD
 from infra.objects.manifest import Manifest
 from infra.objects.patience import Patience
+from infra.run import reader_pod
 from infra.run.reader_pod import DEADLINE_S, NAME_PREFIX, MountedClaim
-from infra.shared_folder import probe_pods
 from infra.shared_folder.nodes import Placement, reached
 
 FILE_PREFIX = ".trainstack-shared-"
@@ -25,6 +28,18 @@ LOOK_S = 1
 ANSWER_S = 30
 CONFLICT = 409
 SEEN, NOT_SEEN = 0, 1
+SEEN_S = 30
+"""How long a reader looks for the file, in seconds: a network file system may show it to other nodes later."""
+LEAVE_S = 10
+"""How long the writer may take to remove its file, in seconds."""
+# The file goes with the pod. A shell waits for a program in the foreground before it hears that it is to end.
+_WRITE = """
+trap 'rm -f "$1"' EXIT
+trap 'kill $! || true; exit 0' TERM
+echo "this file is here while trainstack looks whether all nodes see this folder" > "$1"
+sleep "$2" & wait
+"""
+_READ = 'i=0; until [ -e "$1" ]; do i=$((i + 1)); [ "$i" -le "$2" ] || exit 1; sleep 1; done'
 Done = Callable[[Manifest], bool]
 
 
@@ -69,13 +84,11 @@ class Probe:
     def _look(self, nodes: Sequence[str]) -> None:
         mark, (first, *others) = uuid.uuid4().hex[:8], nodes
         name, file = f"{NAME_PREFIX}{mark}", f"{FILE_PREFIX}{mark}"
-        wrote = self._follow({first: probe_pods.writer(f"{name}-0", self.volume, first, file)}, _is_ready)[
-            first
-        ]
+        wrote = self._follow({first: writer(f"{name}-0", self.volume, first, file)}, _is_ready)[first]
         if not _is_ready(wrote):
             raise NotSharedError(f"node {first} cannot tell: {_why_not(wrote)}")
         readers = {
-            node: probe_pods.reader(f"{name}-{place}", self.volume, node, file)
+            node: reader(f"{name}-{place}", self.volume, node, file)
             for place, node in enumerate(others, start=1)
         }
         read = self._follow(readers, _has_ended)
@@ -110,6 +123,25 @@ class Probe:
 
     def _delete(self, name: str) -> None:
         self._patience.ask(lambda: self._api.delete(POD, name, self.volume.namespace))
+
+
+def writer(name: str, volume: MountedClaim, node: str, file: str) -> Manifest:
+    """Writes `file` in the volume's folder, is ready when it is there, and removes it when it is deleted."""
+    path = f"{volume.mount_path}/{file}"
+    command = ["sh", "-ec", _WRITE, "write", path, str(DEADLINE_S)]
+    pod = reader_pod.manifest(name, volume, command, node=node, writes=True)
+    pod["spec"]["terminationGracePeriodSeconds"] = LEAVE_S
+    (container,) = pod["spec"]["containers"]
+    # What it could not do is told in its status.
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    container["readinessProbe"] = {"exec": {"command": ["test", "-e", path]}, "periodSeconds": 1}
+    return pod
+
+
+def reader(name: str, volume: MountedClaim, node: str, file: str) -> Manifest:
+    """Ends with 0 when it has seen `file`, and with 1 when it has not for SEEN_S seconds."""
+    command = ["sh", "-ec", _READ, "read", f"{volume.mount_path}/{file}", str(SEEN_S)]
+    return reader_pod.manifest(name, volume, command, node=node)
 
 
 def _is_ready(pod: Manifest) -> bool:

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from infra.config import Stack
-from infra.gang_scheduler import component as gang
 from infra.guard import component as guarding
 from infra.objects.gangs import SCHEDULER
 from infra.objects.manifest import Manifest
+from infra.operators import scheduler_manifests, trainer_manifests
 from infra.review import rendering
-from infra.trainer_controller import component as v2
 from infra.training_operator import component as v1
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
@@ -87,8 +86,8 @@ def operators() -> list[Manifest]:
     """Those of the training-operator, of Trainer with JobSet, and of the second scheduler."""
     return [
         *v1.manifests(of_api("v1"), WHOLE),
-        *v2.manifests(of_api("v2"), WHOLE),
-        *gang.manifests(of_api("v2"), WHOLE),
+        *trainer_manifests(of_api("v2"), WHOLE),
+        *scheduler_manifests(of_api("v2"), WHOLE),
     ]
 
 

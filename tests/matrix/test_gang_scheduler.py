@@ -15,9 +15,10 @@ import pytest
 import yaml
 from kubernetes import client
 
+from infra import operators
 from infra.clusters.discovery import Question, read_contents
 from infra.config import Stack
-from infra.gang_scheduler import component, patches
+from infra.gang_scheduler import patches
 from infra.job import pod
 from infra.objects.api import ApiAddress
 from infra.objects.gangs import CRDS, PODGROUP, SCHEDULER
@@ -51,7 +52,7 @@ def asked() -> Stack:
 
 @pytest.fixture(scope="module")
 def manifests(asked: Stack) -> list[Manifest]:
-    return component.manifests(asked, WHOLE)
+    return operators.scheduler_manifests(asked, WHOLE)
 
 
 @pytest.fixture(scope="module")

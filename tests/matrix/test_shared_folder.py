@@ -11,7 +11,7 @@ from kubernetes import client, config
 from infra.objects.api import ApiAddress
 from infra.objects.pod_security import namespace_labels
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder import probe_pods
+from infra.shared_folder import probe
 from infra.shared_folder.nodes import Placement
 from infra.shared_folder.probe import NotSharedError, Probe
 from standins.tests.apiserver import ApiServer
@@ -47,14 +47,14 @@ def look(api_server: ApiServer) -> list[str]:
 def play(monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
     """What becomes of the pods; which node they are on is the kubelet's to say."""
     for name, outcome in (("writer", "run"), ("reader", reads)):
-        make = getattr(probe_pods, name)
+        make = getattr(probe, name)
 
         def played(*asked: Any, make: Any = make, outcome: str = outcome) -> Any:
             pod = make(*asked)
             pod["metadata"]["annotations"] = {OUTCOME: outcome}
             return pod
 
-        monkeypatch.setattr(probe_pods, name, played)
+        monkeypatch.setattr(probe, name, played)
 
 
 def left(core: Any) -> list[str]:

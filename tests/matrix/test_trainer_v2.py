@@ -10,6 +10,7 @@ import yaml
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 
+from infra import operators
 from infra.clusters.discovery import Question, read_contents
 from infra.config import Stack
 from infra.config.operator import OperatorApi
@@ -20,7 +21,6 @@ from infra.objects.kinds import Kind
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest
 from infra.review import rendering
-from infra.trainer_controller import component
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -64,7 +64,7 @@ def v2() -> Stack:
 
 @pytest.fixture(scope="module")
 def controllers(v2: Stack) -> list[Manifest]:
-    return component.manifests(v2, WHOLE)
+    return operators.trainer_manifests(v2, WHOLE)
 
 
 @pytest.fixture(scope="module")

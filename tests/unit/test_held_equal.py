@@ -15,19 +15,17 @@ import pulumi_standins.emulated as emulated
 import pytest
 import yaml
 
-from infra import paths
+from infra import operators, paths
 from infra.clusters.kind import old_objects
 from infra.clusters.kind.providers import KindCluster
 from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
-from infra.gang_scheduler import component as gang_scheduler
 from infra.objects import adoption as objects_adoption
 from infra.objects import labels, owner, stack_state
 from infra.objects.api import usual_kubeconfig
 from infra.run import provider, timeline
-from infra.trainer_controller import component as trainer_controller
 from infra.upstream import vendored
 from toolchain import paths as toolchain_paths
 from toolchain.images import cluster_images, gpu_base
@@ -99,7 +97,7 @@ def test_the_versions_of_the_trainer_and_jobset() -> None:
 
 
 def test_the_variables_of_the_trainer() -> None:
-    assert set(cluster_images.TRAINER_PROGRAMS) == set(trainer_controller.IMAGES.values())
+    assert set(cluster_images.TRAINER_PROGRAMS) == set(operators.TRAINER_IMAGES.values())
 
 
 def test_the_version_of_the_gang_scheduler() -> None:
@@ -108,7 +106,7 @@ def test_the_version_of_the_gang_scheduler() -> None:
 
 
 def test_the_variables_of_the_gang_scheduler() -> None:
-    assert set(cluster_images.SCHEDULER_PROGRAMS) == set(gang_scheduler.IMAGES.values())
+    assert set(cluster_images.SCHEDULER_PROGRAMS) == set(operators.SCHEDULER_IMAGES.values())
 
 
 def test_the_version_of_pulumi() -> None:

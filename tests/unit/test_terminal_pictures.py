@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from infra.screen.terminal import Foot
+from infra.screen.__main__ import Foot
 from tests.pictures import terminal
 from tests.pictures.terminal import Rows, plain
 
 LIVE = """
 import sys, time
 from rich.text import Text
-from infra.screen.terminal import Foot
+from infra.screen.__main__ import Foot
 foot = Foot(sys.stderr)
 for step in range(1, 4):
     foot.draw([f"line {step}"], [Text(f"epoch {step} ", style="red").append("━━━", style="green")], 80, 24)

@@ -17,7 +17,7 @@ from infra.job.trainjob import jobs_of
 from infra.review.rendering import rendered_plan, workload
 from infra.run import reader_pod
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder import probe_pods
+from infra.shared_folder import probe
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.samples import IMAGE, stack
 from tests.unit.infra.test_program import configured, recorder, run_program
@@ -103,8 +103,8 @@ def of_a_claim(props: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The specs of all pods that dynamic resources with these properties make."""
     volume = MountedClaim.from_props(props)
     yield reader_pod.manifest("reads", volume)["spec"]
-    yield probe_pods.reader("looks", volume, "node", "file")["spec"]
-    yield probe_pods.writer("writes", volume, "node", "file")["spec"]
+    yield probe.reader("looks", volume, "node", "file")["spec"]
+    yield probe.writer("writes", volume, "node", "file")["spec"]
 
 
 def test_a_job_without_them_leaves_the_fields_out() -> None:

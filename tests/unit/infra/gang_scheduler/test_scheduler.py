@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import operators
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
-from infra.gang_scheduler import component, patches
+from infra.gang_scheduler import patches
 from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
 from infra.objects.labels import STACK
 from infra.review import folder, gitops, rendering
@@ -29,7 +30,7 @@ GANG: dict[str, Any] = {"operator": {"gang": "scheduler-plugins"}, "job": JOB}
 @pytest.fixture(autouse=True)
 def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendored, "objects", upstreams)
-    for name in component.IMAGES.values():
+    for name in operators.SCHEDULER_IMAGES.values():
         monkeypatch.delenv(name, raising=False)
 
 
@@ -40,14 +41,14 @@ def asked() -> Stack:
 
 @pytest.fixture
 def objects(asked: Stack) -> list[dict[str, Any]]:
-    return component.manifests(asked, plan(asked, ClusterContents()))
+    return operators.scheduler_manifests(asked, plan(asked, ClusterContents()))
 
 
 def programs(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {
         each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]
         for each in objects
-        if each["kind"] == "Deployment" and each["metadata"]["name"] in component.IMAGES
+        if each["kind"] == "Deployment" and each["metadata"]["name"] in operators.SCHEDULER_IMAGES
     }
 
 
@@ -58,18 +59,18 @@ def test_both_crds_come_first(objects: list[dict[str, Any]]) -> None:
 
 def test_a_crd_of_somebody_elses_is_left_as_it_is(asked: Stack) -> None:
     planned = plan(asked, ClusterContents(gang_definitions=frozenset(CRDS[:1])))
-    found = {each["metadata"]["name"] for each in component.manifests(asked, planned)}
+    found = {each["metadata"]["name"] for each in operators.scheduler_manifests(asked, planned)}
     assert CRDS[0] not in found
     assert {CRDS[1], SCHEDULER} <= found
 
 
 def test_a_stack_that_installs_none_reads_nothing(asked: Stack) -> None:
-    assert component.manifests(asked, Plan(crd=True, operator=True, namespaces=())) == []
+    assert operators.scheduler_manifests(asked, Plan(crd=True, operator=True, namespaces=())) == []
 
 
 def test_all_goes_into_the_operators_namespace_but_what_is_kubernetes_own(asked: Stack) -> None:
     there = replace(asked, operator=asked.operator.model_copy(update={"namespace": "gangs"}))
-    found = component.manifests(there, plan(there, ClusterContents()))
+    found = operators.scheduler_manifests(there, plan(there, ClusterContents()))
     spaces = {each["metadata"]["namespace"] for each in found if "namespace" in each["metadata"]}
     assert spaces == {"gangs", "kube-system"}
     assert {who["namespace"] for each in found for who in each.get("subjects", ())} == {"gangs"}
@@ -162,7 +163,7 @@ def test_the_whole_program_registers_the_scheduler_before_operator_and_job(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for variable in component.IMAGES.values():
+    for variable in operators.SCHEDULER_IMAGES.values():
         monkeypatch.setenv(variable, "trainstack/scheduler:abc")
     configured(**GANG)
     run_program()

@@ -12,7 +12,7 @@ import pytest
 from infra.config.replicas import Toleration
 from infra.objects.api import ApiAddress
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder import probe, probe_pods
+from infra.shared_folder import probe
 from infra.shared_folder.nodes import Placement
 from infra.shared_folder.probe import NotSharedError, Probe
 from tests.unit.infra.objects.played_api import listed, play
@@ -146,8 +146,8 @@ def command(pod: Any, folder: Path, seconds: str) -> list[str]:
 def test_what_the_pods_run_finds_one_folder_and_no_other(tmp_path: Path) -> None:
     for name in ("here", "elsewhere"):
         (tmp_path / name).mkdir()
-    reads = probe_pods.reader("r", VOLUME, "b", "file")
-    write = command(probe_pods.writer("w", VOLUME, "a", "file"), tmp_path / "here", "600")
+    reads = probe.reader("r", VOLUME, "b", "file")
+    write = command(probe.writer("w", VOLUME, "a", "file"), tmp_path / "here", "600")
     with subprocess.Popen(write, start_new_session=True) as writing:
         while not (tmp_path / "here" / "file").exists():
             assert writing.poll() is None
@@ -160,18 +160,18 @@ def test_what_the_pods_run_finds_one_folder_and_no_other(tmp_path: Path) -> None
 
 
 def test_a_folder_that_cannot_be_written_ends_the_writer(tmp_path: Path) -> None:
-    write = command(probe_pods.writer("w", VOLUME, "a", "file"), tmp_path / "missing", "600")
+    write = command(probe.writer("w", VOLUME, "a", "file"), tmp_path / "missing", "600")
     done = subprocess.run(write, capture_output=True, text=True)
     assert done.returncode != 0
     assert "file" in done.stderr
 
 
 def test_the_pods_have_no_more_rights_than_that_takes() -> None:
-    writer, reader = probe_pods.writer("w", VOLUME, "a", "f"), probe_pods.reader("r", VOLUME, "b", "f")
+    writer, reader = probe.writer("w", VOLUME, "a", "f"), probe.reader("r", VOLUME, "b", "f")
     assert writer["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] is False
     assert reader["spec"]["volumes"][0]["persistentVolumeClaim"]["readOnly"] is True
     for pod in (writer, reader):
         (container,) = pod["spec"]["containers"]
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert pod["spec"]["automountServiceAccountToken"] is False
-        assert pod["spec"]["activeDeadlineSeconds"] > probe_pods.SEEN_S
+        assert pod["spec"]["activeDeadlineSeconds"] > probe.SEEN_S

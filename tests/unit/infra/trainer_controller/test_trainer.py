@@ -17,7 +17,7 @@ from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
 from infra.review import folder, gitops, rendering
-from infra.trainer_controller import component, patches
+from infra.trainer_controller import patches
 from infra.training_operator import webhook
 from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
@@ -88,13 +88,13 @@ def operators_of_both(project: str) -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendored, "objects", operators_of_both)
-    for name in component.IMAGES.values():
+    for name in operators.TRAINER_IMAGES.values():
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def objects() -> list[dict[str, Any]]:
-    return component.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
+    return operators.trainer_manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
 
 
 def test_the_crds_come_first_and_convert_nothing(objects: list[dict[str, Any]]) -> None:
@@ -128,7 +128,7 @@ def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> 
 
 @pytest.mark.parametrize(("crd", "operator"), [(True, False), (False, True), (False, False)])
 def test_only_what_is_missing_is_installed(crd: bool, operator: bool) -> None:
-    found = component.manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()))
+    found = operators.trainer_manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()))
     assert {each["kind"] == CRD_KIND for each in found} == ({True} if crd else {False} if operator else set())
 
 
@@ -140,7 +140,7 @@ def test_a_trainer_that_is_there_is_used() -> None:
 def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
-    found = {each["metadata"]["name"] for each in component.manifests(stack(**V2), planned)}
+    found = {each["metadata"]["name"] for each in operators.trainer_manifests(stack(**V2), planned)}
     assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
     assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
 
@@ -169,7 +169,7 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     monkeypatch.setattr(
         vendored, "objects", operators_of_both
     )  # where `recorder` has the training-operator's
-    for variable in component.IMAGES.values():
+    for variable in operators.TRAINER_IMAGES.values():
         monkeypatch.setenv(variable, "trainstack/controller:abc")
     configured(**V2)
     run_program()
@@ -180,9 +180,11 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     (replicas,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     assert replicas["template"]["spec"]["template"]["spec"]["containers"][0]["image"] == REFERENCE
     pushed = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in deployments(made)]
-    assert pushed == [REFERENCE] * len(component.IMAGES)
+    assert pushed == [REFERENCE] * len(operators.TRAINER_IMAGES)
     waited_for = {each._name for each in provided[0].ready}
-    assert {f"Deployment/kubeflow/{name}" for name in component.IMAGES} <= waited_for, "they go after the job"
+    assert {f"Deployment/kubeflow/{name}" for name in operators.TRAINER_IMAGES} <= waited_for, (
+        "they go after the job"
+    )
     (run,) = recorder.of("pulumi-python:dynamic/trainstack:Run")
     assert run.inputs["kind"] == TRAINJOB.kind
     assert run.inputs["uid"] == f"uid-of-{TRAINJOB.kind}/pytorch-simple"
@@ -190,7 +192,7 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     assert (ending.inputs["job"], ending.inputs["uid"]) == ("pytorch-simple", run.inputs["uid"])
     (asked,) = recorder.of("pulumi-python:dynamic/trainstack:OperatorWebhook")
     assert asked.inputs["operator"] == " ".join(
-        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(component.IMAGES)
+        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(operators.TRAINER_IMAGES)
     )
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.gang_scheduler import component as gang_scheduler
-from infra.trainer_controller import component as trainer_controller
+from infra import operators
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
@@ -175,8 +174,8 @@ def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[
 
 OF_STACKS: dict[str, tuple[str, set[str]]] = {
     "v1": ("{}", set()),
-    "v2": ("{api: v2}", {*trainer_controller.IMAGES.values()}),
-    "gang": ("{gang: scheduler-plugins}", {*gang_scheduler.IMAGES.values()}),
+    "v2": ("{api: v2}", {*operators.TRAINER_IMAGES.values()}),
+    "gang": ("{gang: scheduler-plugins}", {*operators.SCHEDULER_IMAGES.values()}),
 }
 OF_STACKS["both"] = ("{api: v2, gang: scheduler-plugins}", OF_STACKS["v2"][1] | OF_STACKS["gang"][1])
 """Name -> section `operator`, and the variables that the program reads for it, beside those of every stack."""

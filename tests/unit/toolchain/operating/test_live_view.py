@@ -14,7 +14,7 @@ import termios
 import pytest
 from rich.text import Text
 
-from infra.screen.terminal import Foot
+from infra.screen.__main__ import Foot
 from tests.unit.toolchain.conftest import ROOT
 from tests.unit.toolchain.operating.screen import Screen
 
