@@ -24,7 +24,7 @@ FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-# For toolchain/make_variables.py, which refuses a name that the target does not take.
+# For toolchain/__main__.py, which refuses a name that the target does not take.
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 

@@ -21,7 +21,7 @@ from infra.run import job_status
 from infra.run.trainjob_api import JOBSET_UID
 from infra.trainer_controller.patches import JOBSET, TRAINER
 from tests.e2e import processes
-from toolchain.make_variables import TAKEN
+from toolchain.__main__ import TAKEN
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB_LABEL = "training.kubeflow.org/job-name"

@@ -8,19 +8,24 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolchain import git
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
-from toolchain.runs import model_card, records
+from toolchain.runs import records
 from toolchain.steps import say
 
 CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
 BEGUN = LOCAL / "begun"
 MOST_SOURCES = 20
+CARD = "README.md"
+# Data sets whose task is known; of your own data it is not.
+PICTURES = ("mnist", "fashion-mnist", "kmnist", "digits")
+# Keys of config.json that say where the run was computed.
+MACHINE = ("world_size", "processor", "device", "precision", "torch")
 
 Source = dict[str, Any]
 """`commit`, `clean`, and when make up `began`, in seconds since 1970."""
@@ -82,8 +87,8 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
                     continue
                 origin = {"commit": source.get("commit"), "clean": source.get("clean"), "image": image}
                 _write_as_old_as(model, folder / records.ORIGIN, json.dumps(origin, indent=2) + "\n")
-            if not (folder / model_card.FILE).exists():
-                _write_as_old_as(model, folder / model_card.FILE, model_card.card(records.read(folder)))
+            if not (folder / CARD).exists():
+                _write_as_old_as(model, folder / CARD, card(records.read(folder)))
         except OSError as error:
             say(f"commit and image of run {folder.name} are not kept beside it: {error}")
 
@@ -104,3 +109,51 @@ def _write_as_old_as(model: Path, file: Path, text: str) -> None:
 def report_lines(runs: Iterable[Path]) -> list[str]:
     """A line with the path of each run's report, where there is one."""
     return [f"report: {folder / REPORT}" for folder in runs if (folder / REPORT).is_file()]
+
+
+def card(run: records.Run) -> str:
+    """The model card of a finished run: Markdown with the front matter that model hubs read.
+
+    Every text in the front matter is quoted as JSON does, which YAML reads alike.
+    """
+    result = {"accuracy": run.accuracy, "loss": run.loss, "epochs": run.epochs, "seconds": run.seconds}
+    file = (run.model or run.folder).name
+    dataset, network = str(run.config.get("dataset", "unknown")), str(run.config.get("network", "unknown"))
+    return (
+        f"---\n{_front_matter(run, dataset)}---\n\n# {run.name}\n\n"
+        f"Network `{network}`, trained on `{dataset}` by trainstack. The file is a plain `state_dict`.\n\n"
+        f"## Result\n\n{_table(result)}\n"
+        f"## Training\n\n{_table({key: value for key, value in run.config.items() if key not in MACHINE})}\n"
+        f"## Origin\n\n{_table({**run.origin, **{key: run.config[key] for key in MACHINE if key in run.config}})}\n"
+        "## Use\n\n"
+        f"```python\nstate = torch.load({file!r}, map_location='cpu', weights_only=True)\n```\n\n"
+        "`config.json` beside this file has the configuration, `report.html` shows what the model gets wrong.\n"
+    )
+
+
+def _front_matter(run: records.Run, dataset: str) -> str:
+    lines = ["library_name: pytorch", "tags: [trainstack]"]
+    if dataset not in PICTURES:
+        return "\n".join(lines) + "\n"
+    lines += ["pipeline_tag: image-classification", f"datasets: [{dataset}]", "metrics: [accuracy]"]
+    if run.accuracy is not None:
+        lines += [
+            "model-index:",
+            f"  - name: {json.dumps(run.name)}",
+            "    results:",
+            "      - task: {type: image-classification}",
+            f"        dataset: {{name: {json.dumps(dataset)}, type: {json.dumps(dataset)}}}",
+            "        metrics:",
+            f"          - {{type: accuracy, value: {run.accuracy:.4f}}}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _table(values: Mapping[str, object]) -> str:
+    rows = [f"| {_cell(key)} | {_cell(value)} |\n" for key, value in values.items() if value is not None]
+    return "".join(["| | |\n| --- | --- |\n", *rows]) if rows else "Nothing is known.\n"
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return " ".join(text.split()).replace("|", "\\|")

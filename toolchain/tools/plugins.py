@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from toolchain.paths import LOGS, ROOT, STANDINS, cache
 from toolchain.steps import SetupError, run, step
-from toolchain.tools import installed, unavailable
+from toolchain.tools import installed
 
 PROVIDER = "pulumi-resource-kubernetes"
 DOWNLOAD_S = 60
+FIRST_S = 600
+KEEP_S = 24 * 3600
 
 
 def standins() -> list[Path]:
@@ -63,7 +66,7 @@ def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
     """Get Pulumi's kubernetes plugin where it is missing and can be downloaded."""
     version = provider_version()
     what = f"{PROVIDER}-{version}"
-    if _has_provider(env) or unavailable.refused(what):
+    if _has_provider(env) or _refused(what):
         return
     with step("Pulumi's kubernetes plugin") as progress:
         try:
@@ -71,6 +74,44 @@ def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
             run(cmd, log=LOGS / "pulumi-plugin.log", env=env, timeout=DOWNLOAD_S)
         except SetupError:
             progress.conclude("cannot be downloaded here; README says under Limits what runs in its place")
-            unavailable.remember_refusal(what)
+            _remember_refusal(what)
             return
-    unavailable.forget(what)
+    _forget(what)
+
+
+def _refused(what: str) -> bool:
+    """Whether `what` could not be downloaded lately.
+
+    Lately is FIRST_S seconds ago at most, or KEEP_S where it was not the first time.
+    """
+    looks = _failed_looks(what)
+    return bool(looks) and time.time() - looks[-1] < (KEEP_S if len(looks) > 1 else FIRST_S)
+
+
+def _remember_refusal(what: str) -> None:
+    """Note that `what` could not be downloaded, so that it is not asked for again at once.
+
+    One failed look may be a cable that was out: only what fails again some time later is not to be had here.
+    """
+    looks = [*_failed_looks(what), time.time()]
+    note = _note(what)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text("".join(f"{look}\n" for look in looks))
+
+
+def _forget(what: str) -> None:
+    """Forget that `what` failed: it can be downloaded."""
+    _note(what).unlink(missing_ok=True)
+
+
+def _failed_looks(what: str) -> list[float]:
+    """When `what` could not be had in the last KEEP_S seconds, in seconds since the epoch."""
+    try:
+        words = _note(what).read_text().split()
+    except FileNotFoundError:
+        return []
+    return [look for look in map(float, words) if time.time() - look < KEEP_S]
+
+
+def _note(what: str) -> Path:
+    return cache() / "refused" / what

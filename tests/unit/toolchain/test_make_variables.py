@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolchain import make_variables
-from toolchain.make_variables import COMMON, KNOWN, TAKEN
+from toolchain import __main__ as program
+from toolchain.__main__ import COMMON, KNOWN, TAKEN
 from toolchain.options import MAKE_GIVEN, MAKE_GOALS
 from toolchain.paths import ROOT
 
@@ -30,7 +30,7 @@ MISSPELT = [
 
 
 def refusal(goals: str, *given: str) -> str:
-    return make_variables.refusal({MAKE_GOALS: goals, MAKE_GIVEN: " ".join(given)}) or ""
+    return program.refusal({MAKE_GOALS: goals, MAKE_GIVEN: " ".join(given)}) or ""
 
 
 @pytest.mark.parametrize("goal", TAKEN)
@@ -58,7 +58,7 @@ def test_a_makefile_of_the_users_may_hand_its_own_on(name: str) -> None:
 
 
 def test_without_make_nothing_is_refused() -> None:
-    assert make_variables.refusal({}) is None
+    assert program.refusal({}) is None
 
 
 @pytest.mark.parametrize(
