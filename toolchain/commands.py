@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import completion, stack_files
-from toolchain.checks import audit, drift, protected, review, stack_changes, suites
+from toolchain.checks import drift, protected, review, stack_changes, suites
+from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import (
     clean,
     consents,
     doctor,
     environment,
-    fetch,
+    program_calls,
     prometheus_text,
     pulumi_output,
+    setup,
     status,
     trace,
     up,
-    watch,
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
-from toolchain.runs import board, comparison, listing
+from toolchain.paths import LOCAL, ROOT
+from toolchain.runs import comparison, listing
 from toolchain.sweep import searching
+from toolchain.tools import venv
 
 Asked = argparse.Namespace
+BILL = LOCAL / "audit" / "sbom.cdx.json"
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,23 @@ def _status(asked: Asked) -> int:
     return status.status(asked.stack, asked.json)
 
 
+def _audit() -> int:
+    """List what this clone and this machine trust; changes nothing but the bill. Returns the exit status."""
+    return _trusted("infra.audit", str(BILL.relative_to(ROOT)), PUBLISHED_NODE)
+
+
+def _lock_images() -> int:
+    """Give the bases that a tag alone names the digests of their registries. Returns the exit status."""
+    return _trusted("infra.audit.lock_images")
+
+
+def _trusted(module: str, *arguments: str) -> int:
+    with setup.project_lock():
+        venv.ensure()
+    command = venv.program(module, *arguments)
+    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode
+
+
 ALL: tuple[Command, ...] = (
     Command(
         "up",
@@ -120,7 +142,7 @@ ALL: tuple[Command, ...] = (
         "fetch",
         "get and build what `up` takes from elsewhere, while there is a network",
         "fetch --stack dev",
-        lambda asked: fetch.fetch(asked.stack),
+        lambda asked: setup.fetch(asked.stack),
         (STACK,),
     ),
     Command("down", "destroy the stack, keep the model", "down", _down, (STACK, VERBOSE)),
@@ -128,7 +150,7 @@ ALL: tuple[Command, ...] = (
         "watch",
         "follow a stack's jobs, whoever has applied them: 0 ended well, 1 not, 2 cannot tell",
         "watch --stack dev",
-        lambda asked: watch.watch(asked.stack),
+        lambda asked: program_calls.watch(asked.stack),
         (STACK,),
         failed=Health.UNKNOWN,
     ),
@@ -202,13 +224,13 @@ ALL: tuple[Command, ...] = (
         "audit",
         "list what is trusted of others, and write a bill of materials",
         "audit",
-        lambda asked: audit.audit(),
+        lambda asked: _audit(),
     ),
     Command(
         "lock-images",
         "write the digest of each base that has none beside its tag",
         "lock-images",
-        lambda asked: audit.lock_images(),
+        lambda asked: _lock_images(),
     ),
     Command(
         "test",
@@ -296,8 +318,8 @@ ALL: tuple[Command, ...] = (
         "board",
         "show the runs of all stacks in TensorBoard, on this machine alone",
         "board --port 0",
-        lambda asked: board.board(asked.port),
-        (Option("--port", "0 for one that is free", "PORT", default=board.PORT),),
+        lambda asked: listing.board(asked.port),
+        (Option("--port", "0 for one that is free", "PORT", default=listing.PORT),),
     ),
     Command(
         "clean",

@@ -10,7 +10,7 @@ import pytest
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
 from tests.unit.toolchain.conftest import git
-from toolchain.operating import applied_commits, plans, pulumi_cli, state, up
+from toolchain.operating import plans, pulumi_cli, state, up
 from toolchain.steps import SetupError
 
 THREE = {"job.training": {"epochs": 3}}
@@ -93,12 +93,12 @@ def test_pulumi_remembers_the_commit_that_it_applied(
     done = json.loads(project.pulumi(*asked).stdout)
     applied = git(project.folder, "rev-parse", "HEAD").strip()
     monkeypatch.setattr(pulumi_cli, "history", lambda variables, stack: done)
-    monkeypatch.setattr(applied_commits, "ROOT", project.folder)
-    applied_commits.ensure_contained({}, project.stack)
+    monkeypatch.setattr(plans, "ROOT", project.folder)
+    plans.ensure_contained({}, project.stack)
     git(project.folder, "checkout", "--quiet", "--orphan", "another")
     git(project.folder, "commit", "--quiet", "--message", "another")
     with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is no part of"):
-        applied_commits.ensure_contained({}, project.stack)
+        plans.ensure_contained({}, project.stack)
 
 
 def test_the_state_tells_the_outputs_that_pulumi_tells(project: AppliedProject) -> None:

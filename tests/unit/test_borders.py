@@ -175,7 +175,6 @@ def _private(word: str) -> bool:
 # Modules and packages of one name in several places, and why one name fits all of them.
 NAMESAKES = {
     "adoption": "lost objects: the program finds them, make up puts them into the state",
-    "audit": "the list of what is trusted, and the command that writes it",
     "cluster": "a section of the stack file, and what every kind of cluster offers",
     "commands": "what can be called: of the program microk8s, of our own command line",
     "component": "the Pulumi component of its room",
@@ -201,7 +200,6 @@ NAMESAKES = {
     "storage": "a section of the stack file, and the package that makes its objects",
     "sweep": "a section of the stack file, the search that it asks for, and the command that runs the search",
     "volumes": "volumes and claims: of the program, and when they are ready",
-    "watch": "following the jobs of a stack, and the call of it",
 }
 
 

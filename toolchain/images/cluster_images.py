@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -243,3 +244,24 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
         return node.ensure(
             engine, parts, files, restricted_host.detected(), LOGS / "node-image.log", progress
         )
+
+
+def kubectl_can_be_pulled(engine: Engine) -> bool:
+    """Whether the published node image is used here, and its programs run here."""
+    return is_linux() and published(engine)
+
+
+def pulled_kubectl(engine: Engine) -> Path:
+    """Path of kubectl, after copying it out of the published node image, which is pulled where the engine lacks it."""
+    target = cache() / "tools" / f"kubectl-{PUBLISHED_NODE[-12:]}" / "bin" / "kubectl"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with step("kubectl of the published node image"), tempfile.TemporaryDirectory(dir=target.parent) as part:
+        container = engine.output("create", PUBLISHED_NODE)
+        try:
+            engine.output("cp", f"{container}:/usr/bin/kubectl", part)
+        finally:
+            engine.output("rm", "--force", "--volumes", container)
+        os.replace(f"{part}/kubectl", target)
+    return target

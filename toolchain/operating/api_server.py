@@ -8,12 +8,16 @@ import subprocess
 import time
 from collections.abc import Mapping
 
+from toolchain.operating import live_objects, state
 from toolchain.operating.environment import for_child
 from toolchain.operating.state import Access
 from toolchain.steps import SetupError, say, step
 
 PATIENCE_S = 120.0
 PAUSE_S = 1.0
+DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+# The longest pause of the server's controllers: DefaultTypedControllerRateLimiter of client-go.
+DEFINITIONS_PATIENCE_S = 1000.0
 ANSWER_S = 5
 READY, MOST_LETTERS = "ok", 60
 # kubectl's words where a server does not know this user: it is there.
@@ -87,3 +91,38 @@ def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENC
                 )
             time.sleep(PAUSE_S)
             why = problem(variables, access)
+
+
+def wait_for_definitions(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
+    """Wait until the API server serves the stack's definitions; whether it serves all now, and did not before.
+
+    It serves one a moment after it was created. Where its etcd was away just then, it tries again after longer and
+    longer pauses. Pulumi's plugin waits a minute for one that it creates, and for no other.
+    """
+    names = [each["outputs"]["metadata"]["name"] for each in state.resources(deployment) if _is_made(each)]
+    access = state.access(deployment)
+    if access is None or not (missing := _unserved(variables, access, names)):
+        return False
+    deadline = time.monotonic() + DEFINITIONS_PATIENCE_S
+    with step(f"waiting for the API server to serve {', '.join(missing)}"):
+        while missing and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+            missing = _unserved(variables, access, missing)
+    return not missing
+
+
+def _is_made(resource: state.Resource) -> bool:
+    return resource["type"] == DEFINITION and bool((resource.get("outputs") or {}).get("metadata"))
+
+
+def _unserved(variables: Mapping[str, str], access: Access, names: list[str]) -> list[str]:
+    """Those of `names` that the server holds and does not serve. One that does not answer names none."""
+
+    def get(*words: str) -> subprocess.CompletedProcess[str]:
+        return live_objects.kubectl(
+            variables, access, "get", *words, "--ignore-not-found", "--output", "name"
+        )
+
+    held = [name for name in names if get("customresourcedefinitions", name).stdout.strip()]
+    # A definition has the name of what it defines: resource and group.
+    return [name for name in held if live_objects.NO_SUCH_KIND in get(name, "--all-namespaces").stderr]

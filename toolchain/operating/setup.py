@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
-from toolchain.images import cluster_images, gpu_base, pulled_kubectl
-from toolchain.machine import engine, locks, preflight
-from toolchain.operating import environment, user_backend
+from toolchain import stack_files
+from toolchain.images import cluster_images, gpu_base
+from toolchain.machine import disks, engine, locks, preflight
+from toolchain.operating import environment, program_calls, user_backend
 from toolchain.parallel import Jobs
-from toolchain.paths import LOCAL, LOGS, ROOT, VENV, cache
+from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools import build, choice, plugins, venv
 from toolchain.tools.installed import which
@@ -66,7 +70,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         cluster_images.may_build(answering, nodes)
     missing = {name for name, each in choices.items() if not each.is_available}
     missing -= set() if nodes else {"kind"}
-    if "kubectl" in missing and answering and pulled_kubectl.can_be_had(answering):
+    if "kubectl" in missing and answering and cluster_images.kubectl_can_be_pulled(answering):
         missing.remove("kubectl")
     builds = images_missing or bool(missing)
     if builds:
@@ -197,6 +201,53 @@ def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dic
 def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: choice.Choice) -> Path:
     # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
-    if not kubectl.is_available and pulled_kubectl.can_be_had(running):
-        return pulled_kubectl.ensure(running)
+    if not kubectl.is_available and cluster_images.kubectl_can_be_pulled(running):
+        return cluster_images.pulled_kubectl(running)
     return kubectl.program()
+
+
+def fetch(stack: str) -> None:
+    """Get and build what `make up` of `stack` takes from elsewhere, so that it needs no network then.
+
+    That is tools, packages and images. It makes no cluster. Raises SetupError.
+    """
+    stack_files.check(stack)
+    with project_lock(), disks.watched():
+        try:
+            found = prepare(stack, builds_image=True) | prepare_operators(stack)
+            variables = environment.for_stack(found, stack)
+            _pull_node_image(engine.ensure(), found, stack)
+            with step("registry"):
+                program_calls.fetch(variables, stack)
+            with step("trainer image"):
+                program_calls.build_image(variables, stack)
+        finally:
+            engine.stop()  # ours, where nobody else uses it
+    print(
+        f"make up STACK={stack} takes nothing from elsewhere now, but what its cluster's nodes pull themselves"
+    )
+
+
+def _pull_node_image(running: engine.Engine, found: dict[str, str], stack: str) -> None:
+    """kind would pull it when it makes the cluster."""
+    image = found.get(cluster_images.NODE_IMAGE)
+    if image != cluster_images.PUBLISHED_NODE or not makes_nodes(stack):
+        return
+    if not cluster_images.succeeds(running, "image", "inspect", image):
+        with step("kind's node image"):
+            run([running.docker, "pull", "--quiet", image], log=LOGS / "images.log", env=running.env)
+
+
+def copy_verified(folder: Path) -> str:
+    """Have the trainer verify the IDX files in `folder` and copy them to data/; returns the data set's name.
+
+    Raises SetupError that names the file and both checksums when one is not what was published.
+    """
+    if not folder.is_dir():
+        raise SetupError(f"there is no data folder {folder}", "name a folder with the four IDX files")
+    with step(f"data from {folder}"):
+        cmd = [sys.executable, "-m", "trainer", "data", "copy", str(folder.absolute()), str(DATA)]
+        done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SetupError((done.stderr or done.stdout).strip(), f"fetch the file again into {folder}")
+    return str(json.loads(done.stdout)["dataset"])

@@ -12,12 +12,9 @@ from toolchain.machine import disks, engine
 from toolchain.operating import (
     adoption,
     api_server,
-    applied_commits,
     backend,
     cluster_gone,
     cluster_repair,
-    custom_resources,
-    data_folder,
     environment,
     failed_jobs,
     leftovers,
@@ -67,7 +64,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         if expected := time_estimate.estimate(stack):
             say(expected)
         if data_dir:
-            data_folder.copy_verified(data_dir)
+            setup.copy_verified(data_dir)
         ensure_reviewed()
         variables = prepare_stack(stack)
         view.begin()
@@ -132,7 +129,7 @@ def _update(
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if environment.is_protected(stack):
-            applied_commits.ensure_contained(variables, stack)
+            plans.ensure_contained(variables, stack)
             return plans.update(changed, stack, options, _QUIET, ensure_reviewed)
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
@@ -143,7 +140,7 @@ def _update(
             return (
                 _forget_left_behind(variables, stack)
                 or _came_back(variables, stack)
-                or custom_resources.wait(variables, _deployment(variables, stack))
+                or api_server.wait_for_definitions(variables, _deployment(variables, stack))
                 or remove_failed_jobs()
             )
 

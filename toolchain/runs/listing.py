@@ -1,15 +1,21 @@
-"""`make runs` and `make models`: a line for each run, or for each stack's model, or JSON."""
+"""`make runs`, `make models`, `make board`: the runs of this machine as lines, as JSON, in TensorBoard."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolchain import stack_files
+from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import records
 from toolchain.runs.records import Run
+from toolchain.steps import SetupError, say
+from toolchain.tools import venv
 
 # Value of --sort -> what goes first to last. A run without the value goes first.
 ORDERS: dict[str, Callable[[Run], Any]] = {
@@ -33,6 +39,12 @@ HEAD = (
     "commit",
 )
 MODELS_HEAD = ("model", "run", "ended", "data", "network", "accuracy", "loss", "commit")
+LOOPBACK = "127.0.0.1"
+PORT = "6006"
+LOCK = ROOT / "requirements-board.lock"
+PACKAGES = LOCAL / "tensorboard"
+EVENTS = "*/runs/*/events.out.tfevents.*"
+ANOTHER = "make board PORT=0 takes a free one and shows it"
 
 
 def show(stack: str | None, order: str, as_json: bool) -> None:
@@ -146,3 +158,41 @@ def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
         number(run.loss, 4),
         run.commit,
     )
+
+
+def board(port: str) -> None:
+    """Become TensorBoard over the runs of all stacks, on `port`, for browsers of this machine alone.
+
+    It reads new runs as they come and ends with Ctrl-C.
+    Raises SetupError for a port that is none or is not free.
+    """
+    _ensure_free(_port(port))
+    program = venv.ensure_beside(PACKAGES, LOCK) / "python"
+    if not any(records.models_folder().glob(EVENTS)):
+        say("no run has written events yet: each appears here once `make up` trains it")
+    os.execv(program, [str(program), *_arguments(port)])
+
+
+def _arguments(port: str) -> list[str]:
+    """What TensorBoard is given. Its own reader will do for files of some kilobytes: no second process is needed."""
+    where = ["--logdir", str(records.models_folder()), "--host", LOOPBACK, "--port", port]
+    return ["-m", "tensorboard.main", *where, "--load_fast", "false"]
+
+
+def _port(port: str) -> int:
+    """The port that a user has written; 0 for one that is free. Raises SetupError."""
+    if port.isascii() and port.isdigit() and int(port) <= 65535:
+        return int(port)
+    raise SetupError(f"PORT={port} is no port: a number from 0 to 65535", ANOTHER)
+
+
+def _ensure_free(port: int) -> None:
+    """Raise SetupError where nobody can listen on `port` of the loopback interface now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise SetupError(f"another program listens on port {port}", ANOTHER) from None
+            raise SetupError(f"port {port} cannot be listened on: {error.strerror}", ANOTHER) from None

@@ -8,14 +8,19 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from toolchain import __main__ as program
-from toolchain import completion
+from toolchain import commands, completion
 from toolchain.commands import ALL, BY_NAME, Command
+from toolchain.images.cluster_images import PUBLISHED_NODE
+from toolchain.operating import environment, setup
 from toolchain.options import Option
 from toolchain.paths import COMMAND, ROOT, STACKS
+from toolchain.tools import venv
 
 NAMES = list(BY_NAME)
 TARGETS = [
@@ -160,3 +165,22 @@ def test_bash_completes_the_runs_that_there_are(tmp_path: Path, monkeypatch: pyt
         (models / run).mkdir(parents=True)
     assert completed(script, "trainstack", "use", "mnist") == {"mnist-1", "mnist-2"}
     assert completed(script, "trainstack", "compare", "mnist-1", "oth") == {"other-3"}
+
+
+def test_audit_hands_on_the_published_node_image_and_what_setup_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(command: list[str], *, cwd: Path, env: dict[str, str]) -> Any:
+        asked.append((command, env))
+        return SimpleNamespace(returncode=3)
+
+    monkeypatch.setattr(setup, "LOCAL", tmp_path)
+    monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
+    monkeypatch.setattr(environment, "load", lambda: {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1"})
+    monkeypatch.setattr(subprocess, "run", run)
+    assert BY_NAME["audit"].run(program.parser().parse_args(["audit"])) == 3
+    ((command, variables),) = asked
+    assert command[1:] == ["-m", "infra.audit", str(commands.BILL.relative_to(ROOT)), PUBLISHED_NODE]
+    assert variables["TRAINSTACK_NODE_IMAGE"] == "trainstack/node:1"

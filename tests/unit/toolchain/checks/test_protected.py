@@ -16,11 +16,10 @@ from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
 from toolchain.machine import engine
 from toolchain.operating import (
-    applied_commits,
-    data_folder,
     environment,
     new_cluster,
     origin,
+    plans,
     program_calls,
     pulumi_cli,
     recovery,
@@ -273,14 +272,14 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     for module, name, value in (
         (setup, "project_lock", lock),
-        (data_folder, "copy_verified", copy),
+        (setup, "copy_verified", copy),
         (review, "render", render),
         (up, "prepare_stack", set_up),
         (up, "_forget_left_behind", lambda *_: False),
         (up, "_deployment", lambda *_: {}),
         (state, "objects", lambda _: []),
         (new_cluster, "ensure_possible", lambda *_: None),
-        (applied_commits, "ensure_contained", lambda *_: None),
+        (plans, "ensure_contained", lambda *_: None),
         (pulumi_cli, "stream", stream),
         (program_calls, "inspect", lambda *_: None),
         (time_estimate, "estimate", lambda _: ""),

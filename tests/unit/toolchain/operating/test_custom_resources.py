@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import custom_resources
+from toolchain.operating import api_server
 
 Fake = Callable[[str, str], Path]
 NAME = "pytorchjobs.kubeflow.org"
@@ -33,7 +33,7 @@ def deployment(**outputs: Any) -> dict[str, Any]:
     return {
         "resources": [
             {"type": "pulumi:providers:kubernetes", "inputs": {"kubeconfigPath": "/somewhere"}},
-            {"type": custom_resources.KIND, **outputs},
+            {"type": api_server.DEFINITION, **outputs},
         ]
     }
 
@@ -44,7 +44,7 @@ WITHOUT = {"empty": {}, "planned": deployment(), "pending": deployment(outputs={
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_resources, "PAUSE_S", 0.01)
+    monkeypatch.setattr(api_server, "PAUSE_S", 0.01)
 
 
 def variables() -> dict[str, str]:
@@ -56,24 +56,24 @@ def test_one_that_is_not_served_is_waited_for(
 ) -> None:
     asked = tmp_path / "asked"
     fake("kubectl", HOLDS.format(served=asked, asked=asked, unknown=UNKNOWN))
-    assert custom_resources.wait(variables(), MADE)
+    assert api_server.wait_for_definitions(variables(), MADE)
     assert f"waiting for the API server to serve {NAME}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("script", NOTHING.values(), ids=NOTHING)
 def test_with_nothing_to_wait_for_nothing_is_mended(fake: Fake, script: str) -> None:
     fake("kubectl", script)
-    assert not custom_resources.wait(variables(), MADE)
+    assert not api_server.wait_for_definitions(variables(), MADE)
 
 
 @pytest.mark.parametrize("state", WITHOUT.values(), ids=WITHOUT)
 def test_a_state_without_one_asks_nobody(fake: Fake, tmp_path: Path, state: dict[str, Any]) -> None:
     fake("kubectl", f"touch {tmp_path}/asked")
-    assert not custom_resources.wait(variables(), state)
+    assert not api_server.wait_for_definitions(variables(), state)
     assert not (tmp_path / "asked").exists()
 
 
 def test_the_wait_ends(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_resources, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(api_server, "DEFINITIONS_PATIENCE_S", 0.05)
     fake("kubectl", HOLDS.format(served=tmp_path / "never", asked=tmp_path / "asked", unknown=UNKNOWN))
-    assert not custom_resources.wait(variables(), MADE)
+    assert not api_server.wait_for_definitions(variables(), MADE)

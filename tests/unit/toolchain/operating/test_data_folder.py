@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.operating import data_folder
+from toolchain.operating import setup
 from toolchain.steps import SetupError
 from trainer import data, idx
 
@@ -60,26 +60,26 @@ def test_the_data_folder_itself_may_be_named(source: Path) -> None:
 
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(data_folder, "DATA", tmp_path / "data")
+    monkeypatch.setattr(setup, "DATA", tmp_path / "data")
     return tmp_path / "data"
 
 
 def test_nothing_is_copied_when_a_file_is_bad(source: Path, target: Path) -> None:
     with pytest.raises(SetupError, match=r"(?s)ubyte.*fetch the file again"):
-        data_folder.copy_verified(source)
+        setup.copy_verified(source)
     assert not target.exists()
 
 
 def test_nothing_is_copied_when_a_file_is_missing(source: Path, target: Path) -> None:
     (source / f"{idx.FILES[2]}.gz").unlink()
     with pytest.raises(SetupError, match=idx.FILES[2]):
-        data_folder.copy_verified(source)
+        setup.copy_verified(source)
     assert not target.exists()
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="nowhere"):
-        data_folder.copy_verified(tmp_path / "nowhere")
+        setup.copy_verified(tmp_path / "nowhere")
 
 
 def test_a_relative_folder_is_the_callers(
@@ -87,4 +87,4 @@ def test_a_relative_folder_is_the_callers(
 ) -> None:
     monkeypatch.chdir(source.parent)
     with pytest.raises(SetupError, match=str(source)):
-        data_folder.copy_verified(Path("source"))
+        setup.copy_verified(Path("source"))

@@ -10,7 +10,7 @@ import pytest
 from toolchain.images import cluster_images
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import environment, fetch, program_calls, setup
+from toolchain.operating import environment, program_calls, setup
 from toolchain.steps import SetupError
 
 NODE = "TRAINSTACK_NODE_IMAGE"
@@ -35,27 +35,27 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "ensure", lambda: Engine("docker", ours=True))
     monkeypatch.setattr(engine, "stop", noting("stop"))
     monkeypatch.setattr(cluster_images, "succeeds", lambda *_: False)
-    monkeypatch.setattr(fetch, "run", lambda command, **_: done.append(" ".join(command[1:])))
+    monkeypatch.setattr(setup, "run", lambda command, **_: done.append(" ".join(command[1:])))
     monkeypatch.setattr(program_calls, "fetch", lambda _, stack: done.append(f"manifests {stack}"))
     monkeypatch.setattr(program_calls, "build_image", lambda _, stack: done.append(f"image {stack}"))
     return done
 
 
 def test_everything_of_the_stack_is_prepared(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    fetch.fetch("dev")
+    setup.fetch("dev")
     pulled = f"pull --quiet {cluster_images.PUBLISHED_NODE}"
     assert calls == ["tools dev", "operators dev", pulled, "manifests dev", "image dev", "stop"]
     assert "make up STACK=dev" in capsys.readouterr().out
 
 
 def test_a_cluster_that_is_there_needs_no_node_image(calls: list[str]) -> None:
-    fetch.fetch("existing")
+    setup.fetch("existing")
     assert calls == ["tools existing", "operators existing", "manifests existing", "image existing", "stop"]
 
 
 def test_a_node_image_that_is_there_is_not_pulled(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_images, "succeeds", lambda *_: True)
-    fetch.fetch("dev")
+    setup.fetch("dev")
     assert not [call for call in calls if call.startswith("pull")]
 
 
@@ -65,5 +65,5 @@ def test_our_engine_stops_after_a_failure_too(calls: list[str], monkeypatch: pyt
 
     monkeypatch.setattr(program_calls, "build_image", refuse)
     with pytest.raises(SetupError, match="no such folder"):
-        fetch.fetch("dev")
+        setup.fetch("dev")
     assert calls[-1] == "stop"

@@ -9,7 +9,6 @@ import pytest
 
 from toolchain.operating import (
     api_server,
-    applied_commits,
     environment,
     plans,
     pulumi_cli,
@@ -103,7 +102,7 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
         assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
 
-    monkeypatch.setattr(applied_commits, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
+    monkeypatch.setattr(plans, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)

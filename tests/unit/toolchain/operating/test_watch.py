@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from toolchain import stack_files
-from toolchain.operating import environment, watch
+from toolchain.operating import environment, program_calls
 from toolchain.runs import report_timeline
 from toolchain.tools import venv
 
@@ -38,7 +38,7 @@ def test_lines_are_short_and_the_status_is_the_programs(
         (report_timeline, "complete", completed.append),
     ):
         monkeypatch.setattr(module, name, value)
-    assert watch.watch("dev") == status
+    assert program_calls.watch("dev") == status
     told = capsys.readouterr().err.splitlines()
     assert told[:3] == ["j: Running", "j: epoch 1 of 2: accuracy=0.5 loss=0.1", "odd"]
     assert told[3].startswith(f" {'✗' if status else '✓'} jobs of dev (")

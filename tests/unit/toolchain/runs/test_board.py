@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
-from toolchain.runs import board
+from toolchain.runs import listing
 from toolchain.tools import venv
 
 BAD = ["", " ", "http", "-1", "+80", "6006.0", "0x10", "65536", "9" * 30, "٦", "1 2", "²"]
@@ -42,7 +42,7 @@ def test_what_is_no_port_is_refused(
 def test_a_port_that_is_taken_is_refused(
     nothing_starts: None, models: Models, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_server((board.LOOPBACK, 0)) as taken:
+    with socket.create_server((listing.LOOPBACK, 0)) as taken:
         assert command.main(["board", "--port", str(taken.getsockname()[1])]) == 1
     said = capsys.readouterr().err
     assert "another program listens on port" in said
@@ -56,5 +56,5 @@ def test_a_board_without_events_says_so_and_starts(
     if trained:
         (models.run("mnist-1", epoch(1, 0.9)) / "events.out.tfevents.1.host").touch()
     with pytest.raises(StartedError, match=str(models.folder)):
-        board.board("0")
+        listing.board("0")
     assert ("no run has written events yet" in capsys.readouterr().err) != trained
