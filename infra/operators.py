@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pulumi
 
+from infra import agreed
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.config.operator import OperatorApi
@@ -23,10 +24,10 @@ from infra.upstream import vendored
 
 # Deployment -> the variable that names its image in this machine's engine.
 SCHEDULER_IMAGES = {
-    gangs.SCHEDULER: "TRAINSTACK_SCHEDULER_IMAGE",
-    scheduler.CONTROLLER: "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE",
+    gangs.SCHEDULER: agreed.SCHEDULER_IMAGE,
+    scheduler.CONTROLLER: agreed.SCHEDULER_CONTROLLER_IMAGE,
 }
-TRAINER_IMAGES = {trainer.TRAINER: "TRAINSTACK_TRAINER_IMAGE", trainer.JOBSET: "TRAINSTACK_JOBSET_IMAGE"}
+TRAINER_IMAGES = {trainer.TRAINER: agreed.TRAINER_IMAGE, trainer.JOBSET: agreed.JOBSET_IMAGE}
 
 
 def manifests(stack: Stack, plan: Plan) -> list[Manifest]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from infra import agreed
+
 ROOT = Path(__file__).resolve().parents[1]
-STATE = ROOT / ".trainstack"
-DATA = ROOT / "data"
+STATE = ROOT / agreed.LOCAL
+DATA = ROOT / agreed.DATA
 
 
 def portable(path: Path | str) -> str:
@@ -22,7 +24,7 @@ def resolved(text: str) -> Path:
 
 def stack_file(stack: str) -> Path:
     """The file that configures a stack of this clone."""
-    return ROOT / "stacks" / f"Pulumi.{stack}.yaml"
+    return ROOT / agreed.STACKS / f"Pulumi.{stack}.yaml"
 
 
 def kubeconfig(cluster: str) -> Path:
@@ -30,9 +32,14 @@ def kubeconfig(cluster: str) -> Path:
     return STATE / "kubeconfig" / f"{cluster}.yaml"
 
 
+def markers() -> Path:
+    """The folder with the markers of this clone's clusters."""
+    return STATE / "clusters"
+
+
 def marker(cluster: str) -> Path:
-    """Says that a cluster of this name is ours."""
-    return STATE / "clusters" / f"{cluster}.json"
+    """Says that a cluster of this name is ours. It is written before the cluster is made, and removed with it."""
+    return markers() / f"{cluster}.json"
 
 
 def registry_password() -> Path:
@@ -42,4 +49,4 @@ def registry_password() -> Path:
 
 def models(stack: str) -> Path:
     """The folder for the models of a stack."""
-    return ROOT / "models" / stack
+    return ROOT / agreed.MODELS / stack

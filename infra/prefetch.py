@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from infra import docker, paths
+from infra import agreed, docker, paths
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
@@ -24,7 +24,7 @@ def fetch(stack: Stack, environment: Mapping[str, str], show: Callable[[str], No
         show: gets a line about it.
     """
     if stack.cluster.kind is ClusterKind.KIND:
-        image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
+        image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
         if not docker.has_image(image):
             output("docker", "pull", "--quiet", image)
         show(f"registry's image: {image}")

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pulumi
 
-from infra import dataset, docker, paths, volumes
+from infra import agreed, dataset, docker, paths, volumes
 from infra.clusters import selection
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind import predecessor
@@ -52,7 +52,6 @@ REFUSALS = (
 )
 """Errors that need no traceback: they say what to change."""
 
-TRIALS = "TRAINSTACK_TRIALS"
 """Variable with the name of a file: `make sweep` writes the trials there that are under way."""
 
 
@@ -79,7 +78,7 @@ def with_trials(stack: Stack) -> Stack:
 
     Raises ConfigError and dataset.DataError.
     """
-    file = os.environ.get(TRIALS)
+    file = os.environ.get(agreed.TRIALS)
     under_way = sweep_trials.read(Path(file)) if file else None
     if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from infra import agreed
 from tests.e2e.waiting import HANG_S
 from toolchain import steps
 from toolchain.images import base, cluster_images, scratch
@@ -33,7 +34,7 @@ def image(engine: Engine, suite: str) -> str:
 
 def _base(engine: Engine) -> str:
     """The user's base of the trainer image, ours where it is there, else the published one; made where none is."""
-    if own := base.users_own(cluster_images.CPU_BASE):
+    if own := base.users_own(agreed.CPU_BASE):
         return own
     if engine.has_image(base.TRAINER_CPU.image):
         return base.TRAINER_CPU.image

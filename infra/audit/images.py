@@ -6,23 +6,23 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from infra import docker
+from infra import agreed, docker
 from infra.audit.trusted import Kind, Trusted
 from infra.image.inputs import DOCKERFILE
 from infra.process import output
 
 # Variables that name an image of this machine's engine.
 BUILT = (
-    "TRAINSTACK_NODE_IMAGE",
-    "TRAINSTACK_REGISTRY_IMAGE",
-    "TRAINSTACK_OPERATOR_IMAGE",
-    "TRAINSTACK_INIT_IMAGE",
-    "TRAINSTACK_TRAINER_IMAGE",
-    "TRAINSTACK_JOBSET_IMAGE",
-    "TRAINSTACK_SCHEDULER_IMAGE",
-    "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE",
-    "TRAINSTACK_CPU_BASE",
-    "TRAINSTACK_GPU_BASE",
+    agreed.NODE_IMAGE,
+    agreed.REGISTRY_IMAGE,
+    agreed.OPERATOR_IMAGE,
+    agreed.INIT_IMAGE,
+    agreed.TRAINER_IMAGE,
+    agreed.JOBSET_IMAGE,
+    agreed.SCHEDULER_IMAGE,
+    agreed.SCHEDULER_CONTROLLER_IMAGE,
+    agreed.CPU_BASE,
+    agreed.GPU_BASE,
 )
 # What names an image where nothing else is set, and how.
 FILES = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from infra import docker
+from infra import agreed, docker
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError, output
 
@@ -29,7 +29,6 @@ LONGEST = 60
 LISTED = "${db:Status-Abbrev}\t${Package}\t${Version}\n"
 # What a package's file `copyright` names, where it follows Debian's format.
 LICENCES = "cd /usr/share/doc && grep -H '^License: ' */copyright"
-MACHINE = "TRAINSTACK_MACHINE"
 
 
 def locked(root: Path) -> Iterator[Trusted]:
@@ -72,7 +71,7 @@ def licence(name: str, version: str) -> str:
 
 def on_host(environment: Mapping[str, str] = os.environ) -> Iterator[Trusted]:
     """The packages that our record names and that are installed."""
-    record = Path(environment.get(MACHINE) or "/var/lib/trainstack") / "packages"
+    record = Path(environment.get(agreed.MACHINE) or agreed.USUAL_MACHINE) / "packages"
     try:
         ours = set(record.read_text().split())
         listed = output("dpkg-query", "--show", f"--showformat={LISTED}") if ours else ""

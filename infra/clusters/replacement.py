@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import foreign_objects
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 
-VARIABLE = "TRAINSTACK_REPLACE_CLUSTER"
 SHOWN = 10
 SHORT_S = 5.0
 """Patience with an API server whose answer only makes an error say more."""
@@ -25,7 +24,7 @@ class ReplacementRefusedError(RuntimeError):
 
 def is_allowed(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the user allows replacement: `make up REPLACE_CLUSTER=yes`."""
-    return environment.get(VARIABLE) == "yes"
+    return environment.get(agreed.REPLACE_CLUSTER) == "yes"
 
 
 def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
@@ -81,7 +80,7 @@ def held(name: str, stack: str) -> str:
 
 def command(stack: str) -> str:
     """How the user asks for the replacement of the cluster."""
-    return f"make up STACK={stack} REPLACE_CLUSTER=yes (plain pulumi: {VARIABLE}=yes)"
+    return f"make up STACK={stack} REPLACE_CLUSTER=yes (plain pulumi: {agreed.REPLACE_CLUSTER}=yes)"
 
 
 def _listed(titles: list[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra import agreed
 from infra.config import build_context
 from infra.config.image import GPU_BASE, ImageConfig, Target
 from infra.image import ignored, project
@@ -16,7 +17,7 @@ from infra.image import ignored, project
 DOCKERFILE = "Dockerfile_training"
 SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
 REPOSITORY = "trainstack/trainer"
-BASES = {"CPU_BASE": "TRAINSTACK_CPU_BASE", GPU_BASE: "TRAINSTACK_GPU_BASE"}
+BASES = {"CPU_BASE": agreed.CPU_BASE, GPU_BASE: agreed.GPU_BASE}
 # Debian's own base, made by toolchain/ where no registry can be reached, stands for the one that the Dockerfile names.
 STAND_IN = "trainstack/"
 

@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra import agreed
 from infra.objects.kinds import Kind
 from infra.objects.labels import OWNER, STACK, is_copied
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 
-# Names the file that `make up` reads: the objects to put into the state.
-LOST = "TRAINSTACK_LOST_OBJECTS"
-# "yes" while `make up` asks what the program would register for them.
-ADOPTING = "TRAINSTACK_ADOPTING"
 SHOWN = 10
 NEVER = "write `operator.install: never`, where somebody else has installed the operator"
 
@@ -127,9 +124,9 @@ def hand_over(
 
     Raises LostObjectsError, before anything is touched, for objects that `make up` has to put into the state.
     """
-    if not found.lost or environment.get(ADOPTING) == "yes":
+    if not found.lost or environment.get(agreed.ADOPTING) == "yes":
         return False
-    file = environment.get(LOST)
+    file = environment.get(agreed.LOST_OBJECTS)
     without_state = not ownership.held.cluster
     if file:
         Path(file).write_text(json.dumps({"objects": [] if without_state else found.lost}))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import urllib3
 import yaml
 from kubernetes import client, config
 
-from infra import paths
+from infra import agreed, paths
 
 
 @dataclass(frozen=True)
@@ -34,14 +32,7 @@ class ApiAddress:
         A state may be read on another machine than it was made on: without a path, the usual file of this one is meant.
         """
         path = props.get("kubeconfigPath")
-        return cls(str(paths.resolved(path) if path else usual_kubeconfig()), props.get("context"))
-
-
-def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
-    """The first file of KUBECONFIG that is there, else the first; without that variable the one in the home folder."""
-    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
-    files = named or [Path.home() / ".kube" / "config"]
-    return next((each for each in files if each.exists()), files[0])
+        return cls(str(paths.resolved(path) if path else agreed.usual_kubeconfig()), props.get("context"))
 
 
 def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> client.ApiClient:

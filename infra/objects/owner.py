@@ -7,7 +7,6 @@ gives the id back: TRAINSTACK_ADOPT holds it then.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -15,12 +14,9 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, Resource
 
+from infra import agreed
 from infra.dynamic import Props, Provider, plain_props
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
-from infra.objects.stack_state import OBJECT
-
-ADOPT = "TRAINSTACK_ADOPT"
-ID = re.compile(r"[0-9a-f]{16}")
 
 
 class OwnerIdError(ValueError):
@@ -29,8 +25,8 @@ class OwnerIdError(ValueError):
 
 def id_to_adopt(environment: Mapping[str, str] = os.environ) -> str | None:
     """The id that the user gives back; None where none is given. Raises OwnerIdError."""
-    given = environment.get(ADOPT) or None
-    if given and not ID.fullmatch(given):
+    given = environment.get(agreed.ADOPT) or None
+    if given and not agreed.OWNER_ID.fullmatch(given):
         raise OwnerIdError(
             f"ADOPT={given} is no owner's id: 16 digits and letters a to f\n  fix: `make status` shows it"
         )
@@ -65,7 +61,7 @@ def mark_objects(stack: str) -> None:
     owner = Owner(stack).owner
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if not args.type_.startswith(OBJECT):
+        if not args.type_.startswith(agreed.OBJECT):
             return None
         # Only the id may be unknown in a preview: with unknown metadata every object would seem to be another one.
         metadata = pulumi.Output.from_input(args.props["metadata"])

@@ -8,17 +8,13 @@ from typing import Any
 
 import pulumi
 
+from infra import agreed
 from infra.objects.kinds import CLAIM, VOLUME
 from infra.objects.labels import QUEUED
 from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
 READ = "pulumi:pulumi:readStackResourceOutputs"
-OWNER = "pulumi-python:dynamic/trainstack:Owner"
-KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
-MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
-PROVIDER = "pulumi:providers:kubernetes"
-OBJECT = "kubernetes:"
 STORAGE = (VOLUME.kind, CLAIM.kind)
 
 
@@ -60,16 +56,16 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
     def single(type_: str) -> Mapping[str, Any] | None:
         return next((each["outputs"] for each in resources.values() if each["type"] == type_), None)
 
-    found = (each["outputs"] for each in resources.values() if each["type"].startswith(OBJECT))
+    found = (each["outputs"] for each in resources.values() if each["type"].startswith(agreed.OBJECT))
     objects = {title(dict(each)): each for each in found if each.get("metadata")}
     return StackState(
-        owner=(single(OWNER) or {}).get("owner"),
+        owner=(single(agreed.OWNER) or {}).get("owner"),
         objects=frozenset(objects),
         storage={name: each.get("spec") or {} for name, each in objects.items() if each["kind"] in STORAGE},
         queued=dict(_queued(objects)),
-        cluster=any(each["type"] == PROVIDER for each in resources.values()),
-        kind_cluster=single(KIND_CLUSTER),
-        microk8s=single(MICROK8S),
+        cluster=any(each["type"] == agreed.PROVIDER for each in resources.values()),
+        kind_cluster=single(agreed.KIND_CLUSTER),
+        microk8s=single(agreed.MICROK8S),
     )
 
 

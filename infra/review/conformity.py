@@ -10,14 +10,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra import agreed
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.review import folder, schemas
 from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
-
-# Tells where the OpenAPI document of the pinned API server is.
-VARIABLE = "TRAINSTACK_OPENAPI"
 
 OF_OPERATORS = {*NAMES, RUNTIME}
 
@@ -31,7 +29,7 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
 
     Raises NotCheckedError.
     """
-    document = Path(os.environ.get(VARIABLE, os.devnull))
+    document = Path(os.environ.get(agreed.OPENAPI, os.devnull))
     if not document.is_file() or shutil.which("kubeconform") is None:
         raise NotCheckedError(
             "kubeconform and the API server's schemas are not here; `make review` gets them with Go"

@@ -33,7 +33,6 @@ MOST_LISTED = 40
 NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
 NOT_KNOWN = "Not known: this program cannot read what the stack was before."
 MARK = "<!-- trainstack review: {stack} -->"
-REQUEST_MARK = "<!-- trainstack review -->"
 """The first line of the page about a whole request: ci/comment.py finds the comment of an earlier run by it."""
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra import dataset
+from infra import agreed, dataset
 from infra.config import ConfigError, from_file
 from infra.config.load import ensure_one_place
 from infra.process import CommandError
@@ -128,7 +128,7 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
     found = {name: part(stacks, name, base) for name in sorted(here | before)}
     odd = strangers(stacks, here | before)
     shown = [each for each in found.values() if each]
-    lines = [page.REQUEST_MARK, f"This is about commit `{commit[:12]}`.", ""]
+    lines = [agreed.REQUEST_MARK, f"This is about commit `{commit[:12]}`.", ""]
     if odd:
         lines += [
             "**These files below `stacks/` belong to no stack**, and no review shows them. Remove them:",
@@ -155,7 +155,7 @@ def main(arguments: list[str], stacks: Path = folder.STACKS) -> int:
     try:
         ensure_one_place(stacks.parent)
     except ConfigError as error:
-        lines = [page.REQUEST_MARK, "The project is refused.", "", *page.fenced(str(error)), ""]
+        lines = [agreed.REQUEST_MARK, "The project is refused.", "", *page.fenced(str(error)), ""]
         given.page.write_text("\n".join(lines))
         print(error, file=sys.stderr)
         return 1

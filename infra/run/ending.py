@@ -15,12 +15,12 @@ from kubernetes.config import ConfigException
 from pulumi import ResourceOptions
 from pulumi.dynamic import CreateResult, Resource
 
+from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.patience import UnreachableError, brief
 from infra.run import job_status
-from infra.run.provider import CLUSTER_GONE
 from infra.run.trainjob_api import TrainJobApi
 
 # Another job has taken the name, or none has it.
@@ -38,7 +38,7 @@ class EndingProvider(Provider):
 
     def delete(self, _id: str, _props: Props) -> None:
         """A refusal of the cluster is shown and ends nothing here: the deletion that follows meets it, too."""
-        if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
+        if os.environ.get(agreed.DELETE_UNREACHABLE, "").lower() in ("1", "true"):
             return
         namespace, name, uid = (_props[key] for key in ("namespace", "job", "uid"))
         api = TrainJobApi(ApiAddress.from_props(_props), namespace, name, uid, show, TRAINJOB)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from infra import agreed
 from infra.objects.cluster_api import lines
 from infra.objects.patience import is_transient
 from infra.run import job_status
@@ -18,8 +19,6 @@ from infra.run.job_api import LAST_LINES, JobApi
 from infra.run.metrics import is_progress
 
 SHOW_EVERY_S = 5.0
-# Set by whoever draws the progress: seconds between two lines about steps. The first line of an epoch is shown then.
-DRAWN_EVERY = "TRAINSTACK_DRAWN_EVERY_S"
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
 
@@ -39,7 +38,8 @@ class LogFollower:
 
     def __init__(self, api: JobApi, rank0: str, epochs: Callable[[], int | None] = lambda: None) -> None:
         self.api, self.rank0, self.pod, self.epochs = api, rank0, rank0, epochs
-        self.drawn_every = os.environ.get(DRAWN_EVERY)
+        # Set by whoever draws the progress. The first line of an epoch is shown then.
+        self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
         self.told_epochs: int | None = None
         self.thread: threading.Thread | None = None

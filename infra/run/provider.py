@@ -10,6 +10,7 @@ import pulumi
 from kubernetes.config import ConfigException
 from pulumi.dynamic import CreateResult, ReadResult, Resource
 
+from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
@@ -19,12 +20,6 @@ from infra.run.job_api import JobApi
 from infra.run.result import epochs_of, metrics_of, run_folder
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
-
-# Pulumi's kubernetes plugin reads it, too: whoever sets it has made sure that the cluster is gone.
-CLUSTER_GONE = "PULUMI_K8S_DELETE_UNREACHABLE"
-
-FAILED = "TRAINSTACK_FAILED_JOBS"
-"""Variable with the name of a file: `make up` has jobs told there that had failed before, to try them again."""
 
 
 class RunProvider(Provider):
@@ -64,7 +59,7 @@ class RunProvider(Provider):
         new address over. Raises UnreachableError; the state stays as it is then.
         """
         api = _job(props)
-        if os.environ.get(CLUSTER_GONE, "").lower() in ("1", "true"):
+        if os.environ.get(agreed.DELETE_UNREACHABLE, "").lower() in ("1", "true"):
             api.patience.limit_s = 0
             try:
                 job = api.job()
@@ -83,7 +78,7 @@ class RunProvider(Provider):
 
 def _tell(props: Props) -> None:
     """Let whoever has started the update know which job had failed before."""
-    if file := os.environ.get(FAILED):
+    if file := os.environ.get(agreed.FAILED_JOBS):
         job = {"namespace": props["namespace"], "name": props["job"], "uid": props["uid"]}
         job["kind"] = _kind(props).resource
         with open(file, "a") as lines:  # several runs may tell at once: one write each

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from infra.run import job_status
 from infra.run.atomic_file import replacing
 
-FILE = "timeline.json"
 Entry = tuple[str, str, str]
 """When, in RFC 3339; about what; what happened."""
 
@@ -78,9 +78,11 @@ def keep(timeline: Timeline, folder: Path) -> None:
 
     The file is never newer than the run's own files: those tell when the run has ended.
     """
-    file = folder / FILE
+    file = folder / agreed.TIMELINE
     with suppress(OSError, ValueError, TypeError):
         timeline.found |= {(at, about, what) for at, about, what in json.loads(file.read_text())}
-    latest = max((each.stat().st_mtime for each in folder.iterdir() if each.name != FILE), default=None)
+    latest = max(
+        (each.stat().st_mtime for each in folder.iterdir() if each.name != agreed.TIMELINE), default=None
+    )
     with replacing(file, latest) as content:
         content.write(f"{json.dumps(timeline.entries(), indent=1)}\n".encode())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pulumi
 
+from infra import agreed
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.image.providers import RegistryImage
@@ -16,7 +17,7 @@ from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
 from infra.upstream import vendored
 
-IMAGES = {"operator": "TRAINSTACK_OPERATOR_IMAGE", "init": "TRAINSTACK_INIT_IMAGE"}
+IMAGES = {"operator": agreed.OPERATOR_IMAGE, "init": agreed.INIT_IMAGE}
 # What the operator writes into its own objects while it runs.
 FILLED_IN = {
     "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],

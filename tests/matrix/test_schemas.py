@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import agreed
 from infra.review import conformity, folder, schemas
 from infra.review.text import objects_in
 from infra.upstream import vendored
@@ -73,7 +74,7 @@ def test_the_page_of_a_review_names_another_shape(
 ) -> None:
     """With the committed CRD, where the stack brings none."""
     (tmp_path / "openapi.json").write_text(json.dumps(document(api_server)))
-    monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "openapi.json"))
+    monkeypatch.setenv(agreed.OPENAPI, str(tmp_path / "openapi.json"))
     text = (folder.STACKS / JOBS).read_text()
     assert conformity.mismatches({JOBS: text}) == []
     (told,) = conformity.mismatches({JOBS: text.replace("imagePullPolicy", "imagePullPolice")})

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import agreed
 from infra.config.load import from_file
-from infra.objects.adoption import ADOPTING, LOST
 from infra.review import folder
 from tests.matrix.judging import identities
 from tests.matrix.project import AppliedProject
@@ -102,14 +102,14 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     before = {each.metadata.uid for each in secrets(project)}
     edit_state(project, forget)
     asked = tmp_path / "asked"
-    project.environment[LOST] = str(asked)
+    project.environment[agreed.LOST_OBJECTS] = str(asked)
     assert "Secret/kubeflow/mnist-env" in project.refused()
-    project.environment[ADOPTING] = "yes"
+    project.environment[agreed.ADOPTING] = "yes"
     told = project.pulumi("preview", "--json", "--stack", project.stack).stdout
     steps = json.loads(told[told.index("{\n") :])["steps"]
     lost = json.loads(asked.read_text())["objects"]
     edit_state(project, lambda deployment: adoption.adopt_lost(deployment, steps, lost))
-    del project.environment[LOST], project.environment[ADOPTING]
+    del project.environment[agreed.LOST_OBJECTS], project.environment[agreed.ADOPTING]
     exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
     assert "Secret::Secret/kubeflow/mnist-env" in exported
     assert_absent("the exported state", exported, WORD, OTHER)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
+from infra import agreed
 from infra.dependents import users
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look
-from infra.objects.owner import ADOPT
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
@@ -186,7 +186,7 @@ def test_down_leaves_a_claim_that_others_pods_mount_with_its_volume(
 
     # What it says of the way back is true.
     (adopt,) = [each for each in shown.split() if each.startswith("ADOPT=")]
-    up.environment[ADOPT] = adopt.partition("=")[2]
+    up.environment[agreed.ADOPT] = adopt.partition("=")[2]
     again = VERBS["up"](up)
     assert again.status == 0, again.told + capfd.readouterr().out
     back = up.objects()[f"PersistentVolumeClaim/{NAMESPACE}/{MODELS}"]["metadata"]

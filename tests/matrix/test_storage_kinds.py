@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 
+from infra import agreed
 from infra.config.load import from_file
 from infra.objects.cluster_api import ClusterApi
-from infra.objects.owner import ADOPT
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import identities, job_specs, uid
 from tests.matrix.project import AppliedProject
@@ -269,12 +269,12 @@ def test_who_comes_back_goes_on_with_the_claim(
 
     def preview(variables: Mapping[str, str], _stack: str) -> list[dict[str, Any]]:
         told = pulumi(variables, "preview", "--json").stdout
-        del project.environment[update.ADOPTING]
+        del project.environment[agreed.ADOPTING]
         return list(json.loads(told[told.index("{\n") :])["steps"])
 
     monkeypatch.setattr(pulumi_cli, "preview", preview)
     monkeypatch.setattr(pulumi_cli, "edit_state", lambda _, __, edit: edit_state(project, edit))
-    update.update({ADOPT: str(state.owner(held))}, project.stack, pulumi_up, lambda: False)
+    update.update({agreed.ADOPT: str(state.owner(held))}, project.stack, pulumi_up, lambda: False)
     assert uid(claims(project)[FAST]) == kept
     found = deployment(project)
     assert state.owner(found) == state.owner(held)

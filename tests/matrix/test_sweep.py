@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra import program
+from infra import agreed
 from infra.config import from_raw
 from infra.sweep import search
 from standins.tests.apiserver import ApiServer
@@ -51,7 +51,7 @@ def project(
     try:
         yield made
     finally:
-        made.environment.pop(program.TRIALS, None)
+        made.environment.pop(agreed.TRIALS, None)
         made.destroy()
 
 
@@ -71,7 +71,7 @@ class Applied:
             "trials": [each.proposal() for each in wanted],
         }
         self.file.write_text(json.dumps(told))
-        self.project.environment[program.TRIALS] = str(self.file)
+        self.project.environment[agreed.TRIALS] = str(self.file)
         if self.is_up:
             self.project.apply()
         else:
@@ -216,7 +216,7 @@ def test_a_search_submits_gives_up_goes_on_and_leaves_the_stack_as_it_was(
         epochs = [json.loads(line)["epoch"] for line in lines]
         assert epochs == list(range(1, len(epochs) + 1)), "nothing was trained twice"
     assert project.stack_file.read_text() == text
-    del project.environment[program.TRIALS]
+    del project.environment[agreed.TRIALS]
     project.apply("--expect-no-changes")
     assert set(project.outputs()["jobs"]) == {OWN}
 
@@ -231,7 +231,7 @@ def test_make_up_in_the_midst_of_a_search_takes_the_trials_away_and_the_search_m
     with pytest.raises(KilledError):
         begin(applied, said, most=1)
     runs = applied.runs()
-    del project.environment[program.TRIALS]
+    del project.environment[agreed.TRIALS]
     project.apply()
     assert applied.jobs() == {}
     with pytest.raises(KilledError):

@@ -33,7 +33,8 @@ class Clone:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        shutil.copytree(ROOT / "toolchain", root / "toolchain", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in ("infra", "toolchain"):
+            shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
         for name in FILES:
             shutil.copy2(ROOT / name, root / name)
 

@@ -22,6 +22,8 @@ OTHERS = {"ci", "examples", "tests"}
 BY_NAME = {"import_module", "__import__"}
 # What the trainer image has.
 IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
+# Modules of the program that the toolchain imports before any package is installed, and nothing else of it.
+FOR_THE_TOOLCHAIN = {"infra.agreed", "infra.objects.labels", "infra.paths"}
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
 
 
@@ -79,8 +81,31 @@ def test_nothing_is_imported_by_a_name_in_a_text() -> None:
 
 def test_the_toolchain_needs_the_standard_library_only() -> None:
     """It runs before any package is installed."""
-    known = {"toolchain", *sys.stdlib_module_names}
+    known = {"infra", "toolchain", *sys.stdlib_module_names}
     assert _foreign(_modules("toolchain"), known.__contains__) == []
+    assert {
+        module for _, path in _modules("toolchain") for module in _of_the_program(path)
+    } == FOR_THE_TOOLCHAIN
+
+
+def test_what_the_toolchain_takes_of_the_program_needs_the_standard_library_only() -> None:
+    """With the packages that are imported on the way, also where nothing is installed."""
+    packages = {name.rpartition(".")[0] for name in FOR_THE_TOOLCHAIN}
+    modules = [(name, path) for name, path in ALL if name in FOR_THE_TOOLCHAIN | packages]
+    assert {name for name, _ in modules} == FOR_THE_TOOLCHAIN | packages
+    assert _foreign(modules, {"infra", *sys.stdlib_module_names}.__contains__) == []
+    assert {module for _, path in modules for module in _of_the_program(path)} <= FOR_THE_TOOLCHAIN
+
+
+def _of_the_program(path: Path) -> set[str]:
+    """The modules of infra that a file imports, each by its whole name."""
+    known = {name for name, _ in ALL}
+    return {
+        whole if whole in known else module
+        for module, name in _imports(path)
+        if _top(module) == "infra"
+        for whole in [f"{module}.{name}"]
+    }
 
 
 def test_the_oci_runtime_is_copied_alone_and_imports_nothing_of_ours() -> None:
@@ -189,7 +214,7 @@ NAMESAKES = {
     "objects": "Kubernetes objects as data",
     "options": "options of a command line: the trainer's, the toolchain's",
     "patches": "changes to upstream's objects, one pure function each",
-    "paths": "files and folders of a clone; held equal by test_held_equal.py",
+    "paths": "files and folders: those of a clone that its stacks have, and all that set-up makes",
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",

@@ -1,6 +1,7 @@
 """What two packages have to say alike, where a border keeps one from importing the other.
 
-infra never imports the trainer, the toolchain or the stand-ins; the tests may import all of them.
+infra never imports the trainer, the toolchain or the stand-ins; the tests may import all of them. What program and
+toolchain say alike is in infra.agreed.
 """
 
 from __future__ import annotations
@@ -9,40 +10,18 @@ import re
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pulumi_standins.emulated as emulated
-import pytest
 import yaml
 
-from infra import operators, paths
-from infra.clusters.kind import old_objects
-from infra.clusters.kind.providers import KindCluster
-from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
-from infra.objects import adoption as objects_adoption
-from infra.objects import labels, owner, stack_state
-from infra.objects.api import usual_kubeconfig
-from infra.run import provider, timeline
 from infra.upstream import vendored
-from toolchain import paths as toolchain_paths
 from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
-    adoption,
-    consents,
-    environment,
-    failed_jobs,
-    leftovers,
-    origin,
-    state,
-    status,
-    update,
     volume_space,
 )
-from toolchain.paths import DATA, LOCAL, MODELS
-from toolchain.runs import report_timeline
 from toolchain.tools import go_modules
 from trainer import options as trainer_options
 from trainer import volume
@@ -96,17 +75,9 @@ def test_the_versions_of_the_trainer_and_jobset() -> None:
     assert built == [vendored.version("trainer"), vendored.version("jobset")], vendored.FOLDER
 
 
-def test_the_variables_of_the_trainer() -> None:
-    assert set(cluster_images.TRAINER_PROGRAMS) == set(operators.TRAINER_IMAGES.values())
-
-
 def test_the_version_of_the_gang_scheduler() -> None:
     built = f"v{go_modules.load(cluster_images.SCHEDULER_MODULE).version}"
     assert built == vendored.version("scheduler-plugins"), vendored.FOLDER
-
-
-def test_the_variables_of_the_gang_scheduler() -> None:
-    assert set(cluster_images.SCHEDULER_PROGRAMS) == set(operators.SCHEDULER_IMAGES.values())
 
 
 def test_the_version_of_pulumi() -> None:
@@ -146,59 +117,7 @@ def test_the_version_of_pulumis_kubernetes_plugin() -> None:
     assert re.search(rf"^{re.escape(wanted)}\b", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
 
-def test_the_folders_and_files_of_a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "STATE", paths.STATE.parent)  # unit tests look beside the real folder
-    assert (paths.ROOT, paths.STATE, paths.DATA) == (ROOT, LOCAL, DATA)
-    assert paths.models("dev") == MODELS / "dev"
-    assert paths.marker("x") == leftovers.marker("x")
-    assert state.Access(str(paths.kubeconfig("x"))) == state.access(
-        {"resources": [{"type": state.KIND_CLUSTER, "inputs": {"config": '{"name": "x"}'}}]}
-    )
-
-
-@pytest.mark.parametrize("named", ["", ":", "/a", "/a:{there}", "{there}:/a", ":{there}"])
-def test_the_usual_kubeconfig(tmp_path: Path, named: str) -> None:
-    environment = {"KUBECONFIG": named.format(there=tmp_path)}
-    expected = (
-        tmp_path if "there" in named else Path("/a") if named == "/a" else Path.home() / ".kube" / "config"
-    )
-    assert usual_kubeconfig(environment) == toolchain_paths.usual_kubeconfig(environment) == expected
-
-
-def test_the_mark() -> None:
-    assert adoption.OWNER_LABEL == labels.OWNER
-    assert status.STACK_LABEL == labels.STACK
-    assert consents.ID.pattern == owner.ID.pattern
-
-
-def test_what_make_up_and_the_program_tell_each_other() -> None:
-    assert consents.ADOPT == owner.ADOPT
-    assert (update.LOST, update.ADOPTING) == (objects_adoption.LOST, objects_adoption.ADOPTING)
-    assert environment.DELETE_UNREACHABLE == old_objects.VARIABLE
-
-
-def test_the_timeline_that_a_wait_leaves_for_the_report() -> None:
-    assert (report_timeline.FILE, report_timeline.REPORT) == (timeline.FILE, origin.REPORT)
-
-
-def test_types_in_the_state() -> None:
-    assert (state.KIND_CLUSTER, state.PROVIDER) == (stack_state.KIND_CLUSTER, stack_state.PROVIDER)
-    assert (state.OWNER, state.KUBERNETES) == (stack_state.OWNER, stack_state.OBJECT)
-    assert state.MICROK8S == stack_state.MICROK8S
-    types: dict[str, Any] = {
-        state.KIND_CLUSTER: KindCluster,
-        state.MICROK8S: MicroK8sInstallation,
-        state.OWNER: owner.Owner,
-    }
-    for token, resource in types.items():
-        assert token == f"pulumi-python:{resource._resource_type_name}"
-
-
 def test_when_a_volume_is_nearly_full() -> None:
     rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yaml").read_text())["groups"]
     found = [each for group in rules for each in group["rules"] if each["alert"] == volume_space.ALERT]
     assert [float(each["expr"].rpartition("<")[2]) for each in found] == [volume_space.NEARLY_FULL]
-
-
-def test_the_variable_for_failed_jobs() -> None:
-    assert failed_jobs.FAILED == provider.FAILED

@@ -9,18 +9,15 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from infra import agreed
 from toolchain import git, stack_files
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, LOGS, ROOT
 from toolchain.steps import SetupError, pipe, say
 from toolchain.tools import build, go_modules, venv
 
-# Tells the program where the OpenAPI document of the pinned API server is.
-OPENAPI = "TRAINSTACK_OPENAPI"
 PAGES = LOCAL / "review"
 REQUEST = "infra.review.request"
-REQUEST_MARK = "<!-- trainstack review -->"
-"""The first line of the page about a whole request; held equal to the program's."""
 # The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 STACKS = "stacks"
@@ -51,7 +48,7 @@ def request(base: str, page: Path) -> int:
     # GitHub checks out a merge that nobody has made, and names the commit that the site shows.
     commit = os.environ.get("COMMIT") or git.answer(ROOT, "rev-parse", "HEAD") or "(none)"
     failed = "The review failed; the log says why."
-    page.write_text(f"{REQUEST_MARK}\nThis is about commit `{commit[:12]}`.\n\n{failed}\n")
+    page.write_text(f"{agreed.REQUEST_MARK}\nThis is about commit `{commit[:12]}`.\n\n{failed}\n")
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
         revision = unpack_base(base, Path(place))
         venv.ensure()
@@ -88,7 +85,7 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
         say(f"the API's schemas are not checked: {error.what}")
         return variables
     path = os.pathsep.join([variables["PATH"], str(kubeconform)])
-    return {**variables, "PATH": path, OPENAPI: str(source / "swagger.json")}
+    return {**variables, "PATH": path, agreed.OPENAPI: str(source / "swagger.json")}
 
 
 def unpack_base(asked: str, target: Path) -> str:

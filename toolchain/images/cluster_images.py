@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from infra import agreed
 from toolchain.images import base, control_plane, node, scratch
 from toolchain.machine.engine import Engine, restricted_host
 from toolchain.machine.processes import is_linux
@@ -23,9 +24,6 @@ from toolchain.tools import build, go_modules
 PUBLISHED_NODE = (
     "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 )
-# Names the base of the trainer image.
-CPU_BASE = "TRAINSTACK_CPU_BASE"
-NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
 ANSWER_S = 20
 # Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
 OPERATOR = ("training-operator",)
@@ -33,15 +31,15 @@ BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
 _NODE_BASES = (node.DEBIAN, control_plane.PROXY)
 # Variable that names the image -> the folder of toolchain/tools/go, and the program that it builds.
 TRAINER_PROGRAMS = {
-    "TRAINSTACK_JOBSET_IMAGE": ("jobset-controller", "jobset"),
-    "TRAINSTACK_TRAINER_IMAGE": ("trainer-controller", "trainer-controller-manager"),
+    agreed.JOBSET_IMAGE: ("jobset-controller", "jobset"),
+    agreed.TRAINER_IMAGE: ("trainer-controller", "trainer-controller-manager"),
 }
 
 SCHEDULER_MODULE = "scheduler-plugins"
 # Variable that names the image -> the program of that module, and the image's name.
 SCHEDULER_PROGRAMS = {
-    "TRAINSTACK_SCHEDULER_IMAGE": ("scheduler", "gang-scheduler"),
-    "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE": ("controller", "gang-controller"),
+    agreed.SCHEDULER_IMAGE: ("scheduler", "gang-scheduler"),
+    agreed.SCHEDULER_CONTROLLER_IMAGE: ("controller", "gang-controller"),
 }
 
 
@@ -120,19 +118,19 @@ def ensure(
             built.
     """
     if published(engine, nodes):
-        return {NODE_IMAGE: PUBLISHED_NODE}
+        return {agreed.NODE_IMAGE: PUBLISHED_NODE}
     programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
-    trainer_base = jobs.start(lambda: base.users_own(CPU_BASE) or _base(engine, base.TRAINER_CPU))
-    jobs.start(lambda: with_base({CPU_BASE: trainer_base.result()}))
+    trainer_base = jobs.start(lambda: base.users_own(agreed.CPU_BASE) or _base(engine, base.TRAINER_CPU))
+    jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}
-    return {**node_image, CPU_BASE: trainer_base.result(), **small.result()}
+    return {**node_image, agreed.CPU_BASE: trainer_base.result(), **small.result()}
 
 
 def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     for system in [jobs.start(partial(_base, engine, system)) for system in _NODE_BASES]:
         system.result()
-    return {NODE_IMAGE: _node(engine, programs)}
+    return {agreed.NODE_IMAGE: _node(engine, programs)}
 
 
 def _base(engine: Engine, system: base.RootFileSystem) -> str:
@@ -148,9 +146,9 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     registry = programs.get("registry")
     own = scratch.registry(engine, registry.result() / "registry", log) if registry else ""
     return {
-        "TRAINSTACK_INIT_IMAGE": init,
-        **({"TRAINSTACK_REGISTRY_IMAGE": own} if own else {}),
-        "TRAINSTACK_OPERATOR_IMAGE": scratch.operator(
+        agreed.INIT_IMAGE: init,
+        **({agreed.REGISTRY_IMAGE: own} if own else {}),
+        agreed.OPERATOR_IMAGE: scratch.operator(
             engine,
             "training-operator",
             programs["training-operator"].result() / "training-operator.v1",
@@ -199,7 +197,7 @@ def names_of_gangs(found: Mapping[str, str]) -> list[str]:
 
 
 def _takes_published(found: Mapping[str, str]) -> bool:
-    return found.get(NODE_IMAGE) == PUBLISHED_NODE
+    return found.get(agreed.NODE_IMAGE) == PUBLISHED_NODE
 
 
 def known_trainer(found: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import platform
 import shutil
 from pathlib import Path
 
+from infra import agreed
 from toolchain.images import base, cluster_images, scratch
 from toolchain.images.made_once import made_once
 from toolchain.machine import preflight
@@ -19,8 +20,6 @@ from toolchain.progress import Step
 from toolchain.steps import SetupError, run, step
 from toolchain.tools import venv
 
-# Tells the program, and `docker build`, the base to use.
-VARIABLE = "TRAINSTACK_GPU_BASE"
 LOCK = Path(__file__).with_name("gpu-base.lock")
 INSTALL = Path(__file__).with_name("gpu-base.sh")
 PROCESSOR = "x86_64"
@@ -41,14 +40,14 @@ def published() -> str:
 
 def known(engine: Engine) -> dict[str, str]:
     """The variable that names our base where the engine has that alone, and the user names none; else nothing."""
-    if base.users_own(VARIABLE) or not engine.has_image(IMAGE) or _has_published(engine):
+    if base.users_own(agreed.GPU_BASE) or not engine.has_image(IMAGE) or _has_published(engine):
         return {}
-    return {VARIABLE: IMAGE}
+    return {agreed.GPU_BASE: IMAGE}
 
 
 def ensure(engine: Engine) -> dict[str, str]:
     """As `known`, after making our base where the published one cannot be pulled. Raises SetupError."""
-    if base.users_own(VARIABLE) or _has_published(engine):
+    if base.users_own(agreed.GPU_BASE) or _has_published(engine):
         return {}
     if there := known(engine):
         return there
@@ -56,7 +55,7 @@ def ensure(engine: Engine) -> dict[str, str]:
         if cluster_images.succeeds(engine, "manifest", "inspect", published()):
             return {}
         progress.conclude(f"cannot be pulled; made from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
-    return {VARIABLE: made_once(engine, IMAGE, lambda: make(engine))}
+    return {agreed.GPU_BASE: made_once(engine, IMAGE, lambda: make(engine))}
 
 
 def _has_published(engine: Engine) -> bool:
@@ -68,7 +67,7 @@ def make(engine: Engine) -> str:
     if platform.machine() != PROCESSOR:
         raise SetupError(
             f"the published base of the GPU image cannot be pulled, and PyPI has CUDA wheels for {PROCESSOR} alone",
-            f"have the engine reach registries, or name a base of your own by {VARIABLE}",
+            f"have the engine reach registries, or name a base of your own by {agreed.GPU_BASE}",
         )
     place = cache() / "gpu-wheels"
     engines = Path(engine.output("info", "--format", "{{.DockerRootDir}}"))

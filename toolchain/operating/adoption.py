@@ -15,9 +15,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toolchain.operating.state import KUBERNETES
+from infra import agreed
+from infra.objects.labels import OWNER, is_copied
 
-OWNER_LABEL = "trainstack/owner"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
 
@@ -43,7 +43,7 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
     creating = (
         each["resource"]
         for each in deployment.get("pending_operations") or []
-        if each["type"] == "creating" and each["resource"]["type"].startswith(KUBERNETES)
+        if each["type"] == "creating" and each["resource"]["type"].startswith(agreed.OBJECT)
     )
     for resource in (*creating, *half_replaced(deployment)):
         inputs = resource.get("inputs") or {}
@@ -62,7 +62,7 @@ def half_replaced(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         each
         for each in deployment.get("resources") or []
-        if each.get(HALF_REPLACED) and each["type"].startswith(KUBERNETES)
+        if each.get(HALF_REPLACED) and each["type"].startswith(agreed.OBJECT)
     ]
 
 
@@ -82,7 +82,7 @@ def adopt_lost(
         resource = step["newState"]
         if not resource.get("custom"):
             _add(deployment, resource)
-        elif resource["type"].startswith(KUBERNETES):
+        elif resource["type"].startswith(agreed.OBJECT):
             inputs = resource.get("inputs") or {}
             known_as = title(inputs) if object_id(inputs) else ""
             found = by_title.get(known_as) or by_title.get(resource["urn"].rpartition("::")[2])
@@ -173,25 +173,10 @@ def _short_title(manifest: Manifest) -> str:
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
 
 
-def is_copied(live: Manifest) -> bool:
-    """Whether an object carries an owner's id that no plugin of Pulumi's has written: somebody has copied the labels.
-
-    As infra/objects/labels.py has it. A listing without metadata.managedFields tells nothing.
-    """
-    written = live["metadata"].get("managedFields") or []
-    if not written or owner_of(live) is None:
-        return False
-    return not any(
-        str(each.get("manager")).startswith("pulumi")
-        and f"f:{OWNER_LABEL}" in (each.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels") or {})
-        for each in written
-    )
-
-
 def owner_of(manifest: Manifest) -> str | None:
     """The owner's id in an object's mark; None for an object without one."""
     labels = (manifest.get("metadata") or {}).get("labels") or {}
-    return labels.get(OWNER_LABEL)
+    return labels.get(OWNER)
 
 
 def object_id(inputs: Manifest) -> str | None:

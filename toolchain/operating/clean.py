@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from infra import paths
 from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
-from toolchain.paths import CLUSTERS, DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
+from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import go_caches
 
@@ -79,7 +80,7 @@ def _ensure_no_cluster(answering: engine.Engine | None) -> None:
         if begun := leftovers.begun():
             raise SetupError(
                 f"{', '.join(begun)}: begun in this clone, and no container engine answers that could hold it",
-                f"start that engine, then `make clean`; where it is gone for good, remove {CLUSTERS}",
+                f"start that engine, then `make clean`; where it is gone for good, remove {paths.markers()}",
             )
     elif there := leftovers.clusters(answering):
         raise SetupError(

@@ -7,10 +7,11 @@ import re
 import shutil
 from pathlib import Path
 
+from infra import agreed
 from toolchain.operating import api_server, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
-from toolchain.paths import STACKS, usual_kubeconfig
+from toolchain.paths import STACKS
 from toolchain.tools import choice
 
 KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
@@ -52,7 +53,7 @@ def _microk8s() -> Found:
 
 def _existing(stack: str) -> Found:
     # Before the packages are there, nobody reads what the stack file names.
-    access = environment.access(stack) or Access(str(usual_kubeconfig()))
+    access = environment.access(stack) or Access(str(agreed.usual_kubeconfig()))
     file = access.kubeconfig
     if not Path(file).exists():
         said = f"the cluster is to be there, and no kubeconfig is: {file}"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
+from infra import agreed
 from toolchain.machine.engine import Engine
 from toolchain.operating import leftovers, state
 from toolchain.operating.environment import for_child
@@ -25,7 +26,7 @@ def proved(deployment: state.Deployment, engine: Engine, variables: Mapping[str,
         return (begun is not None and begun != state.instance(deployment)) or not leftovers.nodes(
             engine, name, CONTROL_PLANE
         )
-    if state.of_type(deployment, state.MICROK8S):
+    if state.of_type(deployment, agreed.MICROK8S):
         return _snap_is_gone(variables)
     return False
 

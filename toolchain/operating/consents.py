@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 
+from infra import agreed
 from toolchain.steps import SetupError
-
-ADOPT = "TRAINSTACK_ADOPT"
-REPLACE_CLUSTER = "TRAINSTACK_REPLACE_CLUSTER"
-ID = re.compile(r"[0-9a-f]{16}")
 
 
 def hand_on(adopt: str, replace_cluster: str) -> None:
     """Hand both on to the program, in the environment. Raises SetupError for what is no owner's id."""
-    if adopt and not ID.fullmatch(adopt):
+    if adopt and not agreed.OWNER_ID.fullmatch(adopt):
         raise SetupError(
             f"ADOPT={adopt} is no owner's id: 16 of the characters 0 to 9 and a to f",
             "`make status` shows it",
         )
-    for name, value in ((ADOPT, adopt), (REPLACE_CLUSTER, replace_cluster)):
+    for name, value in ((agreed.ADOPT, adopt), (agreed.REPLACE_CLUSTER, replace_cluster)):
         if value:
             os.environ[name] = value

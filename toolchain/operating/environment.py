@@ -10,18 +10,18 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
+from infra import agreed
 from toolchain import git
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV, usual_kubeconfig
+from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
 
 FILE = LOCAL / "env.json"
 ACCESS = "infra.config.cluster_access"
-DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
 """Objects that Pulumi works on at once. A run that is waited for is one, and Pulumi's own limit is four a processor."""
 
@@ -94,7 +94,7 @@ def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
     """Names of variables that work on `stack` needs and this machine has no value for: as `for_stack`."""
-    nodes = [cluster_images.NODE_IMAGE] if cluster(stack) else []
+    nodes = [agreed.NODE_IMAGE] if cluster(stack) else []
     trainer = cluster_images.names_of_trainer(variables) if wants_trainer(stack) else []
     gangs = cluster_images.names_of_gangs(variables) if wants_gangs(stack) else []
     return [name for name in [*nodes, *trainer, *gangs] if name not in variables]
@@ -110,7 +110,7 @@ def for_child(variables: Mapping[str, str]) -> dict[str, str]:
 
     An earlier shell never decides whether objects of an unreachable cluster are dropped: that variable is taken out.
     """
-    unwanted = [*user_backend.unwanted(), DELETE_UNREACHABLE]
+    unwanted = [*user_backend.unwanted(), agreed.DELETE_UNREACHABLE]
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     return {**kept, **variables}
 
@@ -136,7 +136,7 @@ def access(stack: str) -> Access | None:
     if not found:
         return None
     context = found.get("context")
-    return Access(str(found["kubeconfig"] or usual_kubeconfig()), str(context) if context else None)
+    return Access(str(found["kubeconfig"] or agreed.usual_kubeconfig()), str(context) if context else None)
 
 
 def cluster_kind(stack: str) -> str | None:

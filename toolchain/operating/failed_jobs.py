@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from infra import agreed
 from toolchain.operating import live_objects, state
 from toolchain.steps import SetupError, say, step
-
-FAILED = "TRAINSTACK_FAILED_JOBS"
-"""Variable that names the file where the program tells of jobs that had failed before it waited for them."""
 
 GONE_S = 120
 """How long the pods of a deleted job may take to end."""
@@ -49,7 +47,7 @@ def reporting(
                 _delete(variables, access, job)
             return bool(found)
 
-        yield {FAILED: str(file)}, remove
+        yield {agreed.FAILED_JOBS: str(file)}, remove
 
 
 def _delete(variables: Mapping[str, str], access: state.Access, job: Mapping[str, str]) -> None:

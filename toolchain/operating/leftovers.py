@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from infra import paths
 from toolchain.machine.engine import Engine
-from toolchain.paths import CLUSTERS, ROOT
+from toolchain.paths import ROOT
 
 PROJECT = f"label=trainstack.project={ROOT}"
 
 
 def marker(cluster: str) -> Path:
     """The file that the program writes before it makes a cluster of that name, and removes with it."""
-    return CLUSTERS / f"{cluster}.json"
+    return paths.marker(cluster)
 
 
 def begun() -> list[str]:
     """Names of this clone's clusters that were begun and not yet taken down."""
-    return sorted(file.stem for file in CLUSTERS.glob("*.json"))
+    return sorted(file.stem for file in paths.markers().glob("*.json"))
 
 
 def unfinished(cluster: str) -> str | None:

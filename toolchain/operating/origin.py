@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from toolchain import git
 from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import records
 from toolchain.steps import say
 
-CHECKPOINT, REPORT = "checkpoint.pt", "report.html"
+CHECKPOINT = "checkpoint.pt"
 BEGUN = LOCAL / "begun"
 MOST_SOURCES = 20
 CARD = "README.md"
@@ -108,7 +109,7 @@ def _write_as_old_as(model: Path, file: Path, text: str) -> None:
 
 def report_lines(runs: Iterable[Path]) -> list[str]:
     """A line with the path of each run's report, where there is one."""
-    return [f"report: {folder / REPORT}" for folder in runs if (folder / REPORT).is_file()]
+    return [f"report: {folder / agreed.REPORT}" for folder in runs if (folder / agreed.REPORT).is_file()]
 
 
 def card(run: records.Run) -> str:

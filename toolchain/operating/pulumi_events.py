@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from toolchain.operating.job_lines import JobLines
-from toolchain.operating.state import KUBERNETES
 from toolchain.paths import LINKS, VENV
 from toolchain.progress import Event
 
@@ -103,7 +103,7 @@ class Reader:
 
     def _drift(self, metadata: Mapping[str, Any]) -> None:
         """Say what a refresh finds: the update that follows sets it right without a word on why."""
-        if metadata["op"] != "refresh" or not metadata["type"].startswith(KUBERNETES):
+        if metadata["op"] != "refresh" or not metadata["type"].startswith(agreed.OBJECT):
             return
         if metadata.get("new") is None:
             line = f"found gone from the cluster: {title(metadata['urn'])}"
@@ -151,7 +151,7 @@ def about_object(diagnostic: Mapping[str, Any]) -> str:
     """What a diagnostic says, with the Kubernetes object that it is about: the plugin's own words may not name it."""
     urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
     text = text.removeprefix("error: ")
-    is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(KUBERNETES)
+    is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(agreed.OBJECT)
     return f"{title(urn)}: {text}" if is_object and title(urn) not in text else text
 
 

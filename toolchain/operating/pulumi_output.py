@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from infra import agreed
 from toolchain.operating import pulumi_events, stack_locks
 from toolchain.paths import LOGS, ROOT
 from toolchain.steps import note, say, tell
@@ -19,7 +20,7 @@ from toolchain.steps import note, say, tell
 VERBOSE = "TRAINSTACK_VERBOSE"
 """Variable that has Pulumi's own output shown."""
 
-WANTED = {"PULUMI_DEBUG_COMMANDS": "true", "TRAINSTACK_DRAWN_EVERY_S": "0.5"}
+WANTED = {"PULUMI_DEBUG_COMMANDS": "true", agreed.DRAWN_EVERY_S: "0.5"}
 """Pulumi hides the option for the event log unless the first is there; the second has the program tell more steps."""
 
 LAST_LINES_S = 2.0

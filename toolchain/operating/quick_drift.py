@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from infra.objects import labels
 from toolchain.operating import (
     adoption,
     api_server,
@@ -87,7 +88,7 @@ def of_objects(
             break  # the server is away: the others would only be waited for
         if found is None:
             said.append(f"{title} is missing: `make up` makes it")
-        elif adoption.is_copied(found):
+        elif labels.is_copied(found):
             said.append(
                 f"{title} is somebody's copy in the place of this stack's: `make up` refuses it by name"
             )

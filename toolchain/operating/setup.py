@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
+from infra import agreed
 from toolchain import stack_files
 from toolchain.images import cluster_images, gpu_base
 from toolchain.machine import disks, engine, locks, preflight
@@ -230,7 +231,7 @@ def fetch(stack: str) -> None:
 
 def _pull_node_image(running: engine.Engine, found: dict[str, str], stack: str) -> None:
     """kind would pull it when it makes the cluster."""
-    image = found.get(cluster_images.NODE_IMAGE)
+    image = found.get(agreed.NODE_IMAGE)
     if image != cluster_images.PUBLISHED_NODE or not makes_nodes(stack):
         return
     if not cluster_images.succeeds(running, "image", "inspect", image):

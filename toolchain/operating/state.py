@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.paths import KUBECONFIGS, ROOT, usual_kubeconfig
+from infra import agreed, paths
+from infra.objects import labels
+from toolchain.paths import ROOT
 
-KUBERNETES = "kubernetes:"
-PROVIDER = "pulumi:providers:kubernetes"
 RETAINED = "retainOnDelete"
 STACK = "pulumi:pulumi:Stack"
-KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
-MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
-OWNER = "pulumi-python:dynamic/trainstack:Owner"
 JOBS = ("kubernetes:kubeflow.org/v1:PyTorchJob", "kubernetes:trainer.kubeflow.org/v1alpha1:TrainJob")
-RUN_LABEL = "trainstack/run"
 # What marks a value as Pulumi's special kind in a state, and the word that the CLI shows for a secret.
 SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "[secret]"
 
@@ -44,7 +40,7 @@ def of_type(deployment: Deployment, kind: str) -> Resource | None:
 
 def objects(deployment: Deployment) -> list[Resource]:
     """The Kubernetes objects in the state."""
-    return [each for each in resources(deployment) if each["type"].startswith(KUBERNETES)]
+    return [each for each in resources(deployment) if each["type"].startswith(agreed.OBJECT)]
 
 
 def outputs(deployment: Deployment) -> dict[str, Any]:
@@ -64,8 +60,8 @@ def _masked(value: Any) -> Any:
 def runs(deployment: Deployment) -> list[str]:
     """The ids of the runs that the stack's jobs make."""
     jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] in JOBS]
-    labels = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
-    return [str(each[RUN_LABEL]) for each in labels if RUN_LABEL in each]
+    found = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
+    return [str(each[labels.RUN]) for each in found if labels.RUN in each]
 
 
 def job_uids(deployment: Deployment) -> set[str]:
@@ -81,31 +77,31 @@ def access(deployment: Deployment) -> Access | None:
     that is reached by the usual file (infra/clusters/existing/component.py).
     """
     if name := kind_cluster(deployment):
-        return Access(str(KUBECONFIGS / f"{name}.yaml"))
-    provider = of_type(deployment, PROVIDER)
+        return Access(str(paths.kubeconfig(name)))
+    provider = of_type(deployment, agreed.PROVIDER)
     if provider is None:
         return None
     inputs = [each.get("inputs") or {} for each in resources(deployment)]
-    paths = [each["kubeconfigPath"] for each in inputs if isinstance(each.get("kubeconfigPath"), str)]
+    files = [each["kubeconfigPath"] for each in inputs if isinstance(each.get("kubeconfigPath"), str)]
     context = (provider.get("inputs") or {}).get("context")
-    return Access(str(ROOT / paths[0] if paths else usual_kubeconfig()), context)
+    return Access(str(ROOT / files[0] if files else agreed.usual_kubeconfig()), context)
 
 
 def owner(deployment: Deployment) -> str | None:
     """The id in the mark that the stack's objects carry."""
-    found = of_type(deployment, OWNER)
+    found = of_type(deployment, agreed.OWNER)
     return str(found["outputs"]["owner"]) if found and found.get("outputs") else None
 
 
 def kind_cluster(deployment: Deployment) -> str | None:
     """Name of the stack's own kind cluster; None where it has none."""
-    found = of_type(deployment, KIND_CLUSTER)
+    found = of_type(deployment, agreed.KIND_CLUSTER)
     return str(json.loads(found["inputs"]["config"])["name"]) if found else None
 
 
 def instance(deployment: Deployment) -> str | None:
     """The id of the stack's own kind cluster; None where the state has none."""
-    return ((of_type(deployment, KIND_CLUSTER) or {}).get("outputs") or {}).get("instance")
+    return ((of_type(deployment, agreed.KIND_CLUSTER) or {}).get("outputs") or {}).get("instance")
 
 
 def forget_pending(deployment: dict[str, Any]) -> None:
@@ -124,7 +120,7 @@ def left_behind(deployment: Deployment) -> list[Resource]:
     old = {
         f"{each['urn']}::{each['id']}"
         for each in resources(deployment)
-        if each["type"] == PROVIDER
+        if each["type"] == agreed.PROVIDER
         and (each.get("inputs") or {}).get("clusterIdentifier", current) != current
     }
     found = resources(deployment)

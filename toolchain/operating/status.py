@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
+from infra.objects import labels
 from toolchain import failure, stack_files
 from toolchain.machine import engine
 from toolchain.operating import (
@@ -33,7 +34,6 @@ OF_A_TENANT = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
 LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
 """What KINDS, JOBS and TRAINJOBS are called in a manifest."""
-STACK_LABEL = "trainstack/stack"
 OPERATOR = "training-operator"
 NOT_SET_UP = (
     "not asked: the Python packages are not those that this clone names; `make fetch` and `make up` get them"
@@ -251,7 +251,7 @@ def _objects(
     Raises SetupError.
     """
     found: list[dict[str, Any]] = []
-    options = ("--selector", f"{STACK_LABEL}={stack}", "--show-managed-fields", "--output", "json")
+    options = ("--selector", f"{labels.STACK}={stack}", "--show-managed-fields", "--output", "json")
     other = JOBS if environment.wants_trainer(stack) else TRAINJOBS
     for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
@@ -294,7 +294,7 @@ def inspect_objects(
         waits = phase == "Pending" and claim["metadata"]["name"] == waiting
         return fine or waits, f"{phase} until a pod uses it" if waits else phase
 
-    copies = [each for each in objects if adoption.is_copied(each)]
+    copies = [each for each in objects if labels.is_copied(each)]
     objects = [each for each in objects if each not in copies]
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for each in objects:

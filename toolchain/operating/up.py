@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from toolchain import stack_files
 from toolchain.machine import disks, engine
 from toolchain.operating import (
@@ -274,7 +275,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
         return
     if cluster_gone.proved(deployment, engine.ensure(), variables):
         with step("the cluster is gone: taking its objects out of the state"):
-            given_up = {**variables, environment.DELETE_UNREACHABLE: "true"}
+            given_up = {**variables, agreed.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)
     elif (access := state.access(deployment)) and api_server.problem(variables, access):
         if not api_server.is_named(variables, access):

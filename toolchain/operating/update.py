@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import adoption, environment, pulumi_cli, pulumi_output
+from infra import agreed
+from toolchain.operating import adoption, pulumi_cli, pulumi_output
 from toolchain.steps import SetupError, say, step
 
-LOST = "TRAINSTACK_LOST_OBJECTS"
-ADOPTING = "TRAINSTACK_ADOPTING"
 ROUNDS = 4
 """A lost state takes three: cluster and image, objects, the rest."""
 
@@ -33,7 +32,7 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
         file = Path(folder) / "asked"
         for _ in range(ROUNDS):
             file.unlink(missing_ok=True)
-            status = pulumi_up({**variables, LOST: str(file), **_replacing(asked)}, *options)
+            status = pulumi_up({**variables, agreed.LOST_OBJECTS: str(file), **_replacing(asked)}, *options)
             asked = json.loads(file.read_text()) if file.exists() else {}
             if not asked and status == 0:
                 return
@@ -49,13 +48,13 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
 
 
 def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:
-    return {environment.DELETE_UNREACHABLE: "true"} if "replaced" in asked else {}
+    return {agreed.DELETE_UNREACHABLE: "true"} if "replaced" in asked else {}
 
 
 def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
     """Put the objects `lost` into the state."""
     with step("objects of this stack that its state has lost") as running:
-        steps = pulumi_cli.preview({**variables, ADOPTING: "yes"}, stack)
+        steps = pulumi_cli.preview({**variables, agreed.ADOPTING: "yes"}, stack)
         taken = pulumi_cli.edit_state(
             variables, stack, lambda deployment: adoption.adopt_lost(deployment, steps, lost)
         )

@@ -13,10 +13,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from toolchain.runs import records
 from toolchain.steps import say
 
-FILE, REPORT = "timeline.json", "report.html"
 BEFORE_SECTION, BEFORE_LINK = '<section aria-labelledby="again">', '<li><a href="#again">'
 END = "</section>\n"
 
@@ -27,7 +27,7 @@ Entry = tuple[str, str, str]
 def complete(folders: Iterable[Path]) -> None:
     """Put origin and timeline into the report of each run in `folders` that has them. A line tells where that fails."""
     for folder in folders:
-        page = folder / REPORT
+        page = folder / agreed.REPORT
         try:
             text = page.read_text()
             whole = with_origin(text, records.read(folder).origin)
@@ -44,7 +44,8 @@ def entries(folder: Path) -> list[Entry]:
     """What the run's timeline tells; nothing where there is none, or a broken one."""
     try:
         return [
-            (str(at), str(about), str(what)) for at, about, what in json.loads((folder / FILE).read_text())
+            (str(at), str(about), str(what))
+            for at, about, what in json.loads((folder / agreed.TIMELINE).read_text())
         ]
     except (OSError, ValueError, TypeError):
         return []

@@ -8,13 +8,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from infra import agreed
+from infra.objects import labels
 from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
 from toolchain.operating.environment import write_whole
 from toolchain.steps import SetupError
 from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 
-TRIALS = "TRAINSTACK_TRIALS"
-"""Variable with the name of the file; held equal to the program's."""
 LINES = 5
 
 
@@ -43,7 +43,7 @@ class AppliedTrials:
             "trials": [each.proposal() for each in trials],
         }
         write_whole(self.file, json.dumps(told))
-        os.environ[TRIALS] = str(self.file)
+        os.environ[agreed.TRIALS] = str(self.file)
         self._known = None
         if self.is_up:
             self._known = up.update_again(self.name, self.ensure_unprotected)
@@ -72,7 +72,7 @@ class AppliedTrials:
         ]
         found = {}
         for metadata in (job.get("metadata") or {} for job in jobs):
-            name, run = str(metadata.get("name")), (metadata.get("labels") or {}).get(state.RUN_LABEL)
+            name, run = str(metadata.get("name")), (metadata.get("labels") or {}).get(labels.RUN)
             if name.startswith(self.asked.job) and run:
                 found[name] = str(run)
         return found
@@ -89,7 +89,7 @@ class AppliedTrials:
 
     def last_lines(self, run: str) -> list[str]:
         """What the pods of `run` have said last; nothing where they are gone."""
-        chosen = ("--selector", f"{state.RUN_LABEL}={run}", "--tail", str(LINES), "--prefix")
+        chosen = ("--selector", f"{labels.RUN}={run}", "--tail", str(LINES), "--prefix")
         done = self._kubectl("logs", *chosen)
         return done.stdout.splitlines() if done else []
 

@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra import agreed
 from infra.clusters.existing import one_context
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterConfig
 from infra.config.errors import paragraph
-from infra.objects.api import usual_kubeconfig
 
 
 def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:
     """The configured file, else the first of KUBECONFIG, else the usual one."""
     configured = cluster.kubeconfig
-    return Path(configured) if configured else usual_kubeconfig(environment)
+    return Path(configured) if configured else agreed.usual_kubeconfig(environment)
 
 
 def check_context(stack: Stack, path: Path) -> None:

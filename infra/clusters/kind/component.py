@@ -9,7 +9,7 @@ from typing import cast
 import pulumi
 import pulumi_kubernetes
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import registries, replacement
 from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
 from infra.clusters.kind import old_objects, ownership
@@ -50,7 +50,7 @@ class Kind(pulumi.ComponentResource):
     def __init__(self, *, stack: Stack, environment: Mapping[str, str] = os.environ) -> None:
         super().__init__("trainstack:cluster:Kind", stack.cluster_name)
         name = stack.cluster_name
-        image = environment.get("TRAINSTACK_NODE_IMAGE") or None
+        image = environment.get(agreed.NODE_IMAGE) or None
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = paths.portable(paths.kubeconfig(name))
         inputs = {"config": kind_config(stack).encode(), "image": image}
@@ -66,7 +66,7 @@ class Kind(pulumi.ComponentResource):
         cluster = KindCluster(name, inputs, child)
         # Pulumi tells the outputs of a resource once they are in the state.
         cluster.instance.apply(lambda uid: ownership.finish(name, uid))
-        registry_image = environment.get("TRAINSTACK_REGISTRY_IMAGE") or REGISTRY_IMAGE
+        registry_image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
         registry_name = registries.kind_name(name)
         registry = Registry(registry_name, {"name": registry_name, "image": registry_image}, child)
         link = {"registry": registry_name, "container": registry.container}

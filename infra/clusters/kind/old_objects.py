@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pulumi
 
-from infra.objects.adoption import LOST
+from infra import agreed
 
-VARIABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 # Read once and taken out of the program's environment: pulumi_kubernetes would write it into the provider's inputs,
 # where it would stay for good. The plugins have it from the CLI.
-_MAY_BE_DROPPED = os.environ.pop(VARIABLE, "") == "true"
+_MAY_BE_DROPPED = os.environ.pop(agreed.DELETE_UNREACHABLE, "") == "true"
 
 
 class OldObjectsError(RuntimeError):
@@ -36,10 +35,10 @@ def ensure_they_may_go(name: str, replaced_for: Sequence[str]) -> None:
     """
     if not replaced_for or _MAY_BE_DROPPED or pulumi.runtime.is_dry_run():
         return
-    if file := os.environ.get(LOST):
+    if file := os.environ.get(agreed.LOST_OBJECTS):
         Path(file).write_text(json.dumps({"replaced": name}))
     raise OldObjectsError(
         f"kind cluster {name} will be replaced ({', '.join(replaced_for)}); nothing was touched yet.\n"
-        f"  fix: `make up` goes on by itself; plain pulumi needs {VARIABLE}=true for this one update, so that the "
-        "objects that go with the cluster leave the state"
+        f"  fix: `make up` goes on by itself; plain pulumi needs {agreed.DELETE_UNREACHABLE}=true for this one "
+        "update, so that the objects that go with the cluster leave the state"
     )

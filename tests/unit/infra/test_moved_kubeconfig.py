@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pulumi.dynamic import ResourceProvider
 
+from infra import agreed
 from infra.clusters.discovery import ClusterContents
 from infra.objects.api import ApiAddress
 from infra.objects.patience import Patience
@@ -108,7 +109,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a file is waited for as if it were a server") from error
 
     monkeypatch.setattr(Patience, "wait", wait)
-    monkeypatch.delenv(provider.CLUSTER_GONE, raising=False)
+    monkeypatch.delenv(agreed.DELETE_UNREACHABLE, raising=False)
 
 
 RENAMED_THERE = yaml.safe_dump(
@@ -145,5 +146,5 @@ def test_a_trainjob_is_deleted_all_the_same(
 def test_of_a_cluster_that_is_proved_gone_the_run_goes(
     tmp_path: Path, text: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(provider.CLUSTER_GONE, "true")
+    monkeypatch.setenv(agreed.DELETE_UNREACHABLE, "true")
     assert provider.RunProvider().read("j-1", PROPS | kubeconfig(tmp_path, text)).id == ""

@@ -10,14 +10,13 @@ import pulumi
 import pytest
 import yaml
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters.existing import component, kubeconfig
 from infra.config import cluster_access, from_file
 from infra.objects.api import ApiAddress
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
 from toolchain.operating import state
-from toolchain.paths import usual_kubeconfig
 
 recorder = test_rendering.recorder
 
@@ -62,10 +61,7 @@ def reached(recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_state_tells_how_each_cluster_is_reached(
     path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        state, "KUBECONFIGS", paths.STATE / "kubeconfig"
-    )  # unit tests look beside the real folder
-    file = cluster_access.access(path)["kubeconfig"] or usual_kubeconfig()
+    file = cluster_access.access(path)["kubeconfig"] or agreed.usual_kubeconfig()
     assert reached(recorder, path, monkeypatch) == state.Access(str(file), from_file(path).cluster.context)
 
 

@@ -11,13 +11,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import dataset, paths, program
-from infra.clusters import foreign_objects, replacement, selection
+from infra import agreed, dataset, paths, program
+from infra.clusters import foreign_objects, selection
 from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.ownership import Standing
 from infra.config.training import Dataset
-from infra.objects import stack_state
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ
 from infra.sweep import search
@@ -172,7 +171,7 @@ def test_another_cluster_is_refused_before_anything_is_registered(
 
 
 @pytest.mark.parametrize(
-    "held", [{}, {"urn": {"type": stack_state.OWNER, "outputs": {"owner": OWNER_ID}}}], ids=["lost", "owner"]
+    "held", [{}, {"urn": {"type": agreed.OWNER, "outputs": {"owner": OWNER_ID}}}], ids=["lost", "owner"]
 )
 @pytest.mark.parametrize("replaces", [False, True])
 def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_registered(
@@ -183,7 +182,7 @@ def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_r
     monkeypatch.setattr(ownership, "standing", lambda name: Standing.FINISHED)
     monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: ["namespaces/precious"])
     if replaces:
-        monkeypatch.setenv(replacement.VARIABLE, "yes")
+        monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     configured(job=JOB)
     if replaces:
         run_program()
@@ -311,7 +310,7 @@ def test_trials_of_a_search_are_jobs_that_nobody_waits_for(
     identity = search.identity(stack(job=JOB, sweep=asked))
     told = {"stack": "dev", "job": "pytorch-simple-sweep-", "identity": identity, "trials": trials}
     file.write_text(json.dumps(told))
-    monkeypatch.setenv(program.TRIALS, str(file))
+    monkeypatch.setenv(agreed.TRIALS, str(file))
     configured(job=JOB, sweep=asked)
     run_program()
     jobs = {name for name in recorder.manifests() if name.startswith("PyTorchJob/")}

@@ -37,7 +37,7 @@ from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.stack import Stack
 
-from infra import dataset, docker, paths, program
+from infra import agreed, dataset, docker, paths
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
@@ -335,7 +335,7 @@ def test_a_stack_registers_what_is_recorded(stack: str) -> None:
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_changed_key_registers_what_is_recorded(name: str, tmp_path: Path) -> None:
     def variables() -> dict[str, str]:
-        under_way = {program.TRIALS: str(test_sweep.under_way(tmp_path, 1, 3))} if "under way" in name else {}
+        under_way = {agreed.TRIALS: str(test_sweep.under_way(tmp_path, 1, 3))} if "under way" in name else {}
         return under_way | (BUILT_HERE if "built here" in name else {})
 
     lines = registered(stack_of(name), sections_of(name), variables)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from infra import paths, watch
+from infra import agreed, paths, watch
 from infra.clusters import addresses
 from infra.config.load import from_file
 from infra.config.operator import OperatorApi
@@ -18,7 +18,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError
-from infra.run import timeline, waiting
+from infra.run import waiting
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.trainjob_api import TrainJobApi
 from infra.run.waiting import Waiting
@@ -62,7 +62,7 @@ def test_the_status_tells_how_it_ended_and_the_timeline_is_kept(
     folder.mkdir(parents=True)
     api = FakeApi([job("Running"), ended(how)], log=["accuracy=0.9", "loss=0.1"])
     assert watched(monkeypatch, api) == status
-    assert [what for _, _, what in json.loads((folder / timeline.FILE).read_text())] == [how]
+    assert [what for _, _, what in json.loads((folder / agreed.TIMELINE).read_text())] == [how]
 
 
 def test_a_job_in_a_queue_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

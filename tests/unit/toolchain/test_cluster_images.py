@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.config.cluster import ClusterKind
 from toolchain.images import base, cluster_images, control_plane, node, scratch
 from toolchain.machine.engine import Engine
@@ -62,10 +63,10 @@ def test_nodes_of_others_take_what_their_pods_run(made: list[str]) -> None:
 def test_a_base_of_the_users_stays_and_one_of_ours_is_no_choice(
     made: list[str], monkeypatch: pytest.MonkeyPatch, named: str, used: str
 ) -> None:
-    monkeypatch.setenv(cluster_images.CPU_BASE, named)
+    monkeypatch.setenv(agreed.CPU_BASE, named)
     told: list[dict[str, str]] = []
     ensure(nodes=False, with_base=told.append)
-    assert told == [{cluster_images.CPU_BASE: used or named}]
+    assert told == [{agreed.CPU_BASE: used or named}]
     assert (base.TRAINER_CPU.name in made) is bool(used)
 
 
@@ -80,7 +81,7 @@ def test_the_trainer_images_base_is_told_while_tools_are_still_built(
         return tmp_path
 
     def note(base: dict[str, str]) -> None:
-        assert base == {cluster_images.CPU_BASE: "base"}
+        assert base == {agreed.CPU_BASE: "base"}
         was_told.set()
 
     monkeypatch.setattr(build, "build", build_last)

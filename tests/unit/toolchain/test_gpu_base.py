@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import agreed
 from tests.unit.toolchain.conftest import ROOT, Machine
 from toolchain.images import base, cluster_images, gpu_base
 from toolchain.machine import preflight
@@ -18,7 +19,7 @@ from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
-OURS = {gpu_base.VARIABLE: gpu_base.IMAGE}
+OURS = {agreed.GPU_BASE: gpu_base.IMAGE}
 
 
 @dataclasses.dataclass
@@ -54,7 +55,7 @@ def at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Place]:
         monkeypatch.setattr(Engine, "has_image", lambda self, name: place.has_image(self, name))
         monkeypatch.setattr(gpu_base, "make", place.make)
         monkeypatch.setattr("toolchain.machine.locks.MACHINE", tmp_path)
-        monkeypatch.setenv(gpu_base.VARIABLE, own)
+        monkeypatch.setenv(agreed.GPU_BASE, own)
         return place
 
     return make

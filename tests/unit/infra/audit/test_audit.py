@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra import docker, paths
+from infra import agreed, docker, paths
 from infra.audit import __main__ as audit
 from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
@@ -211,11 +211,9 @@ def test_an_image_without_dpkg_has_none_and_one_that_is_away_is_unknown(engine: 
 
 def test_on_the_host_only_what_we_installed_counts(engine: Callable[..., None], tmp_path: Path) -> None:
     engine()
-    assert list(software_packages.on_host({software_packages.MACHINE: str(tmp_path)})) == []
+    assert list(software_packages.on_host({agreed.MACHINE: str(tmp_path)})) == []
     (tmp_path / "packages").write_text("bash\nremoved-since\n")
-    assert [each.name for each in software_packages.on_host({software_packages.MACHINE: str(tmp_path)})] == [
-        "bash"
-    ]
+    assert [each.name for each in software_packages.on_host({agreed.MACHINE: str(tmp_path)})] == ["bash"]
 
 
 def test_the_list_names_every_gap_and_the_bill_has_all(
@@ -227,7 +225,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     engine()
     monkeypatch.setattr(paths, "ROOT", root)
     monkeypatch.setenv("TRAINSTACK_NODE_IMAGE", "trainstack/node:1")
-    monkeypatch.setenv(software_packages.MACHINE, str(root))
+    monkeypatch.setenv(agreed.MACHINE, str(root))
     bill = root / "audit" / "bill.json"
     assert audit.main([str(bill), f"kindest/node:v1@{B}"]) == 0
     said = capsys.readouterr().out
@@ -268,7 +266,7 @@ def test_without_an_engine_the_rest_is_listed_and_the_engine_named(
         raise docker.EngineError("no")
 
     monkeypatch.setattr(docker, "ensure_answers", away)
-    found = list(audit.collect(root, {software_packages.MACHINE: str(root)}, []))
+    found = list(audit.collect(root, {agreed.MACHINE: str(root)}, []))
     assert {each.kind for each in found if isinstance(each, Trusted)} == {Kind.PYTHON, Kind.GO, Kind.IMAGE}
     assert "gap: images of this machine: no container engine answers" in list(audit.lines(found))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider
@@ -80,7 +80,7 @@ def test_what_is_not_ours_is_not_lost_unasked(
     for part in (f"{key}: ", "configmaps/default/notes", "and 11 more", "REPLACE_CLUSTER=yes", "save them"):
         assert part in str(refused.value)
 
-    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     assert ClusterProvider().diff("c", made, news).replaces == ["config"]
     assert "configmaps/default/notes" in capsys.readouterr().out
 
@@ -94,7 +94,7 @@ def test_a_cluster_that_does_not_tell_what_it_holds_is_not_replaced_unasked(
     monkeypatch.setattr(foreign_objects, "titles", silent)
     with pytest.raises(replacement.ReplacementRefusedError, match=r"(?s)connection refused.*REPLACE_CLUSTER"):
         ClusterProvider().diff("c", made, props(workers=1))
-    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     assert ClusterProvider().diff("c", made, props(workers=1)).replaces == ["config"]
 
 
@@ -112,14 +112,14 @@ def test_a_newer_node_image_waits_until_it_is_asked_for(
     said = capsys.readouterr().out
     assert "v1.35.0" in said
     assert "make up STACK=dev REPLACE_CLUSTER=yes" in said
-    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     assert ClusterProvider().diff("c", made, newer).replaces == ["config"]
 
 
 def test_the_question_for_a_replacement_replaces_nothing_by_itself(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     assert ClusterProvider().diff("c", made, props()).changes is False
 
 
@@ -174,7 +174,7 @@ def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bo
         ([], {}, False),
         (["REPLACE_CLUSTER=yes"], {}, True),
         (["REPLACE_CLUSTER=no"], {}, False),
-        ([], {replacement.VARIABLE: "yes"}, True),
+        ([], {agreed.REPLACE_CLUSTER: "yes"}, True),
     ],
 )
 def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 import yaml
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
@@ -80,7 +80,7 @@ def test_another_kind_is_refused_while_the_old_cluster_holds_what_is_not_ours(
         assert part in str(refused.value)
     assert warnings == []
 
-    monkeypatch.setenv(replacement.VARIABLE, "yes")
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
     ensure_old_cluster_may_go(with_kind(new), HELD[old])
     assert [(NOTES in said, "models and data" in said) for said in warnings] == [(True, True)]
     assert asked == [OLD, OLD]

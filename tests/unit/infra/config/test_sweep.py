@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra import program
+from infra import agreed, program
 from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.job import JobConfig
 from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
@@ -123,7 +123,7 @@ def test_the_program_adds_the_trials_that_are_under_way(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = under_way(tmp_path, 1, 3)
-    monkeypatch.setenv(program.TRIALS, str(file))
+    monkeypatch.setenv(agreed.TRIALS, str(file))
     stack = program.with_trials(of())
     assert [each.name for each in stack.jobs] == ["mnist", "mnist-sweep-1", "mnist-sweep-3"]
     assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
@@ -147,12 +147,12 @@ def test_an_update_of_a_stack_that_asks_for_the_search_no_more_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
 ) -> None:
     stack = from_raw("dev", EDITS[edit], "stacks/Pulumi.dev.yaml")
-    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     with pytest.raises(ConfigError, match=r"trainstack:sweep = \(") as refused:
         program.with_trials(stack)
     assert "whose trials are mnist-sweep-0" in str(refused.value)
     assert "undo the edit" in str(refused.value)
-    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path)))
+    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path)))
     assert program.with_trials(stack) == stack, "an update without trials is that of the stack"
 
 
@@ -173,7 +173,7 @@ OTHER_TRAININGS: dict[str, dict[str, Any]] = {
 def test_an_update_whose_trials_could_not_be_compared_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
 ) -> None:
-    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     with pytest.raises(ConfigError, match=r"trainstack:sweep = \(another search\)") as refused:
         program.with_trials(from_raw("dev", OTHER_TRAININGS[edit], "stacks/Pulumi.dev.yaml"))
     assert "undo the edit" in str(refused.value)
@@ -183,7 +183,7 @@ def test_an_update_whose_trials_could_not_be_compared_is_refused(
 def test_an_update_may_change_how_many_trials_there_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     assert program.with_trials(of(trials=30, parallel=4, prune=False)).trials == {"mnist-sweep-1"}
 
 
@@ -204,7 +204,7 @@ def test_a_model_stays_where_it_was_while_there_are_trials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = program.model_path(of(), of().jobs[0], "mnist-0")
-    monkeypatch.setenv(program.TRIALS, str(under_way(tmp_path, 1)))
+    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     stack = program.with_trials(of())
     assert len(stack.jobs) == 2
     assert program.model_path(stack, stack.jobs[0], "mnist-0") == before

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from infra import agreed
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership, Survey
-from infra.objects.labels import OWNER, STACK
+from infra.objects.labels import OWNER, STACK, is_copied
 from infra.objects.look import READY
 from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from tests.unit.infra.objects.played_api import look
-from toolchain.operating import adoption as adoption_of_toolchain
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
 
@@ -34,21 +34,21 @@ def test_an_id_is_random_and_stays() -> None:
     provider = owner.OwnerProvider()
     ids = {provider.create({"stack": "dev"}).id for _ in range(10)}
     assert len(ids) == 10
-    assert all(owner.ID.fullmatch(each) for each in ids)
+    assert all(agreed.OWNER_ID.fullmatch(each) for each in ids)
     old = {"stack": "dev", "owner": MINE}
     assert not provider.diff(MINE, old, {"stack": "dev"}).changes
     assert provider.read(MINE, old).outs == old
 
 
 def test_an_id_that_is_given_back_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(owner.ADOPT, MINE)
+    monkeypatch.setenv(agreed.ADOPT, MINE)
     assert (owner.OwnerProvider().create({"stack": "dev"}).outs or {})["owner"] == MINE
 
 
 @pytest.mark.parametrize("given", ["0123", "G" * 16, f"{MINE}0", "yes"])
 def test_what_is_no_id_is_refused(given: str) -> None:
     with pytest.raises(owner.OwnerIdError, match="make status"):
-        owner.id_to_adopt({owner.ADOPT: given})
+        owner.id_to_adopt({agreed.ADOPT: given})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def written(*entries: tuple[str, dict[str, object]]) -> Manifest:
 def test_a_mark_that_the_plugin_has_written_is_believed(name: str) -> None:
     ours = written(("kubectl-edit", OTHER_LABEL), (name, MARK))
     assert Ownership(StackState(), MINE, own_cluster=False).is_ours(ours)
-    assert not adoption_of_toolchain.is_copied(ours)
+    assert not is_copied(ours)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_copy_of_the_mark_is_not_believed_until_the_user_says_so(
     entries: list[tuple[str, dict[str, object]]], own_cluster: bool
 ) -> None:
     copy = written(*entries)
-    assert adoption_of_toolchain.is_copied(copy)
+    assert is_copied(copy)
     assert not Ownership(StackState(), MINE, own_cluster).is_ours(copy)
     assert Ownership(StackState(), MINE, own_cluster, given=True).is_ours(copy)
     with pytest.raises(adoption.OthersObjectsError, match=f"owner {MINE}; .*: a copy(?s:.*)ADOPT={MINE}"):
@@ -117,10 +117,10 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
     outputs = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
     held = stack_state.from_outputs(
         {
-            "urn:1": {"type": stack_state.OWNER, "outputs": {"owner": MINE}},
+            "urn:1": {"type": agreed.OWNER, "outputs": {"owner": MINE}},
             "urn:2": {"type": "kubernetes:core/v1:Namespace", "outputs": outputs},
-            "urn:3": {"type": stack_state.PROVIDER, "outputs": {}},
-            "urn:4": {"type": stack_state.KIND_CLUSTER, "outputs": {"config": "{}"}},
+            "urn:3": {"type": agreed.PROVIDER, "outputs": {}},
+            "urn:4": {"type": agreed.KIND_CLUSTER, "outputs": {"config": "{}"}},
             "urn:5": {"type": "trainstack:job:Job"},
         }
     )
@@ -166,20 +166,22 @@ def test_lost_objects_are_handed_to_make_up(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
     owned = Ownership(StackState(cluster=True), MINE, False)
     with pytest.raises(adoption.LostObjectsError, match="make up STACK=gpu puts"):
-        adoption.hand_over(found, owned, "gpu", {adoption.LOST: str(file)})
+        adoption.hand_over(found, owned, "gpu", {agreed.LOST_OBJECTS: str(file)})
     assert json.loads(file.read_text()) == {"objects": list(found.lost)}
-    assert not adoption.hand_over(found, owned, "gpu", {adoption.ADOPTING: "yes"})
+    assert not adoption.hand_over(found, owned, "gpu", {agreed.ADOPTING: "yes"})
     assert not adoption.hand_over(Survey(), owned, "gpu", {})
 
 
 def test_without_a_state_the_cluster_comes_first(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
     given = Ownership(StackState(), MINE, True)
-    assert adoption.hand_over(found, given, "gpu", {adoption.LOST: str(file)})
+    assert adoption.hand_over(found, given, "gpu", {agreed.LOST_OBJECTS: str(file)})
     with pytest.raises(adoption.LostObjectsError, match=f"ADOPT={MINE}"):
         adoption.hand_over(found, given, "gpu", {})
     with pytest.raises(adoption.LostObjectsError, match="ADOPT="):
-        adoption.hand_over(found, Ownership(StackState(), None, True), "gpu", {adoption.LOST: str(file)})
+        adoption.hand_over(
+            found, Ownership(StackState(), None, True), "gpu", {agreed.LOST_OBJECTS: str(file)}
+        )
 
 
 @pytest.fixture

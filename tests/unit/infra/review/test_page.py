@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import operators
+from infra import agreed, operators
 from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, Outcome, outcome
 from infra.config.cluster import ClusterKind
@@ -43,7 +43,7 @@ SECRET = {"secure": "v1:first:cipher"}
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the operator's manifests, kubeconform and schemas."""
     monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
-    monkeypatch.delenv(conformity.VARIABLE, raising=False)
+    monkeypatch.delenv(agreed.OPENAPI, raising=False)
 
 
 class Repository:
@@ -505,7 +505,7 @@ def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     monkeypatch.setattr(vendored, "objects", lambda project: [CRD])  # it is short
     (tmp_path / "swagger.json").write_text('{"definitions": {}}')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setenv(conformity.VARIABLE, str(tmp_path / "swagger.json"))
+    monkeypatch.setenv(agreed.OPENAPI, str(tmp_path / "swagger.json"))
 
     def play(status: str) -> None:
         found = {

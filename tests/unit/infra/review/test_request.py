@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import paths
+from infra import agreed, paths
 from infra.config import from_file
-from infra.review import conformity, folder, page, rendering, request, text
-from toolchain.checks import review
+from infra.review import folder, page, rendering, request, text
 
 COMMENT = paths.ROOT / "ci" / "comment.py"
 COMMIT = "0123456789abcdef"
@@ -55,7 +54,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
     monkeypatch.setattr(folder, "definitions", lambda stack, root=None: {})
-    monkeypatch.delenv(conformity.VARIABLE, raising=False)
+    monkeypatch.delenv(agreed.OPENAPI, raising=False)
     return Request(tmp_path)
 
 
@@ -100,8 +99,8 @@ def headings(shown: str) -> list[str]:
 def test_without_a_change_the_page_says_so(clone: Request) -> None:
     shown, passed = clone.page()
     assert passed
-    assert shown == f"{page.REQUEST_MARK}\nThis is about commit `{COMMIT[:12]}`.\n\n{request.UNCHANGED}\n"
-    assert page.REQUEST_MARK == review.REQUEST_MARK == runpy.run_path(str(COMMENT))["MARK"]
+    assert shown == f"{agreed.REQUEST_MARK}\nThis is about commit `{COMMIT[:12]}`.\n\n{request.UNCHANGED}\n"
+    assert runpy.run_path(str(COMMENT))["MARK"] == agreed.REQUEST_MARK
 
 
 SOURCES = {

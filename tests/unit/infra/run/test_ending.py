@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.objects.patience import UnreachableError
 from infra.run import ending
 from infra.run.ending import EndingProvider
-from infra.run.provider import CLUSTER_GONE
 from infra.run.trainjob_api import TrainJobApi
 from tests.unit.infra.objects.played_api import Request, play
 from tests.unit.infra.run.test_trainjob import trainjob
@@ -41,7 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
             raise found.job
         return found.job
 
-    monkeypatch.delenv(CLUSTER_GONE, raising=False)
+    monkeypatch.delenv(agreed.DELETE_UNREACHABLE, raising=False)
     monkeypatch.setattr(TrainJobApi, "job", job)
     play(monkeypatch, found)
     return found
@@ -96,7 +96,7 @@ def test_a_refusal_is_said_and_the_deletion_goes_on(
 
 
 def test_of_a_cluster_that_is_gone_nothing_is_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CLUSTER_GONE, "true")
+    monkeypatch.setenv(agreed.DELETE_UNREACHABLE, "true")
     server.job = AssertionError("asked")
     delete()
 

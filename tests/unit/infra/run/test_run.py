@@ -15,6 +15,7 @@ import urllib3
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
+from infra import agreed
 from infra.objects.api import ApiAddress
 from infra.objects.patience import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
@@ -162,7 +163,7 @@ def test_make_up_is_told_which_job_had_failed_before(
     monkeypatch.setattr(provider, "_job", lambda _: FakeApi(seen))
     with pytest.raises(RunFailedError):
         provider.RunProvider().create(PROPS)  # plain `pulumi up`: nobody is told, and nothing breaks
-    monkeypatch.setenv(provider.FAILED, str(file))
+    monkeypatch.setenv(agreed.FAILED_JOBS, str(file))
     for _ in range(2):
         with pytest.raises(RunFailedError):
             provider.RunProvider().create(PROPS)
@@ -515,7 +516,7 @@ def test_only_a_missing_job_is_gone(
     if isinstance(kept, type):
         with pytest.raises(kept):
             provider.RunProvider().read("j-1", known)
-        monkeypatch.setenv(provider.CLUSTER_GONE, "true")
+        monkeypatch.setenv(agreed.DELETE_UNREACHABLE, "true")
         assert provider.RunProvider().read("j-1", known).id == "", "its owner says that the cluster is gone"
     else:
         assert bool(provider.RunProvider().read("j-1", known).id) is kept

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra import dynamic
+from infra import agreed, dynamic
 from infra.run import provider, timeline
 from infra.run.timeline import Timeline, keep
 from infra.run.waiting import RunFailedError
@@ -85,15 +85,15 @@ def test_it_is_kept_beside_the_run_with_what_was_there_and_is_never_newer(
     model.write_bytes(b"model")
     os.utime(model, (1000, 1000))
     if before is not None:
-        (tmp_path / timeline.FILE).write_text(before)
+        (tmp_path / agreed.TIMELINE).write_text(before)
     seen = Timeline()
     seen.see(conditions(("Succeeded", "True", 9)), [])
     keep(seen, tmp_path)
-    found = json.loads((tmp_path / timeline.FILE).read_text())
+    found = json.loads((tmp_path / agreed.TIMELINE).read_text())
     assert found[-1] == [at(9), "job j", "Succeeded"]
     assert len(found) == (2 if before and "Created" in before else 1)
-    assert (tmp_path / timeline.FILE).stat().st_mtime == 1000
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["mnist_cnn.pt", timeline.FILE]
+    assert (tmp_path / agreed.TIMELINE).stat().st_mtime == 1000
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["mnist_cnn.pt", agreed.TIMELINE]
 
 
 @pytest.mark.parametrize("ended", ["Succeeded", "Failed"])
@@ -109,7 +109,7 @@ def test_a_wait_leaves_it_however_the_job_ends(
     else:
         with pytest.raises(RunFailedError):
             provider.RunProvider().create(props)
-    assert json.loads((folder / timeline.FILE).read_text()) == [[at(9), "job j", ended]]
+    assert json.loads((folder / agreed.TIMELINE).read_text()) == [[at(9), "job j", ended]]
 
 
 def test_where_it_cannot_be_kept_a_line_says_so(

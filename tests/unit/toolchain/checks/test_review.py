@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.review import request
 from tests.unit.toolchain.conftest import git
 from toolchain.checks import review
@@ -112,7 +113,7 @@ def test_a_request_that_cannot_begin_leaves_no_page_of_an_earlier_commit(
     assert "there is no revision gone" in capsys.readouterr().err
     head = git(tmp_path, "rev-parse", "HEAD")[:12]
     told = f"This is about commit `{head}`.\n\nThe review failed; the log says why.\n"
-    assert page.read_text() == f"{review.REQUEST_MARK}\n{told}"
+    assert page.read_text() == f"{agreed.REQUEST_MARK}\n{told}"
     assert asked == []
 
 
@@ -120,7 +121,7 @@ def test_the_schemas_come_from_the_pinned_module(fetched: list[str], tmp_path: P
     found = review.with_schemas({"PATH": EMPTY})
     assert fetched == ["kubeconform", "k8s.io/kubernetes"]
     assert found["PATH"] == f"{EMPTY}:{tmp_path / 'built'}"
-    assert found[review.OPENAPI] == str(tmp_path / "api" / "openapi-spec" / "swagger.json")
+    assert found[agreed.OPENAPI] == str(tmp_path / "api" / "openapi-spec" / "swagger.json")
 
 
 def test_without_them_a_review_says_why_and_goes_on(

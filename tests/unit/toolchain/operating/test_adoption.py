@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.objects import labels
 from toolchain.operating import adoption, recovery
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
@@ -29,7 +30,7 @@ def deployment(*operations: dict[str, Any]) -> dict[str, Any]:
     return {"resources": [{"urn": PARENT}], "pending_operations": list(operations)}
 
 
-OWNER = {adoption.OWNER_LABEL: "0123456789abcdef"}
+OWNER = {labels.OWNER: "0123456789abcdef"}
 OBJECTS = [
     ("kubernetes:core/v1:Namespace", {"name": "kubeflow", "labels": OWNER}, "kubeflow"),
     (
@@ -49,7 +50,7 @@ def nothing(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def another_owners(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return {"metadata": {**manifest["metadata"], "labels": {adoption.OWNER_LABEL: "f" * 16}}}
+    return {"metadata": {**manifest["metadata"], "labels": {labels.OWNER: "f" * 16}}}
 
 
 @pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
@@ -79,7 +80,7 @@ APPLY, UPDATE = "Apply", "Update"
 def test_the_next_update_is_applied_by_the_manager_that_applied_the_live_object(
     managers: list[tuple[str, str, int]], taken: str | None
 ) -> None:
-    mark: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{adoption.OWNER_LABEL}": {}}}}
+    mark: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{labels.OWNER}": {}}}}
     fields = [
         {"manager": name, "operation": how, "time": f"2026-11-22T00:00:0{second}Z", "fieldsV1": mark}
         for name, how, second in managers
@@ -282,7 +283,7 @@ def test_what_a_preview_masks_stays_a_secret() -> None:
 
 
 def test_an_id_that_is_not_made_yet_is_left_out_of_the_mark() -> None:
-    wanted = {"metadata": {"name": "a", "labels": {"b": "1", adoption.OWNER_LABEL: adoption.UNKNOWN}}}
+    wanted = {"metadata": {"name": "a", "labels": {"b": "1", labels.OWNER: adoption.UNKNOWN}}}
     assert adoption.fill_unknown(wanted, {"metadata": {"name": "a"}}) == {
         "metadata": {"name": "a", "labels": {"b": "1"}}
     }

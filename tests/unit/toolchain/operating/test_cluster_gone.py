@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra import docker, paths
+from infra import agreed, docker, paths
 from infra.clusters.kind import ownership
 from toolchain.machine import engine as container_engine
 from toolchain.machine.engine import Engine
@@ -37,11 +37,11 @@ def resource(kind: str, name: str, **inputs: Any) -> dict[str, Any]:
 
 def deployment(*clusters: dict[str, Any]) -> dict[str, Any]:
     namespace = resource("kubernetes:core/v1:Namespace", "kubeflow", metadata={"name": "kubeflow"})
-    return {"resources": [*clusters, resource(state.PROVIDER, "dev"), namespace]}
+    return {"resources": [*clusters, resource(agreed.PROVIDER, "dev"), namespace]}
 
 
-KIND = resource(state.KIND_CLUSTER, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))
-MICROK8S = resource(state.MICROK8S, "microk8s", kubeconfigPath="/k.yaml")
+KIND = resource(agreed.KIND_CLUSTER, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))
+MICROK8S = resource(agreed.MICROK8S, "microk8s", kubeconfigPath="/k.yaml")
 EXISTING = resource("pulumi-python:dynamic/trainstack:Run", "job", kubeconfigPath="/k.yaml", context=None)
 
 
@@ -107,7 +107,6 @@ def test_the_marker_that_the_program_writes_is_the_one_that_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(paths, "STATE", tmp_path)
-    monkeypatch.setattr(leftovers, "CLUSTERS", tmp_path / "clusters")
     monkeypatch.setattr(docker, "identity", lambda: {"id": "AAAA", "host": "unix:///a"})
     uid = ownership.begin("c")
     assert leftovers.unfinished("c") == uid
@@ -159,7 +158,7 @@ def test_objects_are_given_up_for_a_proof_alone(
     monkeypatch.setattr(
         up,
         "_pulumi",
-        lambda variables, verb, **stack: done.append(f"{verb} {variables[environment.DELETE_UNREACHABLE]}"),
+        lambda variables, verb, **stack: done.append(f"{verb} {variables[agreed.DELETE_UNREACHABLE]}"),
     )
     up._make_sure_of_cluster({}, "dev")
     access = state.access(held)
@@ -169,12 +168,9 @@ def test_objects_are_given_up_for_a_proof_alone(
 
 
 def test_the_users_shell_does_not_say_what_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(environment.DELETE_UNREACHABLE, "true")
-    assert environment.DELETE_UNREACHABLE not in environment.for_child({})
-    assert (
-        environment.for_child({environment.DELETE_UNREACHABLE: "true"})[environment.DELETE_UNREACHABLE]
-        == "true"
-    )
+    monkeypatch.setenv(agreed.DELETE_UNREACHABLE, "true")
+    assert agreed.DELETE_UNREACHABLE not in environment.for_child({})
+    assert environment.for_child({agreed.DELETE_UNREACHABLE: "true"})[agreed.DELETE_UNREACHABLE] == "true"
 
 
 @pytest.mark.parametrize("pending", [[], [{"type": "creating"}]])

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from toolchain.images.cluster_images import CPU_BASE
+from infra import agreed
 from toolchain.machine.engine import Engine
 from toolchain.operating import environment, setup
 from toolchain.steps import SetupError, StoppedError
 from toolchain.tools import venv
 
 ENGINE = Engine("docker", ours=True, env={"DOCKER_HOST": "unix:///of-ours"})
-BASE = {CPU_BASE: "trainstack/base:1"}
+BASE = {agreed.CPU_BASE: "trainstack/base:1"}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import operators
+from infra import agreed, operators
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
@@ -179,10 +179,10 @@ OF_STACKS: dict[str, tuple[str, set[str]]] = {
 }
 OF_STACKS["both"] = ("{api: v2, gang: scheduler-plugins}", OF_STACKS["v2"][1] | OF_STACKS["gang"][1])
 """Name -> section `operator`, and the variables that the program reads for it, beside those of every stack."""
-BUILT = {cluster_images.CPU_BASE: "trainstack/base:1"}
+BUILT = {agreed.CPU_BASE: "trainstack/base:1"}
 NODES = {
-    "built": {**BUILT, cluster_images.NODE_IMAGE: "trainstack/node:1"},
-    "pulled": {cluster_images.NODE_IMAGE: cluster_images.PUBLISHED_NODE},
+    "built": {**BUILT, agreed.NODE_IMAGE: "trainstack/node:1"},
+    "pulled": {agreed.NODE_IMAGE: cluster_images.PUBLISHED_NODE},
 }
 """What a set-up finds that builds images, or pulls them."""
 
@@ -220,7 +220,7 @@ def test_what_a_shell_for_a_stack_lacks_is_named(
     monkeypatch.setattr(build, "built", lambda module, *binaries: None)
     environment.save(BUILT)
     variables = environment.for_stack(environment.load() or {}, stack)
-    assert {*environment.missing(variables, stack)} == {cluster_images.NODE_IMAGE, *OF_STACKS[stack][1]}
+    assert {*environment.missing(variables, stack)} == {agreed.NODE_IMAGE, *OF_STACKS[stack][1]}
 
 
 def test_a_set_up_whose_tools_are_gone_counts_as_missing(

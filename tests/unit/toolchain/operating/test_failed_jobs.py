@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.objects.job_kinds import OF_API, PYTORCHJOB
 from toolchain.operating import failed_jobs, live_objects, state
 from toolchain.steps import SetupError
@@ -50,7 +51,7 @@ def deployment(*uids: str, type_: str = state.JOBS[0]) -> dict[str, Any]:
 
 
 def tell(variable: dict[str, str], *uids: str, kind: str = PYTORCHJOB.resource) -> None:
-    with Path(variable[failed_jobs.FAILED]).open("a") as file:
+    with Path(variable[agreed.FAILED_JOBS]).open("a") as file:
         for uid in uids:
             job = {"namespace": "kubeflow", "name": f"job-{uid}", "uid": uid, "kind": kind}
             file.write(json.dumps(job) + "\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.run.log_follower import DRAWN_EVERY
+from infra import agreed
 from infra.run.waiting import Waiting
 from tests.unit.infra.run.test_run import FakeApi, job, pod
 from toolchain.operating import pulumi_output
@@ -81,4 +81,4 @@ def test_what_the_program_shows_of_a_wait_is_understood(monkeypatch: pytest.Monk
 
 
 def test_whoever_draws_asks_for_more_steps() -> None:
-    assert DRAWN_EVERY in pulumi_output.WANTED
+    assert agreed.DRAWN_EVERY_S in pulumi_output.WANTED

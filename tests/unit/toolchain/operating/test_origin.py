@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.objects import labels
 from toolchain.operating import (
     new_cluster,
     origin,
@@ -203,7 +204,7 @@ def job(kind: str = state.JOBS[0], **inputs: object) -> dict[str, object]:
 
 
 def labelled(run_id: str, kind: str = state.JOBS[0]) -> dict[str, object]:
-    return job(kind, metadata={"labels": {state.RUN_LABEL: run_id}})
+    return job(kind, metadata={"labels": {labels.RUN: run_id}})
 
 
 @pytest.mark.parametrize(

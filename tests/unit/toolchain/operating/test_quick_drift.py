@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.objects import labels
 from toolchain.operating import (
     adoption,
     last_update,
@@ -158,7 +159,7 @@ def test_what_cannot_be_looked_at_is_neither_missing_nor_as_it_was(
 
 def test_a_copy_in_an_objects_place_is_no_object_of_the_stack(applied: list[dict[str, Any]]) -> None:
     copy = live()
-    copy["metadata"]["labels"] |= {adoption.OWNER_LABEL: "0" * 16}
+    copy["metadata"]["labels"] |= {labels.OWNER: "0" * 16}
     copy["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update"}]
     (line,) = said(copy)
     assert line.startswith("PyTorchJob/kubeflow/mnist is somebody's copy")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra import agreed
 from toolchain.operating import state
 
 URN = "urn:pulumi:dev::trainstack::"
-CLUSTER = f"{URN}{state.KIND_CLUSTER}::c"
+CLUSTER = f"{URN}{agreed.KIND_CLUSTER}::c"
 
 
 def provider(number: str, cluster: str, **more: Any) -> dict[str, Any]:
     inputs = {"clusterIdentifier": cluster}
     return {
-        "type": state.PROVIDER,
-        "urn": f"{URN}{state.PROVIDER}::c",
+        "type": agreed.PROVIDER,
+        "urn": f"{URN}{agreed.PROVIDER}::c",
         "id": number,
         "inputs": inputs,
         **more,
@@ -23,7 +24,7 @@ def provider(number: str, cluster: str, **more: Any) -> dict[str, Any]:
 
 def resource(name: str, number: str, needs: list[str] | None = None, **more: Any) -> dict[str, Any]:
     kind = "kubernetes:core/v1:ConfigMap"
-    owner = f"{URN}{state.PROVIDER}::c::{number}"
+    owner = f"{URN}{agreed.PROVIDER}::c::{number}"
     urn = f"{URN}{kind}::{name}"
     return {"type": kind, "urn": urn, "id": name, "provider": owner, "dependencies": needs or [], **more}
 
@@ -40,7 +41,7 @@ def run(needs: list[str]) -> dict[str, Any]:
 
 
 def replaced() -> dict[str, Any]:
-    cluster = {"type": state.KIND_CLUSTER, "urn": CLUSTER, "id": "c", "outputs": {"instance": "second"}}
+    cluster = {"type": agreed.KIND_CLUSTER, "urn": CLUSTER, "id": "c", "outputs": {"instance": "second"}}
     job = resource("job", "1")
     return {
         "resources": [

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import retained_claims, state
+from infra import agreed
+from toolchain.operating import retained_claims
 from toolchain.steps import SetupError
 
 CLAIM = {
@@ -16,8 +17,8 @@ CLAIM = {
     "apiVersion": "v1",
     "metadata": {"name": "models", "namespace": "team"},
 }
-OWNER = {"type": state.OWNER, "outputs": {"owner": "0123456789abcdef"}}
-CLUSTER = {"type": state.KIND_CLUSTER, "inputs": {"config": json.dumps({"name": "trainstack-x"})}}
+OWNER = {"type": agreed.OWNER, "outputs": {"owner": "0123456789abcdef"}}
+CLUSTER = {"type": agreed.KIND_CLUSTER, "inputs": {"config": json.dumps({"name": "trainstack-x"})}}
 
 
 def deployment(*more: dict[str, Any], retained: bool = True) -> dict[str, Any]:

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
+from infra.objects import labels
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
 from toolchain.machine.preflight import GIB
 from toolchain.operating import (
-    adoption,
     api_server,
     environment,
     leftovers,
     live_objects,
     quick_drift,
     recovery,
-    state,
     status,
     user_backend,
     volume_space,
@@ -36,8 +36,8 @@ OWNER = "0123456789abcdef"
 
 
 def live(kind: str, name: str, owner: str = OWNER, **more: Any) -> dict[str, Any]:
-    labels = {adoption.OWNER_LABEL: owner} if owner else {}
-    return {"kind": kind, "metadata": {"name": name, "labels": labels, **more.pop("metadata", {})}, **more}
+    mark = {labels.OWNER: owner} if owner else {}
+    return {"kind": kind, "metadata": {"name": name, "labels": mark, **more.pop("metadata", {})}, **more}
 
 
 def condition(*names: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def test_a_stack_that_was_refused_before_its_first_object_shows_its_owner(
     told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, theirs: bool
 ) -> None:
     """Not where its backend is the user's own, which is not asked."""
-    held = {"resources": [{"type": state.OWNER, "outputs": {"owner": OWNER}}]}
+    held = {"resources": [{"type": agreed.OWNER, "outputs": {"owner": OWNER}}]}
     monkeypatch.setattr(recovery, "deployment", lambda stack: held)
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
     told["objects"] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from toolchain.operating import consents, environment, update
 from toolchain.steps import SetupError
 
@@ -26,9 +27,9 @@ class Pulumi:
     def up(self, variables: Mapping[str, str], *options: str) -> int:
         status, asked = self.rounds[len(self.ran)]
         self.ran.append(options)
-        self.dropping.append(variables.get(environment.DELETE_UNREACHABLE) == "true")
+        self.dropping.append(variables.get(agreed.DELETE_UNREACHABLE) == "true")
         if asked is not None:
-            Path(variables[update.LOST]).write_text(json.dumps(asked))
+            Path(variables[agreed.LOST_OBJECTS]).write_text(json.dumps(asked))
         return status
 
 
@@ -95,10 +96,10 @@ def test_what_is_no_owners_id_is_refused_before_anything_is_set_up(given: str) -
 
 
 def test_consents_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (consents.ADOPT, consents.REPLACE_CLUSTER):
+    for name in (agreed.ADOPT, agreed.REPLACE_CLUSTER):
         monkeypatch.setenv(name, "before")
     consents.hand_on("", "")
-    assert environment.for_child({})[consents.ADOPT] == "before"
+    assert environment.for_child({})[agreed.ADOPT] == "before"
     consents.hand_on("0123456789abcdef", "yes")
     passed = environment.for_child({})
-    assert (passed[consents.ADOPT], passed[consents.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")
+    assert (passed[agreed.ADOPT], passed[agreed.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import agreed
 from toolchain.runs import records, report_timeline
 
 FOUND = [
@@ -46,14 +47,14 @@ class Tags(HTMLParser):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run with a report and a timeline, both old."""
-    (tmp_path / report_timeline.REPORT).write_text(PAGE)
-    (tmp_path / report_timeline.FILE).write_text(json.dumps(FOUND))
-    os.utime(tmp_path / report_timeline.REPORT, (1000, 1000))
+    (tmp_path / agreed.REPORT).write_text(PAGE)
+    (tmp_path / agreed.TIMELINE).write_text(json.dumps(FOUND))
+    os.utime(tmp_path / agreed.REPORT, (1000, 1000))
     return tmp_path
 
 
 def page(folder: Path) -> str:
-    return (folder / report_timeline.REPORT).read_text()
+    return (folder / agreed.REPORT).read_text()
 
 
 def test_the_section_comes_before_the_last_and_is_linked(folder: Path) -> None:
@@ -66,7 +67,7 @@ def test_the_section_comes_before_the_last_and_is_linked(folder: Path) -> None:
     assert tags.open == []
     for cell in ("0:30", "job j", "pod j-master-0, container <x>", "ended: OOMKilled, exit code 137"):
         assert cell in tags.text
-    assert (folder / report_timeline.REPORT).stat().st_mtime == 1000
+    assert (folder / agreed.REPORT).stat().st_mtime == 1000
     assert len(list(folder.iterdir())) == 2, "nothing is left beside it"
 
 
@@ -128,7 +129,7 @@ def test_once_more_changes_nothing_and_a_longer_timeline_takes_the_place(folder:
     once = page(folder)
     report_timeline.complete([folder])
     assert page(folder) == once
-    (folder / report_timeline.FILE).write_text(
+    (folder / agreed.TIMELINE).write_text(
         json.dumps([*FOUND, ("2026-01-01T00:01:01Z", "job j", "Succeeded")])
     )
     report_timeline.complete([folder])
@@ -140,15 +141,15 @@ def test_once_more_changes_nothing_and_a_longer_timeline_takes_the_place(folder:
 
 @pytest.mark.parametrize("told", [None, "", "{", "[]", "[1]"])
 def test_without_a_timeline_the_report_stays(folder: Path, told: str | None) -> None:
-    (folder / report_timeline.FILE).unlink()
+    (folder / agreed.TIMELINE).unlink()
     if told is not None:
-        (folder / report_timeline.FILE).write_text(told)
+        (folder / agreed.TIMELINE).write_text(told)
     report_timeline.complete([folder])
     assert page(folder) == PAGE
 
 
 def test_a_page_of_somebody_elses_stays(folder: Path) -> None:
-    (folder / report_timeline.REPORT).write_text("<p>own</p>")
+    (folder / agreed.REPORT).write_text("<p>own</p>")
     report_timeline.complete([folder, folder / "missing"])
     assert page(folder) == "<p>own</p>"
 

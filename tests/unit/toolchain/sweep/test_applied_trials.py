@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from infra import program
+from infra import agreed
 from infra.config import sweep_trials
 from tests.unit.toolchain.sweep.played import JOB, World
 from toolchain.operating import environment, live_objects, recovery, setup, up
 from toolchain.steps import SetupError
-from toolchain.sweep import applied_trials
 from toolchain.sweep.applied_trials import AppliedTrials
 from toolchain.sweep.trials import Trial
 
@@ -57,14 +56,14 @@ class Calls:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     found = Calls()
-    monkeypatch.setenv(applied_trials.TRIALS, "")
+    monkeypatch.setenv(agreed.TRIALS, "")
 
     def kubectl(*words: Any) -> subprocess.CompletedProcess[str]:
         found.kubectl.append(words[2:])
         return found.answer
 
     def told() -> object:
-        return json.loads(Path(os.environ[applied_trials.TRIALS]).read_text())["trials"]
+        return json.loads(Path(os.environ[agreed.TRIALS]).read_text())["trials"]
 
     def bring_up(stack: str, data_dir: None, ensure_committed: Callable[[str], Callable[[], None]]) -> None:
         ensure_committed(stack)()
@@ -134,10 +133,6 @@ def test_a_stack_that_is_protected_meanwhile_gets_no_more_trials(
     with pytest.raises(SetupError, match="dev is protected"):
         stack.submit([])
     assert calls.updates == []
-
-
-def test_the_program_reads_the_same_variable() -> None:
-    assert applied_trials.TRIALS == program.TRIALS
 
 
 def test_the_state_tells_the_runs_of_trials_alone(stack: AppliedTrials) -> None:

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.kind import ownership, predecessor
 from infra.clusters.kind.ownership import Standing
 from infra.clusters.kind.predecessor import Step
 from infra.clusters.kind.providers import ClusterProvider
 from infra.dynamic import GONE
-from infra.objects import owner
 from infra.objects.look import UnknownError
 from tests.unit.infra.clusters.kind.standin import Engine, given, node
 
@@ -48,9 +47,9 @@ NODES: dict[str, Callable[[], list[dict[str, Any]]]] = {
 }
 WORDS: dict[str, dict[str, str]] = {
     "nothing": {},
-    "ADOPT": {owner.ADOPT: OWNER_ID},
-    "REPLACE_CLUSTER": {replacement.VARIABLE: "yes"},
-    "both": {owner.ADOPT: OWNER_ID, replacement.VARIABLE: "yes"},
+    "ADOPT": {agreed.ADOPT: OWNER_ID},
+    "REPLACE_CLUSTER": {agreed.REPLACE_CLUSTER: "yes"},
+    "both": {agreed.ADOPT: OWNER_ID, agreed.REPLACE_CLUSTER: "yes"},
 }
 MAKES, CLEARS = ["kind create cluster"], ["kind delete cluster", "kind create cluster"]
 

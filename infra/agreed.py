@@ -1,0 +1,73 @@
+"""What the program and the toolchain say alike: the names that one of them writes and the other reads.
+
+The toolchain runs before any package is installed: here and in what it imports beside (infra.paths,
+infra.objects.labels) is the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+# Variables that `make up` sets for the program.
+ADOPT = "TRAINSTACK_ADOPT"
+"""The owner's id that the user gives back, of a stack whose state was lost."""
+REPLACE_CLUSTER = "TRAINSTACK_REPLACE_CLUSTER"
+"""`yes` where the user allows that the stack's own cluster is made anew."""
+LOST_OBJECTS = "TRAINSTACK_LOST_OBJECTS"
+"""The file where the program writes what `make up` has to do first: objects to put into the state, for example."""
+ADOPTING = "TRAINSTACK_ADOPTING"
+"""`yes` while `make up` asks what the program would register for lost objects."""
+FAILED_JOBS = "TRAINSTACK_FAILED_JOBS"
+"""The file where the program tells of jobs that had failed before it waited for them: `make up` tries them again."""
+TRIALS = "TRAINSTACK_TRIALS"
+"""The file with the trials of `make sweep`."""
+OPENAPI = "TRAINSTACK_OPENAPI"
+"""The file with the OpenAPI document of the pinned API server, for a review."""
+DRAWN_EVERY_S = "TRAINSTACK_DRAWN_EVERY_S"
+"""Seconds between two lines about steps, where progress is drawn."""
+MACHINE = "TRAINSTACK_MACHINE"
+"""The folder that a machine's clones share, in place of USUAL_MACHINE."""
+USUAL_MACHINE = "/var/lib/trainstack"
+DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
+"""Pulumi's own: its plugin drops objects that cannot be reached. Whoever sets it knows that their cluster is gone."""
+
+# Variables that name images of this machine's engine.
+NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
+REGISTRY_IMAGE = "TRAINSTACK_REGISTRY_IMAGE"
+OPERATOR_IMAGE = "TRAINSTACK_OPERATOR_IMAGE"
+INIT_IMAGE = "TRAINSTACK_INIT_IMAGE"
+TRAINER_IMAGE = "TRAINSTACK_TRAINER_IMAGE"
+JOBSET_IMAGE = "TRAINSTACK_JOBSET_IMAGE"
+SCHEDULER_IMAGE = "TRAINSTACK_SCHEDULER_IMAGE"
+SCHEDULER_CONTROLLER_IMAGE = "TRAINSTACK_SCHEDULER_CONTROLLER_IMAGE"
+CPU_BASE = "TRAINSTACK_CPU_BASE"
+GPU_BASE = "TRAINSTACK_GPU_BASE"
+
+# Types in Pulumi's state.
+OWNER = "pulumi-python:dynamic/trainstack:Owner"
+KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
+MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
+PROVIDER = "pulumi:providers:kubernetes"
+OBJECT = "kubernetes:"
+"""Before the type of every Kubernetes object."""
+
+OWNER_ID = re.compile(r"[0-9a-f]{16}")
+
+# Files of a run's folder. The trainer writes the report, whoever waits for the job the timeline.
+TIMELINE, REPORT = "timeline.json", "report.html"
+
+REQUEST_MARK = "<!-- trainstack review -->"
+"""The first line of the page about a whole request."""
+
+# Folders of the clone.
+LOCAL, STACKS, MODELS, DATA = ".trainstack", "stacks", "models", "data"
+
+
+def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
+    """The first file of KUBECONFIG that is there, else the first; without that variable the one in the home folder."""
+    named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = named or [Path.home() / ".kube" / "config"]
+    return next((each for each in files if each.exists()), files[0])
