@@ -169,56 +169,65 @@ def _with(document: Any, path: Path, values: Mapping[str, Any]) -> Any:
         return [*document[:step], _with(document[step], tuple(others), values), *document[step + 1 :]]
     if not isinstance(document, dict):
         raise TypeError(f"{step} is below no mapping")
-    return {**document, step: _with(document.get(step), tuple(others), values)}
+    return {**document, step: _with(document.get(step, {}), tuple(others), values)}
 
 
-def _with_value(text: str, path: Path, key: str, value: str) -> str:
+_Value = str | Mapping[str, "_Value"]
+
+
+def _with_value(text: str, path: Path, key: str, value: _Value) -> str:
     mapping = _node(text, path)
     if mapping is not None and not isinstance(mapping, yaml.MappingNode):
         return text
     if mapping is None:
-        outer, name = _node(text, path[:-1]), path[-1]
-        return _inserted(text, outer, str(name), {key: value})
-    for name_node, node in mapping.value:
-        if name_node.value == key:
-            return text[: node.start_mark.index] + value + text[node.end_mark.index :]
+        return _with_value(text, path[:-1], str(path[-1]), {key: value}) if path else text
+    if isinstance(value, str) and (node := _below(mapping, key)):
+        return f"{text[: node.start_mark.index]}{value}{text[node.end_mark.index :]}"
     return _inserted(text, mapping, key, value)
 
 
-def _inserted(text: str, mapping: yaml.Node | None, key: str, value: str | Mapping[str, str]) -> str:
-    """`text` with a key behind the last one of `mapping` that has a scalar; as it was where there is none."""
-    if not isinstance(mapping, yaml.MappingNode):
-        return text
+def _inserted(text: str, mapping: yaml.MappingNode, key: str, value: _Value) -> str:
+    """`text` with a key behind the last one of `mapping` that has a scalar, or before all where none has.
+
+    An empty mapping stays as it was.
+    """
     scalars = [(name, node) for name, node in mapping.value if isinstance(node, yaml.ScalarNode)]
-    if not scalars:
+    if not mapping.value:
         return text
-    name, node = scalars[-1]
+    name, node = (scalars or mapping.value)[-1 if scalars else 0]
+    first, end, indent = name.start_mark.index, node.end_mark.index, " " * name.start_mark.column
     if mapping.flow_style:
-        end = node.end_mark.index
-        return f"{text[:end]}, {key}: {_in_flow(value)}{text[end:]}"
-    line_end = _BREAK.search(text, node.end_mark.index)
-    end = line_end.start() if line_end else len(text)
+        entry = f"{key}: {_in_flow(value)}"
+        return f"{text[:end]}, {entry}{text[end:]}" if scalars else f"{text[:first]}{entry}, {text[first:]}"
+    line_end = _BREAK.search(text, end)
     ending = (line_end or _BREAK.search(text) or ["\n"])[0]
-    indent = " " * name.start_mark.column
-    return text[:end] + "".join(ending + line for line in _in_block(key, value, indent)) + text[end:]
+    lines = ending.join(_in_block(key, value, indent))
+    if not scalars:
+        return f"{text[:first]}{lines.removeprefix(indent)}{ending}{indent}{text[first:]}"
+    end = line_end.start() if line_end else len(text)
+    return text[:end] + ending + lines + text[end:]
 
 
-def _in_flow(value: str | Mapping[str, str]) -> str:
+def _in_flow(value: _Value) -> str:
     if isinstance(value, str):
         return value
-    return "{" + ", ".join(f"{key}: {each}" for key, each in value.items()) + "}"
+    return "{" + ", ".join(f"{key}: {_in_flow(each)}" for key, each in value.items()) + "}"
 
 
-def _in_block(key: str, value: str | Mapping[str, str], indent: str) -> Iterator[str]:
+def _in_block(key: str, value: _Value, indent: str) -> Iterator[str]:
     if isinstance(value, str):
         yield f"{indent}{key}: {value}"
         return
     yield f"{indent}{key}:"
-    yield from (f"{indent}  {name}: {each}" for name, each in value.items())
+    for name, each in value.items():
+        yield from _in_block(name, each, f"{indent}  ")
 
 
 def _node(text: str, path: Path) -> yaml.Node | None:
-    node = yaml.compose(text, _Loader)
+    return _at(yaml.compose(text, _Loader), path)
+
+
+def _at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
     for step in path:
         node = _below(node, step)
     return node

@@ -56,6 +56,11 @@ LAYOUTS = {
     "without training in flow": "config:\n  trainstack:job: {name: mnist}\n",
     "at the end without a line's end": "config:\n  trainstack:job:\n    training:\n      epochs: 1",
     "quoted": "config:\n  'trainstack:job':\n    'name': mnist\n    'training':\n      'epochs': '1'\n",
+    "no scalar to follow": "config:\n  trainstack:job:\n    args: [a]\n    env: {A: x}\n",
+    "no scalar to follow in flow": "config: {trainstack:job: {args: [a]}}\n",
+    "in a list, no scalar": "config:\n  trainstack:job:\n    training:\n      momentum: 0\n  other:\n  - a: []\n",
+    "without the job": "config:\n  trainstack:extends: base\n  trainstack:cluster:\n    workers: 2\n",
+    "without the job in flow": "config: {trainstack:extends: base}\n",
     "salt": "encryptionsalt: v1:abc\nconfig:\n  trainstack:job:\n    name: mnist\n",
 }
 
@@ -114,7 +119,7 @@ REFUSED = {
     "an anchor for others": "config:\n  trainstack:job:\n    training:\n      epochs: &a 1\n      seed: *a\n",
     "empty": "config:\n  trainstack:job:\n    name: mnist\n    training:\n",
     "text": 'config:\n  trainstack:job: \'{"name": "mnist"}\'\n',
-    "no scalar to follow": "config:\n  trainstack:job:\n    args: [a]\n",
+    "empty in flow": "config:\n  trainstack:job: {name: mnist, training: {}}\n",
 }
 
 

@@ -303,7 +303,6 @@ def test_options_are_taken_over_however_they_are_written(clone: Clone, layout: s
 TAKE_NO_OPTION = (
     "a section as text",
     "jobs as text",
-    "merged options",
     "a merged job",
     "an alias",
     "aliases",
