@@ -23,7 +23,7 @@ from infra.config import ConfigError, Stack, encrypted, from_raw, sweep_trials
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
-from infra.config.load import PREFIX, Sections, ensure_as_written, read, sections
+from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
 from infra.config.training import Dataset
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
@@ -64,11 +64,12 @@ def stack_config() -> Stack:
     name = pulumi.get_stack()
     raw = sections({f"{PREFIX}{key}": text for key, text in given.items() if text is not None})
     file = f"stacks/Pulumi.{name}.yaml"
-    written = read(Path(pulumi.get_root_directory()) / file)
+    path = Path(pulumi.get_root_directory()) / file
+    written = own(path)
     secret = {key.removeprefix(PREFIX) for key in pulumi.runtime.get_config_secret_keys_env()}
     raw = encrypted.restored(raw, written, secret, file)
     ensure_as_written(raw, written, file)
-    stack = from_raw(name, raw, file)
+    stack = from_raw(name, with_base(raw, path), source(path, file))
     refuse_ttl(stack)
     return with_trials(stack)
 

@@ -17,7 +17,7 @@ from infra import paths
 from infra.command_line import errors_as_text
 from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
-from infra.config.load import Sections, from_file, read, stack_name
+from infra.config.load import Sections, from_file, read, source, stack_name
 
 ASKED_FOR = ("cluster", "operator", "protected")
 
@@ -55,7 +55,7 @@ def valid_sections(file: Path) -> Sections:
     try:
         return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
     except ValidationError as error:
-        raise explain(error, Sections, os.path.relpath(file)) from None
+        raise explain(error, Sections, source(file, os.path.relpath(file))) from None
 
 
 def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:

@@ -20,6 +20,15 @@ class ConfigError(Exception):
     """The stack file is wrong. The text is complete: it needs no traceback around it."""
 
 
+class Extending(str):
+    """The path of a stack file that extends a base, for errors: it knows the file and line of each value.
+
+    `places`: key, `trainstack:job.name` -> `stacks/base.yaml:7`. A key that stands in neither file has no place.
+    """
+
+    places: Mapping[str, str]
+
+
 def explain(
     error: ValidationError, model: type[BaseModel], file: str, places: Mapping[str, str] | None = None
 ) -> ConfigError:
@@ -30,9 +39,9 @@ def explain(
     """
     seen: dict[str, str] = {}
     for finding in error.errors():
-        key, paragraph = _paragraph(finding, model, file)
+        key, value, allowed, fix = _explained(finding, model)
         place = (places or {}).get(key, key)
-        seen.setdefault(place, paragraph.replace(f"{file}: {key} = ", f"{file}: {place} = ", 1))
+        seen.setdefault(place, paragraph(file, place, value, allowed, fix))
     return ConfigError("\n".join(seen.values()))
 
 
@@ -47,7 +56,8 @@ def paragraph(file: str, key: str, value: object, allowed: str, fix: str) -> str
         fix: what to write or do instead.
     """
     shown = value if isinstance(value, str) and value.startswith("(") else _short(value)
-    return f"{file}: {key} = {shown}\n  allowed: {allowed}\n  fix: {fix}"
+    place = file.places.get(key, file) if isinstance(file, Extending) else file
+    return f"{place}: {key} = {shown}\n  allowed: {allowed}\n  fix: {fix}"
 
 
 def _short(value: object) -> str:
@@ -55,21 +65,22 @@ def _short(value: object) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
-def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tuple[str, str]:
+def _explained(finding: ErrorDetails, model: type[BaseModel]) -> tuple[str, object, str, str]:
+    """Key, value, what is allowed and the fix."""
     owner, field, path = _locate(model, finding["loc"])
     key = key_of(path)
     context = finding.get("ctx", {})
     name = path[-1] if path else "job"
     kind = finding["type"]
     if kind == "extra_forbidden":
-        return key, paragraph(file, key, finding["input"], *_unknown(str(name), owner))
+        return key, finding["input"], *_unknown(str(name), owner)
     if kind == "missing":
-        return key, paragraph(file, key, "(absent)", allowed(field), f"add `{name}: {example(field)}`")
+        return key, "(absent)", allowed(field), f"add `{name}: {example(field)}`"
     if kind == "trainstack":
         inner = context["key"]
         key = key_of([*path, *inner.split(".")]) if inner else key
         value = context["value"] if inner else finding["input"]
-        return key, paragraph(file, key, value, context["allowed"], context["fix"])
+        return key, value, context["allowed"], context["fix"]
     fix = f"write for example `{name}: {example(field)}`"
     values = allowed(field)
     if kind == "enum" and isinstance(finding["input"], str):
@@ -77,7 +88,7 @@ def _paragraph(finding: ErrorDetails, model: type[BaseModel], file: str) -> tupl
         values = ", ".join(vocabulary)
         near = difflib.get_close_matches(finding["input"], vocabulary, 1, 0.3)
         fix = f"write `{name}: {near[0] if near else vocabulary[0]}`"
-    return key, paragraph(file, key, finding["input"], values, fix)
+    return key, finding["input"], values, fix
 
 
 def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
@@ -93,6 +104,12 @@ def key_of(path: Sequence[str | int]) -> str:
     for place, part in enumerate(path):
         text += f"[{part}]" if isinstance(part, int) else ("." if place else "") + part
     return text
+
+
+def takes_null(model: type[BaseModel], path: Sequence[str | int]) -> bool:
+    """Whether null is a value of the key at `path` below `model`, and another one than its default."""
+    field = _locate(model, path)[1]
+    return field is not None and field.default is not None and type(None) in _members(field.annotation)
 
 
 def _locate(

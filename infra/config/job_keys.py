@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra.config.errors import ConfigError
-from infra.config.load import from_file, job_path
+from infra.config.load import PREFIX, base_of, from_file, job_path, own
 from infra.config.stack_text import literals, with_values
 
 
 def written(file: Path, job: str, *section: str) -> dict[str, str]:
-    """The keys of `job`, or of one of its sections, with their `literals` in a valid `file`."""
-    return literals(file.read_text(), (*job_path(file, job), *section))
+    """The keys of `job`, or of one of its sections, with their `literals` in a valid `file`, over those in its base."""
+    base, path = base_of(own(file), file), (*job_path(file, job), *section)
+    texts = [each.read_text() for each in (base, file) if each]
+    return {key: text for each in texts for key, text in literals(each, path).items()}
 
 
 def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -> None:
-    """Set keys of jobs in a valid stack file.
+    """Set keys of jobs in a valid stack file itself, also where its base has the job.
 
-    Raises ConfigError where its layout does not let them be set, or they make it invalid; it stays as it was then.
+    Raises ConfigError where its layout does not let them be set, its base has the list `jobs`, or they make it invalid;
+    it stays as it was then.
 
     Parameters:
         keys: job's name -> key -> scalar as it is to be written.
@@ -28,10 +31,25 @@ def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -
     text = before.decode()
     for job, values in keys.items():
         if values:
-            text = with_values(text, (*job_path(file, job), *section), values, f"stacks/{file.name}")
+            path = (*job_path(file, job), *section)
+            _ensure_own(file, path, values)
+            text = with_values(text, path, values, f"stacks/{file.name}")
     file.write_bytes(text.encode())
     try:
         from_file(file)
     except ConfigError:
         file.write_bytes(before)
         raise
+
+
+def _ensure_own(file: Path, path: tuple[str | int, ...], values: Mapping[str, str]) -> None:
+    """Raises ConfigError for a job in a list of the base: a list of the file's own would replace it whole."""
+    given = own(file)
+    base = base_of(given, file)
+    if base and path[1] == f"{PREFIX}jobs" and "jobs" not in given:
+        lines = ", ".join(f"{key}: {value}" for key, value in values.items())
+        where = ".".join(map(str, path))
+        raise ConfigError(
+            f"stacks/{file.name}: its jobs stand in stacks/{base.name}, whose values other stacks may have, too\n"
+            f"  fix: move the list jobs into stacks/{file.name}, or write in stacks/{base.name} below {where}: {lines}"
+        )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from pydantic.alias_generators import to_camel
 
 from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
-from infra.config.encrypted import ensure_in_env, is_encrypted, leaves
-from infra.config.errors import ConfigError, explain, key_of, paragraph
+from infra.config.encrypted import SHOWN, ensure_in_env, is_encrypted, leaves
+from infra.config.errors import ConfigError, Extending, explain, key_of, paragraph, takes_null
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
@@ -30,6 +31,9 @@ from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
+EXTENDS = "extends"
+"""The key that names a stack file's base. To Pulumi it is a value like others; it is no section."""
+_BASE = re.compile(r"(?!Pulumi$)[A-Za-z][A-Za-z0-9_-]*")
 # How kind calls the first node of a cluster, behind the cluster's name; it is the node's host name.
 CONTROL_PLANE = "-control-plane"
 NODE_NAME_LENGTH = 63
@@ -306,7 +310,7 @@ def _key(given: Sections, place: int, path: str) -> str:
 
 def from_file(path: Path) -> Stack:
     """The stack of the file stacks/Pulumi.<stack>.yaml, read without Pulumi. Raises ConfigError."""
-    return from_raw(stack_name(path), read(path), os.path.relpath(path))
+    return from_raw(stack_name(path), read(path), source(path, os.path.relpath(path)))
 
 
 def stack_name(path: Path) -> str:
@@ -315,10 +319,19 @@ def stack_name(path: Path) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The sections of a stack file by name, not validated yet.
+    """The sections of a stack file by name, over those of the base that it extends; not validated yet.
 
     Raises ConfigError for what is no stack file, and for what Pulumi reads in another way or adds to.
     """
+    return with_base(own(path), path)
+
+
+def own(path: Path) -> dict[str, Any]:
+    """What stands in the stack file itself, and `extends` where it has that. Raises ConfigError as `read` does."""
+    return sections(_document(path).get("config") or {})
+
+
+def _document(path: Path) -> dict[str, Any]:
     file = os.path.relpath(path)
     try:
         document = stack_text.load(path.read_text()) or {}
@@ -338,7 +351,129 @@ def read(path: Path) -> dict[str, Any]:
         if ":" not in key:
             fix = f"write `{PREFIX}{key}`"
             raise ConfigError(paragraph(file, f"config.{key}", "(present)", "keys with their project", fix))
-    return sections(config or {})
+    return document
+
+
+def base_of(given: Mapping[str, Any], path: Path) -> Path | None:
+    """The base that the stack file `path` extends, by what it gives itself; None for none. Raises ConfigError."""
+    if EXTENDS not in given:
+        return None
+    name, file = given[EXTENDS], os.path.relpath(path)
+    allowed = "the name of a file beside it, without .yaml; not that of a stack file"
+    if not isinstance(name, str) or not _BASE.fullmatch(name):
+        fix = (
+            f"write for example `{PREFIX}{EXTENDS}: base` for {os.path.relpath(path.with_name('base.yaml'))}"
+        )
+        raise ConfigError(paragraph(file, f"{PREFIX}{EXTENDS}", name, allowed, fix))
+    base = path.with_name(f"{name}.yaml")
+    if base.is_symlink() or not base.is_file():
+        fix = f"add the file {os.path.relpath(base)}, or remove `{PREFIX}{EXTENDS}`"
+        raise ConfigError(
+            paragraph(file, f"{PREFIX}{EXTENDS}", name, "a file that is there, and no link", fix)
+        )
+    return base
+
+
+def with_base(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The sections that the stack file `path` gives itself, over those of its base. Raises ConfigError.
+
+    Mappings are merged, everything else is replaced, and null removes what the base has: see `_merged`.
+    """
+    base = base_of(given, path)
+    above = {name: section for name, section in given.items() if name != EXTENDS}
+    return _merged(_base_sections(base), above, ()) if base else above
+
+
+def _base_sections(base: Path) -> dict[str, Any]:
+    """The sections of a base. Raises ConfigError for what Pulumi would have to read: it reads stack files alone."""
+    document, file = _document(base), os.path.relpath(base)
+    found = sections(document.get("config") or {})
+    others = [key for key in document if key != "config"]
+    others += [f"config.{key}" for key in document.get("config") or {} if not key.startswith(PREFIX)]
+    for key in others:
+        allowed = f"`config` alone, with keys `{PREFIX}…`: Pulumi does not read a base"
+        raise ConfigError(paragraph(file, key, "(present)", allowed, "move it to each stack file"))
+    if EXTENDS in found:
+        fix = "write what that file has into this one, or into the stack files"
+        raise ConfigError(
+            paragraph(file, f"{PREFIX}{EXTENDS}", found[EXTENDS], "nothing: a base extends no other", fix)
+        )
+    for path, value in leaves(found):
+        if is_encrypted(value):
+            allowed = "plain text: each stack encrypts with a key of its own"
+            fix = "move it to each stack file: pulumi config set --secret --path"
+            raise ConfigError(
+                paragraph(f"{file}:{_line(_lines(base), path)}", key_of(path), SHOWN, allowed, fix)
+            )
+    return found
+
+
+def _merged(base: Any, above: Any, path: tuple[str, ...]) -> Any:
+    """`above` over `base`. Where null is a value of a key that is not its default, it is one here, too."""
+    if not (_is_mapping(base) and _is_mapping(above)):
+        return above
+    found = dict(base)
+    for key, value in above.items():
+        place = (*path, key)
+        if value is None and key in base and not takes_null(Sections, place):
+            del found[key]
+        else:
+            found[key] = _merged(base[key], value, place) if key in base else value
+    return found
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping) and not is_encrypted(value)
+
+
+def source(path: Path, file: str) -> str:
+    """`file`, the path of the stack file as errors show it; where that extends a base, with the place of each value.
+
+    Raises ConfigError.
+    """
+    given = own(path)
+    base = base_of(given, path)
+    if not base:
+        return file
+    below = os.path.join(os.path.dirname(file), base.name)
+    above_lines, below_lines = _lines(path), _lines(base)
+    found = Extending(file)
+    found.places = {
+        key_of(each): f"{file}:{_line(above_lines, each)}"
+        if _has(given, each)
+        else f"{below}:{_line(below_lines, each)}"
+        for each in _nodes(with_base(given, path), ())
+    }
+    return found
+
+
+def _lines(path: Path) -> dict[stack_text.Path, int]:
+    return stack_text.lines(path.read_text(), ("config",))
+
+
+def _line(lines: Mapping[stack_text.Path, int], path: stack_text.Path) -> int:
+    """The line of the value at `path`. What a text holds, as JSON, stands where the text does."""
+    steps: stack_text.Path = (f"{PREFIX}{path[0]}", *path[1:])
+    return next(lines[steps[:end]] for end in range(len(steps), 0, -1) if steps[:end] in lines)
+
+
+def _nodes(value: Any, path: stack_text.Path) -> Iterator[stack_text.Path]:
+    """The paths of all that `value` holds, mappings and lists included."""
+    entries = (
+        value.items() if isinstance(value, Mapping) else enumerate(value if isinstance(value, list) else ())
+    )
+    for step, each in entries:
+        yield (*path, step)
+        yield from _nodes(each, (*path, step))
+
+
+def _has(value: Any, path: stack_text.Path) -> bool:
+    try:
+        for step in path:
+            value = value[step]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
 
 
 def ensure_one_place(root: Path) -> None:
@@ -398,7 +533,7 @@ def job_path(path: Path, job: str) -> tuple[str | int, ...]:
 
     Raises ConfigError for a job that `matrix` makes: only its template stands there.
     """
-    found = read(path)
+    found = {name: section for name, section in read(path).items() if section is not None}
     if "matrix" in found and job != found["job"]["name"]:
         allowed = f"keys of all its jobs: {job} is made from job, and has none of its own in the file"
         fix = "change job or matrix.options, or give a stack of its own this one job"
@@ -420,7 +555,9 @@ def sections(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_json(text: str) -> Any:
-    """A plain word stays as it is, for the model to refuse."""
+    """A plain word stays as it is, for the model to refuse. Pulumi hands null over as an empty text."""
+    if not text:
+        return None
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -24,7 +24,8 @@ INTRODUCTION = """\
 
 A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:` it has a mapping for each section, by the name
 `trainstack:<section>`; only a job is required. An unknown key, or a value that is not allowed, is refused before
-anything is touched, with the key, what is allowed and how to fix it.
+anything is touched, with the key, what is allowed and how to fix it. Stacks that share values name a base with
+`trainstack:extends`: see [environments](environments.md).
 
 Any key may be changed on a stack that is up: the next `make up` converges, and going back does, too. The last column
 says the most that it replaces; models and all other files on the volume are kept in every case.

@@ -114,6 +114,26 @@ def load(text: str) -> Any:
     return yaml.load(text, _Loader)
 
 
+def lines(text: str, path: Path) -> dict[Path, int]:
+    """The line, from 1, of each key and each item below `path`, by its own path from there.
+
+    What `<<` or an alias brings stands where it was first written.
+    """
+    loader = _Loader(text)
+    top = _at(loader.get_single_node(), path)
+    return dict(_lines(loader, top, ())) if top else {}
+
+
+def _lines(loader: _Loader, node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
+    if isinstance(node, yaml.MappingNode):
+        loader.flatten_mapping(node)
+    entries = enumerate(node.value) if isinstance(node, yaml.SequenceNode) else node.value
+    for name, each in entries if isinstance(node, yaml.CollectionNode) else ():
+        step, mark = (name, each.start_mark) if isinstance(name, int) else (name.value, name.start_mark)
+        yield (*path, step), mark.line + 1
+        yield from _lines(loader, each, (*path, step))
+
+
 def literals(text: str, path: Path) -> dict[str, str]:
     """The keys of the mapping at `path` with their scalar values as they are written; empty where there is none.
 
