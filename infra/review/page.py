@@ -15,7 +15,9 @@ import yaml
 from pydantic import ValidationError
 
 from infra.config import ConfigError, Stack, from_file
-from infra.config.load import Sections, read
+from infra.config.encrypted import SHOWN, is_encrypted, leaves
+from infra.config.errors import Extending, key_of
+from infra.config.load import Sections, read, source
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
@@ -60,16 +62,16 @@ class Base:
         try:
             self._read(name)
         except ConfigError as error:
-            file = self._file(name)
-            return str(error).replace(os.path.relpath(file), f"stacks/{file.name}")
+            file = self.file(name)
+            return str(error).replace(os.path.relpath(file.parent), "stacks")
         return "\n".join(self._objects(name)[1])
 
     def _read(self, name: str) -> Stack | None:
-        return from_file(self._file(name)) if self._file(name).exists() else None
+        return from_file(self.file(name)) if self.file(name).exists() else None
 
     def sections(self, name: str) -> Sections | None:
         """The same with its keys."""
-        return sections(self._file(name)) if self.stack(name) else None
+        return sections(self.file(name)) if self.stack(name) else None
 
     def rendering(self, name: str) -> dict[str, str]:
         """Path -> contents of what was committed for the stack, and of upstream's definitions that it brought."""
@@ -89,7 +91,8 @@ class Base:
                 found[path] = text
         return found, problems
 
-    def _file(self, name: str) -> Path:
+    def file(self, name: str) -> Path:
+        """Its stack file, which may not be there."""
         return self.folder / f"Pulumi.{name}.yaml"
 
 
@@ -160,14 +163,18 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     moved = versions.changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
     head = [*_head(stack.name, base), *_refusal(refusal)]
+    values = [
+        *_values(file, "now"),
+        *(_values(base.file(stack.name), f"in {base.revision}") if before else []),
+    ]
     if not keys and not objects and not moved and not refusal:
         told = "Nothing that the stack applies has changed."
-        return Page([*head, told, "", *checks], [], passed, changes=False)
+        return Page([*head, told, "", *checks], values, passed, changes=False)
     head += _versions(moved, stack, file)
     head += _consequences(base.stack(stack.name), keys, objects, there, moved, not refusal)
     head += [*_costs(stack, objects), *checks]
     details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
-    return Page(head, [*details, *_objects(objects, bool(committed))], passed, changes=True)
+    return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed, changes=True)
 
 
 def _head(stack: str, base: Base) -> list[str]:
@@ -208,6 +215,25 @@ def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
         return [*head, f"The stack is new: {len(changes)} objects.", ""]
     lines = [line for each in changes for line in _object(each)]
     return [*head, *folded(_counted(changes), lines)]
+
+
+def _values(file: Path, when: str) -> list[str]:
+    """Of a stack file that extends a base: each of its values, and the file and line that it comes from."""
+    places = source(file, f"stacks/{file.name}")
+    if not isinstance(places, Extending):
+        return []
+    rows = [
+        (
+            code(key_of(path)),
+            code(SHOWN) if is_encrypted(value) else _value(value),
+            code(places.places[key_of(path)]),
+        )
+        for path, value in leaves(read(file))
+    ]
+    return folded(
+        f"Each value of stacks/{file.name} {when}, and where it stands",
+        _table(("key", "value", "from"), rows),
+    )
 
 
 def _counted(changes: Sequence[ObjectChange]) -> str:

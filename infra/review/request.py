@@ -16,7 +16,7 @@ from pathlib import Path
 
 from infra import agreed, dataset
 from infra.config import ConfigError, from_file
-from infra.config.load import ensure_one_place
+from infra.config.load import base_of, ensure_one_place, own
 from infra.process import CommandError
 from infra.review import folder, page
 
@@ -45,8 +45,16 @@ def names(stacks: Path) -> set[str]:
 
 
 def strangers(stacks: Path, known: set[str]) -> list[str]:
-    """Files below `stacks` that belong to no stack of `known`, and so are shown by no rendering; links count."""
-    return [name for name in folder.below(stacks) if _stack_of(name) not in known]
+    """Files below `stacks` that belong to no stack of `known`, and so are shown by no rendering; links count.
+
+    A base belongs to each stack that extends it. Where a stack is refused, it may be that of any file.
+    """
+    files = [file for name in known if (file := stacks / f"Pulumi.{name}.yaml").exists()]
+    try:
+        bases = {base.name for file in files if (base := base_of(own(file), file))}
+    except ConfigError:
+        bases = {each.name for each in stacks.glob("*.yaml") if not each.name.startswith("Pulumi.")}
+    return [name for name in folder.below(stacks) if _stack_of(name) not in known and name not in bases]
 
 
 def _stack_of(name: str) -> str | None:
@@ -81,8 +89,12 @@ def part(stacks: Path, name: str, base: page.Base) -> Part | None:
 
 
 def _differs(stacks: Path, name: str, before: Path) -> bool:
-    file = f"Pulumi.{name}.yaml"
-    is_same = (before / file).is_file() and (before / file).read_bytes() == (stacks / file).read_bytes()
+    file = stacks / f"Pulumi.{name}.yaml"
+    read = [file, *filter(None, [base_of(own(file), file)])]
+    is_same = all(
+        (before / each.name).is_file() and (before / each.name).read_bytes() == each.read_bytes()
+        for each in read
+    )
     return not is_same or folder.on_disk(stacks, name) != folder.on_disk(before, name)
 
 

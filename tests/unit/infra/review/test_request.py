@@ -226,6 +226,89 @@ def test_a_stack_that_goes_takes_its_rendering_along(clone: Request) -> None:
     assert "`git rm -r stacks/rendered/own`" in shown
 
 
+BASE = "config:\n  trainstack:job:\n    name: mnist\n    training: {epochs: 2}\n"
+EXTENDING = "config:\n  trainstack:extends: base\n  trainstack:job:\n    rerun: 1\n"
+
+
+@pytest.fixture
+def extending(clone: Request) -> Request:
+    """Stack dev extends a base, in the revision to compare with, too."""
+    clone.write("stacks/base.yaml", BASE)
+    clone.write("stacks/Pulumi.dev.yaml", EXTENDING)
+    clone.render("dev")
+    shutil.rmtree(clone.base)
+    shutil.copytree(clone.stacks, clone.base)
+    return clone
+
+
+def test_a_base_is_no_stranger_while_a_stack_extends_it(extending: Request) -> None:
+    assert extending.page()[1]
+    assert request.UNCHANGED in extending.page()[0]
+    extending.write("stacks/Pulumi.dev.yaml", BASE.replace("epochs: 2", "epochs: 2}\n    rerun: 1 # {"))
+    shown, passed = extending.page()
+    assert not passed
+    assert "- `base.yaml`" in shown
+    assert request.strangers(extending.stacks, {"dev", "own"}) == ["base.yaml"]
+
+
+@pytest.mark.parametrize("text", [CONFLICT, EXTENDING.replace("base", "bsae")])
+def test_the_base_of_a_refused_stack_is_not_to_be_removed(extending: Request, text: str) -> None:
+    extending.write("stacks/Pulumi.dev.yaml", text)
+    assert request.strangers(extending.stacks, {"dev", "own"}) == []
+    assert extending.page()[1] is False
+
+
+def test_a_base_that_changes_is_shown_in_each_stack_that_extends_it(extending: Request) -> None:
+    extending.write("stacks/base.yaml", BASE.replace("epochs: 2", "epochs: 3"))
+    extending.write("stacks/Pulumi.more.yaml", EXTENDING)
+    for stack in ("dev", "more"):
+        extending.render(stack)
+    shown, passed = extending.page()
+    assert (passed, headings(shown)) == (True, ["Stack `dev`", "Stack `more`"])
+    assert "| `job.training.epochs` | `2` | `3` |" in shown
+    assert "| `trainstack:job.training.epochs` | `3` | `stacks/base.yaml:4` |" in shown
+    assert "| `trainstack:job.training.epochs` | `2` | `stacks/base.yaml:4` |" in shown, "as it was"
+    assert shown.count("| `trainstack:job.rerun` | `1` | `stacks/Pulumi.dev.yaml:4` |") == 2
+    assert shown.count("<summary>Each value of stacks/Pulumi.dev.yaml") == 2
+    assert str(extending.base) not in shown
+
+
+@pytest.mark.parametrize("change", ["a comment", "a value moves"])
+def test_a_base_whose_change_renders_alike_is_shown(extending: Request, change: str) -> None:
+    if change == "a comment":
+        extending.write("stacks/base.yaml", f"# A comment.\n{BASE}")
+    else:
+        extending.write("stacks/base.yaml", f"{BASE}    rerun: 1\n")
+        extending.write("stacks/Pulumi.dev.yaml", EXTENDING.replace("  trainstack:job:\n    rerun: 1\n", ""))
+    shown, passed = extending.page()
+    assert (passed, headings(shown)) == (True, ["Stack `dev`"])
+    assert "Nothing that the stack applies has changed." in shown
+    place = "base.yaml:5" if change == "a value moves" else "Pulumi.dev.yaml:4"
+    assert f"| `trainstack:job.rerun` | `1` | `stacks/{place}` |" in shown
+
+
+def test_an_encrypted_value_is_not_shown(extending: Request) -> None:
+    secret = "    env:\n      TOKEN:\n        secure: v1:abc:def\n"
+    extending.write("stacks/Pulumi.dev.yaml", f"{EXTENDING}{secret}")
+    extending.render("dev")
+    shown, _ = extending.page()
+    assert "| `trainstack:job.env.TOKEN` | `(secret)` | `stacks/Pulumi.dev.yaml:6` |" in shown
+    assert "v1:abc:def" not in shown
+
+
+@pytest.mark.parametrize("content", [CONFLICT, "7", "\xff", None])
+def test_a_base_file_of_the_revision_that_cannot_be_read_is_refused(
+    extending: Request, content: str | None
+) -> None:
+    file = extending.base / "base.yaml"
+    file.unlink() if content is None else file.write_bytes(content.encode("latin-1"))
+    shown, passed = extending.page()
+    assert (passed, headings(shown)) == (True, ["Stack `dev`"])
+    assert "What this is compared with is refused by this commit's program:" in shown
+    assert "stacks/base.yaml" in shown
+    assert str(extending.base) not in shown
+
+
 @pytest.mark.parametrize("content", [CONFLICT, "7", "\xff"])
 @pytest.mark.parametrize("where", ["the stack file", "an object"])
 def test_a_base_that_cannot_be_read_is_a_refused_base(clone: Request, where: str, content: str) -> None:
