@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from infra.command_line import errors_as_text
 from infra.config.errors import ConfigError, explain
-from infra.config.load import Sections, read, sections
+from infra.config.load import EXTENDS, Sections, own, read, sections, source, with_base
 from infra.review.key_changes import KeyChange, key_changes
 
 UNSET, MOST_LETTERS = "not set", 60
@@ -26,11 +26,21 @@ UNSET, MOST_LETTERS = "not set", 60
 def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
     """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
 
+    Pulumi's history keeps what the stack file itself had. What the base had then nobody knows: its values of now stand
+    for them, so of a base that has changed there is no line.
+
     Raises ConfigError where one of the two is no valid configuration.
     """
-    before = _validated(sections(applied), "the configuration that was applied")
-    after = _validated(read(file), os.path.relpath(file))
-    return [_line(each) for each in key_changes(before, after)]
+    had, has = sections(applied), own(file)
+    after = _validated(read(file), source(file, os.path.relpath(file)))
+    old, new = had.get(EXTENDS), has.get(EXTENDS)
+    moved = [f"{EXTENDS}: {_shown(old)} -> {_shown(new)} (another base)"] if old != new else []
+    if old and new:
+        had[EXTENDS] = new
+    elif old and not file.with_name(f"{old}.yaml").exists():
+        return moved
+    before = _validated(with_base(had, file), "the configuration that was applied")
+    return [*moved, *(_line(each) for each in key_changes(before, after))]
 
 
 def _validated(given: dict[str, Any], source: str) -> Sections:

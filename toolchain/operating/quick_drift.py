@@ -28,6 +28,7 @@ from toolchain.tools import venv
 
 Manifest = Mapping[str, Any]
 COMPARE = "`make drift` compares every object"
+EXTENDS = "trainstack:extends"
 MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 # Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
@@ -44,12 +45,14 @@ def of_file(stack: str) -> list[str]:
     last = last_update.of(stack)
     if last is None:
         return ["this clone knows of no update to compare with"]
-    failed = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
+    said = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
+    if EXTENDS in last.config:
+        said.append(f"what the stack's base had then is not kept, and not compared: {COMPARE}")
     keys = _changed_keys(stack, last.config)
     if not keys:
-        return [*failed, f"the stack file is as at the update of {last.ended:%Y-%m-%d %H:%M}: {COMPARE}"]
+        return [*said, f"the stack file is as at the update of {last.ended:%Y-%m-%d %H:%M}: {COMPARE}"]
     more = [f"stack file: {len(keys) - MOST_KEYS} more keys"] if len(keys) > MOST_KEYS else []
-    return [*failed, *(f"stack file: {key}, waits for `make up`" for key in keys[:MOST_KEYS]), *more]
+    return [*said, *(f"stack file: {key}, waits for `make up`" for key in keys[:MOST_KEYS]), *more]
 
 
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:

@@ -98,3 +98,41 @@ def test_the_command_takes_json_and_gives_json(
     assert main([str(file_with(tmp_path, {"trainstack:job": JOB}))]) == status
     shown = capsys.readouterr()
     assert (shown.out, bool(shown.err)) == ("" if status else "[]\n", bool(status))
+
+
+BASE = {"trainstack:job": {**JOB, "rerun": 1}}
+EXTENDS = {"trainstack:extends": "base"}
+OVER = {"trainstack:job": {"training": {"epochs": 2}}}
+EXTENDING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "nothing has changed": ({**EXTENDS, **OVER}, {**EXTENDS, **OVER}, []),
+    "a key of its own": ({**EXTENDS, **OVER}, EXTENDS, ["job.training.epochs: 2 -> 1 (job replaced)"]),
+    "values that moved into the base": ({**EXTENDS, **BASE}, EXTENDS, []),
+    "a base that was not there": (
+        {"trainstack:job": JOB},
+        EXTENDS,
+        ['extends: not set -> "base" (another base)', "job.rerun: 0 -> 1 (job replaced)"],
+    ),
+    "a base that has another name": (
+        {"trainstack:extends": "gone", **OVER},
+        EXTENDS,
+        ['extends: "gone" -> "base" (another base)', "job.training.epochs: 2 -> 1 (job replaced)"],
+    ),
+    "a base that is extended no longer": (
+        EXTENDS,
+        {"trainstack:job": JOB},
+        ['extends: "base" -> not set (another base)', "job.rerun: 1 -> 0 (job replaced)"],
+    ),
+    "a base that is gone": (
+        {"trainstack:extends": "gone"},
+        {"trainstack:job": JOB},
+        ['extends: "gone" -> not set (another base)'],
+    ),
+}
+"""What was applied, what the stack file has, and what is told: of the base only that it is another one."""
+
+
+@pytest.mark.parametrize("case", EXTENDING)
+def test_of_a_stack_that_extends_its_own_keys_are_compared(tmp_path: Path, case: str) -> None:
+    applied, config, said = EXTENDING[case]
+    (tmp_path / "base.yaml").write_text(yaml.safe_dump({"config": BASE}))
+    assert unapplied(file_with(tmp_path, config), applied) == said

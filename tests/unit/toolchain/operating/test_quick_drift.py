@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.config import load
 from infra.objects import labels
 from toolchain.operating import (
     adoption,
@@ -228,6 +229,17 @@ def test_a_key_that_waits_is_named(last: Callable[..., None]) -> None:
         "the update of 2026-11-23 12:00 has failed: `make up`",
         "stack file: job.training.epochs: 9 -> 1 (job replaced), waits for `make up`",
     ]
+
+
+def test_of_a_base_it_is_said_that_it_is_not_compared(
+    last: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert f"{load.PREFIX}{load.EXTENDS}" == quick_drift.EXTENDS
+    last({quick_drift.EXTENDS: "base"})
+    monkeypatch.setattr(quick_drift, "_changed_keys", lambda stack, applied: [])
+    lines = quick_drift.of_file("dev")
+    assert "what the stack's base had then is not kept, and not compared: `make drift`" in lines[0]
+    assert len(lines) == 2
 
 
 def test_of_many_keys_the_first_are_named(last: Callable[..., None]) -> None:
