@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 WHOLE = ("-c", "core.sparseCheckout=false", "-c", "core.fsmonitor=false")
@@ -69,17 +70,16 @@ def changes(folder: Path) -> list[str]:
     return [each[3:] for each in found.split("\0") if each]
 
 
-def committed(folder: Path, name: str) -> str | None:
-    """The text of the file `name` in `folder`, as the commit has it; None where no commit has it, or there is no Git.
+def committed(folder: Path, is_wanted: Callable[[str], bool]) -> dict[str, str]:
+    """Name -> text of the wanted files in `folder` as the commit has them; empty without a commit, or without Git.
 
     Raises GitError where a clone is there, and Git does not tell.
     """
     try:
         head = run(folder, "rev-parse", "--verify", "--quiet", "HEAD")
     except OSError:
-        return None
+        return {}
     if head.returncode and (not head.stderr or NO_CLONE in head.stderr):
-        return None
-    if not asked(folder, "ls-tree", "-z", "HEAD", f"./{name}"):
-        return None
-    return asked(folder, "cat-file", "blob", f"HEAD:./{name}")
+        return {}
+    names = filter(is_wanted, asked(folder, "ls-tree", "-z", "--name-only", "HEAD", "./").split("\0"))
+    return {name: asked(folder, "cat-file", "blob", f"HEAD:./{name}") for name in names}

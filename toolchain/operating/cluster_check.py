@@ -20,6 +20,7 @@ _TOLD = re.compile(
     r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
     re.MULTILINE,
 )
+_EXTENDS = re.compile(r"^ *trainstack:extends: *([\w-]+)", re.MULTILINE)
 
 Found = tuple[Health, str] | tuple[Health, str, str]
 
@@ -29,8 +30,11 @@ def kind(stack: str) -> str:
     file = STACKS / f"Pulumi.{stack}.yaml"
     if told := environment.cluster_kind(stack):
         return told
-    found = _TOLD.search(file.read_text(errors="replace"))
-    return found[1] if found else KIND
+    texts = [file.read_text(errors="replace")]
+    if base := _EXTENDS.search(texts[0]):
+        texts += [each.read_text(errors="replace") for each in STACKS.glob(f"{base[1]}.yaml")]
+    found = [named[1] for text in texts if (named := _TOLD.search(text))]
+    return found[0] if found else KIND
 
 
 def check(stack: str) -> Found:

@@ -185,7 +185,7 @@ def ports() -> Found:
     """The ports that stack files ask for, each free or in use. A cluster that is up holds its own."""
     wanted = {
         file.name: int(found[1])
-        for file in sorted(STACKS.glob("Pulumi.*.yaml"))
+        for file in sorted(STACKS.glob("*.yaml"))
         if (found := PORT.search(file.read_text(errors="replace")))
     }
     if not wanted:

@@ -177,39 +177,52 @@ def wants_gangs(stack: str) -> bool:
 
 
 def is_protected(stack: str) -> bool:
-    """Whether the stack file says `protected: true`, as it is here or as the commit has it.
+    """Whether the stack file, or its base, says `protected: true`: as they are here, or as the commit has them.
 
     A line that was deleted and not committed protects on, and so does a file of the commit that the models refuse.
     Raises SetupError as `cluster` does, and where Git does not tell the commit's file.
     """
     file = STACKS / f"Pulumi.{stack}.yaml"
-    here = file.read_text(errors="surrogateescape")
+    here = _read_by_models(file)
     if _may_protect(here):
         venv.ensure()
         if _cluster_access(stack).get("protected"):
             return True
     try:
-        committed = git.committed(STACKS, file.name)
+        committed = git.committed(STACKS, lambda name: _is_read(name, file.name))
     except git.GitError as error:
         raise SetupError(str(error)) from None
-    return committed is not None and committed != here and _protects(file.name, committed)
+    is_other = file.name in committed and committed != here
+    return is_other and _may_protect(committed) and _protects(file.name, tuple(committed.items()))
 
 
-def _may_protect(text: str) -> bool:
-    """Whether a stack file can have the key: where it cannot, a bare machine needs no models to say so."""
-    return "protected" in text or "\\" in text  # YAML can write a letter as an escape
+def _is_read(name: str, stack_file: str) -> bool:
+    """Whether the models may read the file called `name` for this stack file: it itself, and what it may extend."""
+    return name == stack_file or (name.endswith(".yaml") and not name.startswith("Pulumi."))
+
+
+def _read_by_models(file: Path) -> dict[str, str]:
+    """Name -> text of the stack file and of each file that it may extend."""
+    there = (
+        each for each in sorted(file.parent.iterdir()) if _is_read(each.name, file.name) and each.is_file()
+    )
+    return {each.name: each.read_text(errors="surrogateescape") for each in there}
+
+
+def _may_protect(texts: Mapping[str, str]) -> bool:
+    """Whether these files can have the key: where they cannot, a bare machine needs no models to say so."""
+    # YAML can write a letter as an escape.
+    return any("protected" in text or "\\" in text for text in texts.values())
 
 
 @cache
-def _protects(name: str, text: str) -> bool:
-    if not _may_protect(text):
-        return False
+def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
     venv.ensure()
     with tempfile.TemporaryDirectory(prefix="trainstack-commit-") as folder:
-        file = Path(folder) / name
-        file.write_text(text, errors="surrogateescape")
+        for each, text in texts:
+            (Path(folder) / each).write_text(text, errors="surrogateescape")
         try:
-            return bool(json.loads(venv.output(ACCESS, str(file)))["protected"])
+            return bool(json.loads(venv.output(ACCESS, str(Path(folder) / name)))["protected"])
         except SetupError:
             return True
 
@@ -219,12 +232,12 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
     file = STACKS / f"Pulumi.{stack}.yaml"
     if not file.exists() or not venv.is_complete():
         return {}
-    return _told_by_models(file, file.read_bytes())
+    return _told_by_models(file, tuple(_read_by_models(file).items()))
 
 
 @cache
-def _told_by_models(file: Path, _content: bytes) -> dict[str, str | bool | None]:
-    """Asked once for each content of the file: it takes the models a second."""
+def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> dict[str, str | bool | None]:
+    """Asked once for each content of the files: it takes the models a second."""
     found: dict[str, str | bool | None] = json.loads(venv.output(ACCESS, str(file)))
     return found
 

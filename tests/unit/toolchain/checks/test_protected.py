@@ -175,6 +175,71 @@ def test_a_file_of_the_commit_that_is_refused_protects(clone: Path) -> None:
     assert f"no commit has what is here: {FILE}\n" in refusal()
 
 
+BASE = "stacks/base.yaml"
+EXTENDING = "config:\n  trainstack:extends: base\n"
+PROTECTED = "config:\n  trainstack:protected: true\n"
+
+
+def edit_base(clone: Path) -> None:
+    (clone / BASE).write_text(f"{PROTECTED}  trainstack:job: {{name: other}}\n")
+
+
+def unprotect_base(clone: Path) -> None:
+    (clone / BASE).write_text("config: {}\n")
+
+
+def leave_base(clone: Path) -> None:
+    (clone / FILE).write_text("config:\n  trainstack:job: {name: mnist}\n")
+
+
+def override_base(clone: Path) -> None:
+    (clone / FILE).write_text(f"{EXTENDING}  trainstack:protected: false\n")
+
+
+def remove_base(clone: Path) -> None:
+    (clone / BASE).unlink()
+    leave_base(clone)
+
+
+BASES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "changed": (edit_base, BASE),
+    "no longer protected": (unprotect_base, BASE),
+    "no longer extended": (leave_base, FILE),
+    "overridden": (override_base, FILE),
+    "removed": (remove_base, f"{FILE}, {BASE}"),
+    **{f"{flag}, no longer protected": (hide_from_index(flag, unprotect_base), BASE) for flag in FLAGS},
+}
+
+
+@pytest.mark.parametrize("edit", BASES)
+@pytest.mark.parametrize("where", ["the base", "the stack"])
+def test_a_base_that_no_commit_has_is_refused_and_named(clone: Path, edit: str, where: str) -> None:
+    (clone / BASE).write_text(PROTECTED if where == "the base" else "config:\n")
+    (clone / FILE).write_text(EXTENDING + ("  trainstack:protected: true\n" if where == "the stack" else ""))
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "extend")
+    protected.ensure_committed("gpu")()
+    does, named = BASES[edit]
+    does(clone)
+    assert f"no commit has what is here: {named}\n" in refusal()
+
+
+def test_a_base_protects_those_alone_that_extend_it(clone: Path) -> None:
+    (clone / BASE).write_text(PROTECTED)
+    (clone / FILE).write_text("config:\n  trainstack:job: {name: mnist}\n")
+    git(clone, "add", "--all")
+    git(clone, "commit", "--quiet", "--message", "another's base")
+    change(clone)
+    protected.ensure_committed("gpu")()
+
+
+def test_the_models_are_asked_again_when_the_base_has_changed(clone: Path) -> None:
+    (clone / FILE).write_text(EXTENDING)
+    for kind in ("kind", "existing"):
+        (clone / BASE).write_text(f"config:\n  trainstack:cluster: {{kind: {kind}}}\n")
+        assert environment.cluster_kind("gpu") == kind
+
+
 @pytest.mark.parametrize("text", ["config: {} # protected: true\n", "config: {a:b: protected}\n"])
 def test_the_word_alone_protects_nothing(clone: Path, text: str) -> None:
     (clone / FILE).write_text(text)

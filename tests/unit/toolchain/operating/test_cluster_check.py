@@ -53,6 +53,21 @@ def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: Cluste
     assert cluster_check.kind("own") == kind
 
 
+BASES = {
+    "  trainstack:cluster: {workers: 1}\n": ClusterKind.EXISTING,
+    "  trainstack:cluster: {kind: microk8s}\n": ClusterKind.MICROK8S,
+    "  trainstack:job: {name: mnist}\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.mark.parametrize(("lines", "kind"), BASES.items())
+def test_what_the_stack_does_not_say_its_base_says(stacks: Path, lines: str, kind: ClusterKind) -> None:
+    write(stacks, f"config:\n  trainstack:extends: base\n{lines}")
+    assert cluster_check.kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
+    (stacks / "base.yaml").write_text("config:\n  trainstack:cluster:\n    kind: existing\n")
+    assert cluster_check.kind("own") == kind
+
+
 @pytest.mark.parametrize("stack", COMMITTED)
 def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
