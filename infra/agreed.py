@@ -71,3 +71,7 @@ def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
     named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
     files = named or [Path.home() / ".kube" / "config"]
     return next((each for each in files if each.exists()), files[0])
+
+
+EXTENDS = "trainstack:extends"
+"""The key of a stack file that names its base."""

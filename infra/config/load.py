@@ -14,6 +14,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
+from infra import agreed
 from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
 from infra.config.cluster import ClusterConfig, ClusterKind, Guard
 from infra.config.encrypted import SHOWN, ensure_in_env, is_encrypted, leaves
@@ -31,7 +32,7 @@ from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
-EXTENDS = "extends"
+EXTENDS = agreed.EXTENDS.removeprefix(PREFIX)
 """The key that names a stack file's base. To Pulumi it is a value like others; it is no section."""
 _BASE = re.compile(r"(?!Pulumi$)[A-Za-z][A-Za-z0-9_-]*")
 # How kind calls the first node of a cluster, behind the cluster's name; it is the node's host name.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from infra import agreed
 from infra.objects import labels
 from toolchain.operating import (
     adoption,
@@ -28,7 +29,6 @@ from toolchain.tools import venv
 
 Manifest = Mapping[str, Any]
 COMPARE = "`make drift` compares every object"
-EXTENDS = "trainstack:extends"
 MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 # Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
@@ -46,7 +46,7 @@ def of_file(stack: str) -> list[str]:
     if last is None:
         return ["this clone knows of no update to compare with"]
     said = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
-    if EXTENDS in last.config:
+    if agreed.EXTENDS in last.config:
         said.append(f"what the stack's base had then is not kept, and not compared: {COMPARE}")
     keys = _changed_keys(stack, last.config)
     if not keys:
