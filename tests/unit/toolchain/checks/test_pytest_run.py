@@ -32,6 +32,7 @@ RUN = """
 import os, signal, sys
 from toolchain.checks import suites
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts us beside itself ignores it
 try:
     suites.run_pytest(["-q", "-c", "/dev/null", "-p", "no:cacheprovider", sys.argv[1]], os.environ)
 except KeyboardInterrupt:
