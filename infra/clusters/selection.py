@@ -13,7 +13,7 @@ from infra.clusters import addresses, replacement
 from infra.clusters.cluster import Cluster
 from infra.clusters.discovery import ClusterContents, IsOurs, Question, read_contents
 from infra.clusters.existing.component import Existing
-from infra.clusters.existing.kubeconfig import check_context, kubeconfig_path
+from infra.clusters.existing.kubeconfig import ensure_named
 from infra.clusters.kind import ownership, repair
 from infra.clusters.kind.component import Kind
 from infra.clusters.kind.config import KindConfig
@@ -81,7 +81,7 @@ def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
     """
     own = stack.cluster.kind is ClusterKind.KIND
     if stack.cluster.kind is ClusterKind.EXISTING:
-        check_context(stack, kubeconfig_path(stack.cluster))
+        ensure_named(stack.file, stack.cluster, asked)
     wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()

@@ -77,7 +77,9 @@ _RULES: dict[Outcome, list[str]] = {
             "storage", "kind volume claim storageClass request accessMode hostPath node nfsServer nfsPath"
         ),
     ],
-    Outcome.CLUSTER_REPLACED: _keys("cluster", "kind name workers apiServerPort kubeconfig context"),
+    Outcome.CLUSTER_REPLACED: _keys(
+        "cluster", "kind name workers apiServerPort kubeconfig context server id"
+    ),
     Outcome.REFUSED: [
         *_keys("storage", "reclaimPolicy"),
         *_keys("job.runPolicy", "ttlSecondsAfterFinished"),
@@ -94,11 +96,14 @@ ON_KIND = {
 }
 
 _MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep the files."
+_NAMES = "It only names the cluster: the stack moves where the kubeconfig leads to another one."
 NOTES = {
     "operator.api": "The operator is replaced, too. The run goes on under its id.",
     "operator.gang": "The scheduler is installed or removed, and the operator starts anew.",
     "cluster.kubeconfig": _MOVES,
     "cluster.context": _MOVES,
+    "cluster.server": _NAMES,
+    "cluster.id": _NAMES,
     "storage.kind": "No file is moved. A claim of kind class or claim is never deleted.",
     "storage.claim": "With kind claim only the job is replaced.",
     "storage.storageClass": "With kind class the old claim stays with its files.",

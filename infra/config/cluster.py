@@ -52,6 +52,8 @@ ONLY_FOR: dict[str, ClusterKind] = {
     "addons": ClusterKind.MICROK8S,
     "kubeconfig": ClusterKind.EXISTING,
     "context": ClusterKind.EXISTING,
+    "server": ClusterKind.EXISTING,
+    "id": ClusterKind.EXISTING,
 }
 
 
@@ -137,6 +139,20 @@ class ClusterConfig(Section):
         min_length=1,
         allowed="a context's name, as the kubeconfig has it",
         examples=["kind-test"],
+    )
+    server: str | None = setting(
+        about="URL of the API server; a kubeconfig that leads to another one is refused.",
+        default=None,
+        pattern=r"^https?://\S+$",
+        allowed="a URL, as the kubeconfig has it",
+        examples=["https://10.0.0.1:6443"],
+    )
+    id: str | None = setting(
+        about="The cluster's id, the uid of its namespace kube-system; another cluster is refused.",
+        default=None,
+        pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        allowed="what `kubectl get namespace kube-system --output jsonpath={.metadata.uid}` prints",
+        examples=["3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"],
     )
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from infra import agreed
@@ -24,7 +24,7 @@ from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
 from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH
 from infra.config.operator import Gang, OperatorApi, OperatorConfig
-from infra.config.section import Section, setting
+from infra.config.section import Section, refusal, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.config.sweep import SweepConfig
@@ -86,6 +86,21 @@ class Sections(Section):
         examples=["true"],
     )
 
+    @model_validator(mode="after")
+    def _protects_a_cluster(self) -> Sections:
+        cluster = self.cluster
+        if (
+            self.protected
+            and cluster.kind is ClusterKind.EXISTING
+            and not (cluster.context or cluster.server)
+        ):
+            allowed = (
+                "a context, or a server, where protected is true: a review has to tell which cluster it is"
+            )
+            fix = "add below cluster `context: NAME` (kubectl config current-context), or `server: URL`"
+            raise refusal(allowed, fix, "cluster.context", "(absent)")
+        return self
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -106,6 +121,7 @@ class Stack:
     template: JobConfig | None = None
     sweep: SweepConfig | None = None
     trials: frozenset[str] = frozenset()
+    protected: bool = False
 
     @property
     def own_jobs(self) -> tuple[JobConfig, ...]:
@@ -167,6 +183,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     _ensure_runs_are_ours(given, jobs, file)
     running = tuple(job.with_one_process() if job.run_id else job for job in jobs)
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
+    stack = replace(stack, protected=given.protected)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)
     if given.sweep:
@@ -283,11 +300,11 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
     if stack.operator.api is not OperatorApi.V2:
         return
     for place, job in enumerate(stack.jobs):
-        for path, refusal in REFUSED.items():
-            value = refusal.is_given(job)
+        for path, rule in REFUSED.items():
+            value = rule.is_given(job)
             if value is not None:
                 key = _key(given, place, path)
-                raise ConfigError(paragraph(stack.file, key, value, refusal.allowed, refusal.fix))
+                raise ConfigError(paragraph(stack.file, key, value, rule.allowed, rule.fix))
 
 
 def _ensure_scheduler_heeds(stack: Stack, given: Sections) -> None:

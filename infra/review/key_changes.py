@@ -54,7 +54,9 @@ def key_changes(before: Sections, after: Sections) -> list[KeyChange]:
 
 def _change(key: str, before: Any, after: Any, kind: ClusterKind) -> KeyChange:
     rule = rule_of(key)
-    return KeyChange(key, before, after, outcome(rule, kind), NOTES.get(rule, ""))
+    is_first_name = rule in ("cluster.server", "cluster.id") and None in (before, after)
+    usual = Outcome.NOTHING if is_first_name else outcome(rule, kind)
+    return KeyChange(key, before, after, usual, NOTES.get(rule, ""))
 
 
 def rule_of(key: str) -> str:

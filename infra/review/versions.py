@@ -70,7 +70,6 @@ def beside(stack: Stack, file: Path) -> list[str]:
 
 def _cluster(stack: Stack) -> tuple[str | None, ...]:
     cluster = stack.cluster
-    named = (
-        (stack.cluster_name,) if cluster.kind is ClusterKind.KIND else (cluster.kubeconfig, cluster.context)
-    )
-    return (cluster.kind.value, *named)
+    if cluster.kind is ClusterKind.KIND:
+        return (cluster.kind.value, stack.cluster_name)
+    return (cluster.kind.value, cluster.kubeconfig, cluster.context, cluster.server, cluster.id)

@@ -73,7 +73,7 @@ OBJECTS: dict[str, Entry] = {
     "storage.kind": Entry("nfs", along=NFS),
     "storage.nfsServer": Entry("second.example", {"storage.kind": "nfs", **NFS}),
     "storage.nfsPath": Entry("/second", {"storage.kind": "nfs", **NFS}),
-    "protected": Entry(True),
+    "protected": Entry(True, {"cluster.context": "test"}),  # the API server's
     "storage.volume": Entry("other-volume"),
     "storage.claim": Entry("other-claim"),
     "storage.labels": Entry({"team": "a"}),
@@ -214,5 +214,7 @@ ELSEWHERE: dict[str, str] = {
     "cluster.addons": "on a stand-in of MicroK8s: tests/unit/infra/clusters/microk8s/test_installation.py",
     "cluster.kubeconfig": "between two API servers: tests/matrix/test_another_server.py",
     "cluster.context": "between two API servers: tests/matrix/test_another_server.py",
+    "cluster.server": "named and compared: tests/unit/infra/clusters/existing/test_named.py",
+    "cluster.id": "named and compared: tests/unit/infra/clusters/existing/test_named.py",
     "image.target": "the image for GPUs weighs several GB that package registries have for pip alone",
 }

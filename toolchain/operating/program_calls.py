@@ -10,7 +10,7 @@ from typing import Any
 from toolchain import stack_files
 from toolchain.operating import environment, live_view, pulumi_output
 from toolchain.operating.job_lines import JobLines
-from toolchain.paths import MODELS, ROOT
+from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, say, step, stoppable, tell, wait
 from toolchain.tools import venv
@@ -33,6 +33,12 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
         own: titles of the stack's own objects.
     """
     _show(_run(variables, "infra.release_volumes", stack, stdin=json.dumps(own)))
+
+
+def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
+    """Raises SetupError where another cluster is in reach than the stack file names, or where that cannot be told."""
+    if environment.cluster_kind(stack) == "existing":
+        _run(variables, "infra.clusters.existing.kubeconfig", str(STACKS / f"Pulumi.{stack}.yaml"))
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:

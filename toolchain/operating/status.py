@@ -17,6 +17,7 @@ from toolchain.operating import (
     environment,
     leftovers,
     live_objects,
+    program_calls,
     quick_drift,
     recovery,
     state,
@@ -176,6 +177,10 @@ def inspect_stack(stack: str) -> list[Finding]:
     if problem and api_server.FORBIDDEN not in problem:
         return [*findings, Finding(Part.API_SERVER, Health.UNKNOWN, problem)]
     findings.append(Finding(Part.API_SERVER, Health.HEALTHY, "answers"))
+    try:
+        program_calls.ensure_named_cluster(variables, stack)
+    except SetupError as error:
+        return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, str(error))]
     try:
         namespace, claim = environment.namespace(stack), environment.claim(stack)
         objects = _objects(variables, access, stack, namespace)

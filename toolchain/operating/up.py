@@ -245,6 +245,7 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     variables |= setup.prepare_operators(stack)
     cluster_repair.repair(variables, stack)
     _make_sure_of_cluster(variables, stack)
+    program_calls.ensure_named_cluster(variables, stack)
     stack_locks.release(stack)  # what a living run has pending is no killed run's
     if recovery.has_pending(_deployment(variables, stack)):
         with step("taking up what a killed run left"):

@@ -1,16 +1,29 @@
-"""The kubeconfig that reaches a cluster that is there."""
+"""The kubeconfig that reaches a cluster that is there, and whether it leads to the one that the stack file names.
+
+`python -m infra.clusters.existing.kubeconfig FILE` looks for `toolchain/`.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from infra import agreed
 from infra.clusters.existing import one_context
-from infra.config import ConfigError, Stack
+from infra.command_line import errors_as_text
+from infra.config import ConfigError
 from infra.config.cluster import ClusterConfig
+from infra.config.cluster_access import valid_sections
 from infra.config.errors import paragraph
+from infra.objects.api import ApiAddress
+from infra.objects.kinds import NAMESPACE
+from infra.objects.look import Look, UnknownError
+
+PREFIX = "trainstack:cluster"
+ID_OF = "kube-system"
+"""The namespace whose uid is taken for a cluster's id: it is made with the cluster, and goes with it."""
 
 
 def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:
@@ -19,13 +32,67 @@ def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.
     return Path(configured) if configured else agreed.usual_kubeconfig(environment)
 
 
-def check_context(stack: Stack, path: Path) -> None:
-    """Raises ConfigError when the file is no kubeconfig, or lacks the configured context."""
-    wanted = stack.cluster.context
-    if wanted is None or not path.exists():
-        return
+def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
+    """Refuse a kubeconfig that leads to another cluster than the stack file names.
+
+    Raises ConfigError for a difference, and where the file is no kubeconfig; UnknownError where the cluster's id is
+    named and cannot be asked for.
+
+    Parameters:
+        file: the stack file's path, for errors.
+    """
+    path = kubeconfig_path(cluster)
+    if path.exists():  # without one there is nothing to compare, and nothing that could be touched
+        _ensure_context(file, cluster.context, path)
+        _ensure_server(file, cluster, path)
+    if cluster.id:
+        without = "remove cluster.id, and name the cluster by cluster.server"
+        found = asked.get(NAMESPACE, ID_OF, without=without)
+        if found is None:
+            raise UnknownError(
+                f"{file}: {PREFIX}.id = {cluster.id!r}, and by {path} there is no namespace {ID_OF} to compare with\n"
+                "  fix: name the kubeconfig that reaches the cluster (KUBECONFIG=FILE, or cluster.kubeconfig)"
+            )
+        live = str(found["metadata"].get("uid"))
+        if live != cluster.id:
+            allowed = f"{live}, the uid of namespace {ID_OF} by {_by(cluster, path)}"
+            raise ConfigError(paragraph(file, f"{PREFIX}.id", cluster.id, allowed, _fix("id", live)))
+
+
+def _ensure_context(file: str, wanted: str | None, path: Path) -> None:
     known = [entry["name"] for entry in one_context.read(path).get("contexts") or []]
-    if wanted not in known:
+    if wanted is not None and wanted not in known:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
         fix = "take one of those, or remove context to use the current one"
-        raise ConfigError(paragraph(stack.file, "trainstack:cluster.context", wanted, allowed, fix))
+        raise ConfigError(paragraph(file, f"{PREFIX}.context", wanted, allowed, fix))
+
+
+def _ensure_server(file: str, cluster: ClusterConfig, path: Path) -> None:
+    entries = one_context.reduced(one_context.read(path), cluster.context, path.absolute().parent)["clusters"]
+    found = str(entries[0]["cluster"].get("server", "")) if entries else ""
+    if cluster.server and cluster.server.rstrip("/") != found.rstrip("/"):
+        allowed = f"{found or '(none)'}, the server by {_by(cluster, path)}"
+        raise ConfigError(paragraph(file, f"{PREFIX}.server", cluster.server, allowed, _fix("server", found)))
+
+
+def _by(cluster: ClusterConfig, path: Path) -> str:
+    return f"context {cluster.context} of {path}" if cluster.context else f"the current context of {path}"
+
+
+def _fix(key: str, found: str) -> str:
+    other = "choose another kubeconfig or context (KUBECONFIG=FILE, kubectl config use-context NAME)"
+    return f"{other}; or, where the stack is to move, write `{key}: {found or '…'}` and have it reviewed"
+
+
+@errors_as_text(ConfigError, UnknownError)
+def main(arguments: list[str]) -> int:
+    """Look whether the cluster in reach is the one that the stack file named in `arguments` names."""
+    file = Path(arguments[0])
+    cluster = valid_sections(file).cluster
+    address = ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
+    ensure_named(os.path.relpath(file), cluster, Look(address, lambda line: print(line, file=sys.stderr)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -19,6 +19,7 @@ from infra import (
 )
 from infra.clusters import discovery, foreign_objects, selection
 from infra.clusters.discovery import ClusterContents, Question
+from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError
 from infra.config.storage_kinds import StorageKind
 from infra.objects import adoption, gangs, patience
@@ -49,6 +50,14 @@ EXISTING: dict[str, Any] = {
     "cluster": {"kind": "existing", "namespace": "team"},
     "image": {"reference": "x:1", "unpinned": True},
 }
+WITH_ID = {
+    **EXISTING,
+    "cluster": {
+        "kind": "existing",
+        "kubeconfig": "/nowhere",
+        "id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13",
+    },
+}
 
 
 def of(*objects: str) -> StackState:
@@ -58,6 +67,9 @@ def of(*objects: str) -> StackState:
 
 Guard = Callable[[Look], object]
 GUARDS: dict[str, list[Guard]] = {
+    "clusters.existing.kubeconfig.ensure_named": [
+        lambda look: ensure_named("", stack(**WITH_ID).cluster, look)
+    ],
     "clusters.discovery.read_contents": [
         lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), gangs=True))
     ],
@@ -124,7 +136,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Look]:
     monkeypatch.setattr(patience, "PAUSE_S", 0.01)
-    monkeypatch.setattr(selection, "check_context", lambda *_: None)
+    monkeypatch.setattr(selection, "ensure_named", lambda *_: None)
     server.fault, server.at = None, None
     server.asked.clear()
     address = ApiAddress(str(kubeconfig(server, tmp_path)))

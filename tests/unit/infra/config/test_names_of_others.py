@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.clusters.existing.kubeconfig import check_context
+from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError
 from infra.config.names import quantity
 from infra.objects.api import ApiAddress
+from infra.objects.look import Look
 from infra.run.reader_pod import kubectl
 from tests.unit.infra.samples import JOB, stack
 
@@ -59,7 +60,7 @@ def test_the_usual_contexts_are_taken_as_they_are(context: str, tmp_path: Path) 
         image={"repository": "registry.example/trainer"},
     )
     assert found.cluster.context == context
-    check_context(found, file)
+    ensure_named(found.file, found.cluster, Look(ApiAddress(str(file)), print))
     assert kubectl(ApiAddress(str(file), context))[-2:] == ["--context", context], (
         "it is one word of a command"
     )

@@ -715,4 +715,27 @@ CASES: dict[str, Case] = {
         "our trainer tells",
         "remove sweep",
     ),
+    "a protected stack on a cluster that nobody names": Case(
+        with_job(cluster=EXISTING, image={"reference": REFERENCE}, protected=True),
+        "cluster.context",
+        "(absent)",
+        "where protected is true",
+        "context: NAME",
+    ),
+    "a server that is no URL": Case(
+        with_job(cluster={**EXISTING, "server": "10.0.0.1"}), "cluster.server", "10.0.0.1", "URL", "https://"
+    ),
+    "an id that is none": Case(
+        with_job(cluster={**EXISTING, "id": "prod"}), "cluster.id", "'prod'", "kube-system", "3f8a1c52"
+    ),
+    "a server of a kind cluster": Case(
+        with_job(cluster={"server": "https://a"}), "cluster.server", "https://a", "existing", "remove server"
+    ),
+    "an id of a kind cluster": Case(
+        with_job(cluster={"id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"}),
+        "cluster.id",
+        "3f8a1c52",
+        "existing",
+        "remove id",
+    ),
 }

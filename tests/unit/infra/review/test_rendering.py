@@ -50,7 +50,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     mocks = Recorder()
     monkeypatch.setattr(vendored, "objects", upstreams)
     monkeypatch.setattr(dataset, "resolve", lambda chosen, folder, root: rendered_dataset(chosen))
-    for module in (component, addresses, selection):
+    for module in (component, addresses):
         monkeypatch.setattr(module, "kubeconfig_path", lambda chosen: tmp_path / "none")
     return mocks
 

@@ -19,6 +19,7 @@ from toolchain.operating import (
     environment,
     leftovers,
     live_objects,
+    program_calls,
     quick_drift,
     recovery,
     status,
@@ -196,6 +197,17 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
     return answers
+
+
+def test_another_cluster_than_the_named_one_is_told_and_not_judged(
+    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(variables: Any, stack: str) -> None:
+        raise SetupError("another cluster")
+
+    monkeypatch.setattr(program_calls, "ensure_named_cluster", refuse)
+    *_, last = status.inspect_stack("dev")
+    assert last == Finding(Part.CLUSTER, Health.UNKNOWN, "another cluster")
 
 
 CLAIM = ("get", "persistentvolumeclaims", "theirs", "--namespace", "kubeflow")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 
 from toolchain.operating import (
     api_server,
+    cluster_repair,
     environment,
     plans,
+    program_calls,
     pulumi_cli,
     setup,
     state,
@@ -85,6 +88,37 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
     assert up._came_back({}, "dev") is is_back
     assert waited == ([access] if waits else [])
+
+
+@pytest.fixture
+def names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A stack file that names another server than the kubeconfig has; what Pulumi was asked."""
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text("clusters: [{name: a, cluster: {server: https://here}}]\ncurrent-context: a\n")
+    with kubeconfig.open("a") as file:
+        file.write("contexts: [{name: a, context: {cluster: a, user: a}}]\n")
+    section = f"{{kind: existing, kubeconfig: {kubeconfig}, server: https://reviewed}}"
+    (tmp_path / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:cluster: {section}\n")
+    asked: list[str] = []
+    for module in (environment, program_calls):
+        monkeypatch.setattr(module, "STACKS", tmp_path)
+    monkeypatch.setattr(up, "_set_up", lambda *_, **__: {})
+    monkeypatch.setattr(up, "_deployment", lambda *_: {"pending_operations": [{}]})
+    monkeypatch.setattr(setup, "prepare_operators", lambda _: {})
+    monkeypatch.setattr(cluster_repair, "repair", lambda *_: None)
+    monkeypatch.setattr(pulumi_cli, "stream", lambda *words: asked.append(words[1]))
+    monkeypatch.setattr(pulumi_cli, "edit_state", lambda *_: asked.append("edit"))
+    yield asked
+    assert asked == []
+
+
+@pytest.mark.parametrize("verb", ["up", "down"])
+def test_neither_up_nor_down_touches_another_cluster_than_the_named_one(
+    names_another: list[str], verb: str
+) -> None:
+    with pytest.raises(SetupError, match="server = 'https://reviewed'") as refused:
+        up.prepare_stack("dev") if verb == "up" else up._destroy({}, {}, "dev", lambda _: None)
+    assert "https://here" in str(refused.value)
 
 
 @pytest.mark.parametrize(
