@@ -15,6 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from infra.config import ConfigError, Stack, from_file
+from infra.config.cluster import ClusterKind
 from infra.config.encrypted import SHOWN, is_encrypted, leaves
 from infra.config.errors import Extending, key_of
 from infra.config.load import Sections, read, source
@@ -162,7 +163,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     there = [each for text in own for each in objects_in(text)]
     moved = versions.changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
-    head = [*_head(stack.name, base), *_refusal(refusal)]
+    head = [*_head(stack.name, base), *_cluster(stack, base.stack(stack.name)), *_refusal(refusal)]
     values = [
         *_values(file, "now"),
         *(_values(base.file(stack.name), f"in {base.revision}") if before else []),
@@ -179,6 +180,29 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
 
 def _head(stack: str, base: Base) -> list[str]:
     return [MARK.format(stack=stack), f"## Stack `{stack}`", "", f"Compared with {base.revision}.", ""]
+
+
+def _cluster(stack: Stack, before: Stack | None) -> list[str]:
+    """Where the stack goes, as far as its file says: a review asks no cluster, and no kubeconfig."""
+    now, old = _place(stack), _place(before) if before else ""
+    if old in ("", now):
+        return [f"Cluster: {now}.", ""]
+    moved = (
+        "Where that is another cluster, all files on the old one stay there, and so does what others apply"
+    )
+    return [f"Cluster: {now}; before: {old}. {moved} from the rendering.", ""]
+
+
+def _place(stack: Stack) -> str:
+    cluster = stack.cluster
+    if cluster.kind is ClusterKind.KIND:
+        return f"kind {code(stack.cluster_name)}"
+    if cluster.kind is ClusterKind.MICROK8S:
+        return "MicroK8s of this machine"
+    named = {"context": cluster.context, "server": cluster.server, "id": cluster.id}
+    told = [f"{key} {code(value)}" for key, value in named.items() if value]
+    inside = [f"in {code(cluster.kubeconfig)}"] if cluster.kubeconfig else []
+    return ", ".join([*(told or ["not named: whatever the current context is"]), *inside])
 
 
 def _refusal(problem: str) -> list[str]:

@@ -108,7 +108,7 @@ def test_another_number_of_epochs_is_a_short_page(repository: Repository) -> Non
     ]
     assert fields.popitem()[1] == ["1", "2"]
     assert replaced(text) == {"PyTorchJob"}
-    assert len(text.splitlines()) < 45
+    assert len(text.splitlines()) < 47
 
 
 def test_what_a_change_does_comes_before_what_changes(repository: Repository) -> None:
@@ -385,6 +385,58 @@ def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> Non
     text = repository.shown(**{"cluster.context": "other"})
     assert not any("Cluster/" in line for line in part(text, "Replaced"))
     assert part(text, "Lost")[0] == "- The stack's objects in the old cluster; its nodes keep the files."
+
+
+EXISTING_PLACES: dict[str, dict[str, Any]] = {
+    "not named: whatever the current context is": {},
+    "not named: whatever the current context is, in `/etc/prod.yaml`": {
+        "cluster.kubeconfig": "/etc/prod.yaml"
+    },
+    "context `prod`": {"cluster.context": "prod"},
+    "context `prod`, server `https://prod`, in `/etc/prod.yaml`": {
+        "cluster.context": "prod",
+        "cluster.server": "https://prod",
+        "cluster.kubeconfig": "/etc/prod.yaml",
+    },
+    "server `https://prod`, id `3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13`": {
+        "cluster.server": "https://prod",
+        "cluster.id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13",
+    },
+}
+STAY = "all files on the old one stay there"
+
+
+def where(text: str) -> str:
+    (line,) = [each for each in text.splitlines() if each.startswith("Cluster: ")]
+    return line
+
+
+@pytest.mark.parametrize("place", EXISTING_PLACES)
+def test_a_page_names_the_cluster_and_what_stays_where_it_changes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Whatever this shell reaches."""
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/else")
+    given = EXISTING_PLACES[place]
+    assert where(repository.shown(**given)) == f"Cluster: {place}.", "a new stack"
+    repository.before(**given)
+    assert where(repository.shown(**given)) == f"Cluster: {place}."
+    moved = where(repository.shown(**{"cluster.context": "other"}))
+    assert moved.startswith(f"Cluster: context `other`; before: {place}.")
+    assert STAY in moved
+
+
+def test_a_page_names_a_cluster_of_the_stacks_own(repository: Repository) -> None:
+    assert where(repository.shown(**ON_KIND)) == f"Cluster: kind `trainstack-{NAME}`."
+    microk8s = {**ON_KIND, "cluster": {"kind": "microk8s"}}
+    assert where(repository.shown(**microk8s)) == "Cluster: MicroK8s of this machine."
+
+
+def test_naming_the_cluster_replaces_nothing_and_another_server_all(repository: Repository) -> None:
+    repository.before()
+    assert replaced(repository.shown(**{"cluster.server": "https://a"})) == set()
+    repository.before(**{"cluster.server": "https://a"})
+    assert "PyTorchJob" in replaced(repository.shown(**{"cluster.server": "https://b"}))
 
 
 # What the present program refuses in the stack file of a base, and a word of the reason.
