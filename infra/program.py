@@ -19,7 +19,7 @@ from infra.clusters.kind.predecessor import Step
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
-from infra.config import ConfigError, Stack, encrypted, from_raw, sweep_trials
+from infra.config import ConfigError, Stack, encrypted, from_raw, image_variables, sweep_trials
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
@@ -71,6 +71,7 @@ def stack_config() -> Stack:
     ensure_as_written(raw, written, file)
     stack = from_raw(name, with_base(raw, path), source(path, file))
     refuse_ttl(stack)
+    image_variables.ensure_reviewed(stack, pulumi.log.warn)
     return with_trials(stack)
 
 
@@ -83,6 +84,9 @@ def with_trials(stack: Stack) -> Stack:
     under_way = sweep_trials.read(Path(file)) if file else None
     if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack
+    if stack.protected:
+        allowed = f"unset, where trainstack:protected is true ({stack.file}): nobody reviews trials"
+        raise ConfigError(paragraph("the shell", agreed.TRIALS, file, allowed, f"unset {agreed.TRIALS}"))
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
     (template,), sweep, mount_path = stack.jobs, search.search_section(stack), stack.storage.mount_path

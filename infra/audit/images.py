@@ -6,24 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from infra import agreed, docker
+from infra import docker
 from infra.audit.trusted import Kind, Trusted
+from infra.config import image_variables
 from infra.image.inputs import DOCKERFILE
 from infra.process import output
 
-# Variables that name an image of this machine's engine.
-BUILT = (
-    agreed.NODE_IMAGE,
-    agreed.REGISTRY_IMAGE,
-    agreed.OPERATOR_IMAGE,
-    agreed.INIT_IMAGE,
-    agreed.TRAINER_IMAGE,
-    agreed.JOBSET_IMAGE,
-    agreed.SCHEDULER_IMAGE,
-    agreed.SCHEDULER_CONTROLLER_IMAGE,
-    agreed.CPU_BASE,
-    agreed.GPU_BASE,
-)
 # What names an image where nothing else is set, and how.
 FILES = (
     DOCKERFILE,
@@ -70,7 +58,7 @@ def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
     Raises CommandError. `environment` names the images.
     """
     found: dict[str, Trusted] = {}
-    for variable in BUILT:
+    for variable in image_variables.INSTEAD:
         reference = environment.get(variable, "")
         if reference and docker.has_image(reference):
             identity = output("docker", "image", "inspect", "--format", "{{.Id}}", reference).strip()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed
-from infra.config import build_context
+from infra.config import build_context, image_variables
 from infra.config.image import GPU_BASE, ImageConfig, Target
 from infra.image import ignored, project
 
@@ -18,8 +18,6 @@ DOCKERFILE = "Dockerfile_training"
 SOURCES = (DOCKERFILE, ".dockerignore", "trainer")
 REPOSITORY = "trainstack/trainer"
 BASES = {"CPU_BASE": agreed.CPU_BASE, GPU_BASE: agreed.GPU_BASE}
-# Debian's own base, made by toolchain/ where no registry can be reached, stands for the one that the Dockerfile names.
-STAND_IN = "trainstack/"
 
 
 @dataclass(frozen=True)
@@ -117,13 +115,15 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
     """
     if config.reference:
         return digest_of(config.reference) or config.reference
-    trainer = content_hash(root, config.target, _published(arguments(config, environment)))
-    own = _project(config, trainer, _published(bases(environment)))
+    trainer = content_hash(root, config.target, _reviewed(arguments(config, environment), environment))
+    own = _project(config, trainer, _reviewed(bases(environment), environment))
     return own.tag if own else trainer
 
 
-def _published(chosen: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in chosen.items() if not value.startswith(STAND_IN)}
+def _reviewed(chosen: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Without the bases that set-up has made where no registry can be reached: they stand for the Dockerfile's."""
+    theirs = image_variables.of_shell(environment)
+    return {name: value for name, value in chosen.items() if name not in BASES or BASES[name] in theirs}
 
 
 def digest_of(reference: str) -> str:

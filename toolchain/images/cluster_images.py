@@ -124,7 +124,9 @@ def ensure(
     jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}
-    return {**node_image, agreed.CPU_BASE: trainer_base.result(), **small.result()}
+    # The user's own base stays in the shell's variable, and out of the record of what set-up has set.
+    own_base = {} if base.users_own(agreed.CPU_BASE) else {agreed.CPU_BASE: trainer_base.result()}
+    return {**node_image, **own_base, **small.result()}
 
 
 def _node_image(jobs: Jobs, engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:

@@ -33,9 +33,14 @@ def local(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def save(found: Mapping[str, str]) -> None:
-    """Keep what set-up found on this machine for `make env`."""
+    """Keep what set-up found on this machine for `make env`.
+
+    It is the program's record, too, of the images that set-up has named (infra/config/image_variables.py): those of the
+    operators that this machine has stand there, whichever stack needs them.
+    """
     LOCAL.mkdir(exist_ok=True)
-    write_whole(FILE, json.dumps(dict(found), indent=2))
+    operators = cluster_images.known_trainer(found) | cluster_images.known_gangs(found)
+    write_whole(FILE, json.dumps({**found, **operators}, indent=2))
 
 
 def load() -> dict[str, str] | None:
@@ -51,7 +56,13 @@ def load() -> dict[str, str] | None:
     wanted = [name for name in _programs() if name != "kind" or (LINKS / name).is_dir()]
     if not (all((LINKS / name / name).exists() for name in wanted) and (VENV / "bin").is_dir()):
         return None
-    kept = {name: value for name, value in found.items() if name not in ("PULUMI_HOME", "UV_CACHE_DIR")}
+    again = {
+        "PULUMI_HOME",
+        "UV_CACHE_DIR",
+        *cluster_images.TRAINER_PROGRAMS,
+        *cluster_images.SCHEDULER_PROGRAMS,
+    }
+    kept = {name: value for name, value in found.items() if name not in again}
     return {**kept, **plugins.own_environment(), **venv.uv_cache(venv.uv())}
 
 

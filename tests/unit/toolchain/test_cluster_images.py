@@ -65,7 +65,8 @@ def test_a_base_of_the_users_stays_and_one_of_ours_is_no_choice(
 ) -> None:
     monkeypatch.setenv(agreed.CPU_BASE, named)
     told: list[dict[str, str]] = []
-    ensure(nodes=False, with_base=told.append)
+    found = ensure(nodes=False, with_base=told.append)
+    assert (agreed.CPU_BASE in found) is bool(used), "set-up records what it has set, and nothing else"
     assert told == [{agreed.CPU_BASE: used or named}]
     assert (base.TRAINER_CPU.name in made) is bool(used)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from infra import agreed, operators
+from infra.config import image_variables
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND, STANDINS, cache
+from toolchain.paths import COMMAND, LOCAL, STANDINS, cache
 from toolchain.tools import build, installed, plugins, venv
 
 HOST = ("pulumi-language-python", "pulumi-resource-pulumi-python")
@@ -211,6 +213,19 @@ def test_a_shell_for_a_stack_has_its_variables_whichever_stack_was_set_up_last(
     assert environment.missing(variables, stack) == []
     operators = set().union(*(names for _, names in OF_STACKS.values()))
     assert operators & variables.keys() == (OF_STACKS[stack][1] if images == "built" else set())
+
+
+@pytest.mark.parametrize("stack", OF_STACKS)
+def test_all_images_that_a_shell_gets_are_in_the_record(stacks: None, stack: str) -> None:
+    """The program tells by it what set-up has set; an operator of an earlier release is in no later shell."""
+    environment.save({**NODES["built"], "TRAINSTACK_TRAINER_IMAGE": "of an earlier release"})
+    variables = environment.for_stack(environment.load() or {}, stack)
+    recorded = json.loads(environment.FILE.read_text())
+    images = {name: value for name, value in variables.items() if name in image_variables.INSTEAD}
+    assert len(images) == 2 + len(OF_STACKS[stack][1])
+    assert {name: recorded[name] for name in images} == images
+    assert environment.FILE.name == image_variables.RECORD.name
+    assert image_variables.RECORD.parent == LOCAL
 
 
 @pytest.mark.parametrize("stack", OF_STACKS)

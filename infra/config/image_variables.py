@@ -1,0 +1,61 @@
+"""Variables that name an image in place of the pinned one: who has set them, set-up or the user's shell.
+
+Set-up records what it sets: where no registry can be reached it builds images from pinned sources, which stand for the
+published ones. Whatever else a variable holds comes from the user's shell, and no review has shown it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+
+from infra import agreed, paths
+from infra.config.errors import ConfigError, paragraph
+from infra.config.load import Stack
+
+RECORD = paths.STATE / "env.json"
+"""What the last set-up has set (toolchain/operating/environment.py)."""
+_OWN_DOCKERFILE = "take that base in a Dockerfile of your own: `trainstack:image.dockerfile`"
+INSTEAD: dict[str, str] = {
+    agreed.NODE_IMAGE: "",
+    agreed.REGISTRY_IMAGE: "",
+    agreed.OPERATOR_IMAGE: "",
+    agreed.INIT_IMAGE: "",
+    agreed.TRAINER_IMAGE: "",
+    agreed.JOBSET_IMAGE: "",
+    agreed.SCHEDULER_IMAGE: "",
+    agreed.SCHEDULER_CONTROLLER_IMAGE: "",
+    agreed.CPU_BASE: _OWN_DOCKERFILE,
+    agreed.GPU_BASE: _OWN_DOCKERFILE,
+}
+"""Variable -> how a stack file says the same; empty where it does not."""
+
+
+def of_shell(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of INSTEAD that have another value than set-up has recorded; without a record all that are set."""
+    try:
+        recorded = json.loads(RECORD.read_text())
+        known = {name: recorded.get(name) for name in INSTEAD}
+    except (OSError, ValueError, AttributeError):
+        known = {}
+    return {
+        name: environment[name]
+        for name in INSTEAD
+        if environment.get(name) not in ("", None, known.get(name))
+    }
+
+
+def ensure_reviewed(
+    stack: Stack, warn: Callable[[str], None], environment: Mapping[str, str] = os.environ
+) -> None:
+    """Warn of each variable that the user's shell has set. Raises ConfigError where the stack is protected."""
+    refused = []
+    for name, value in of_shell(environment).items():
+        fix = f"unset {name}" + (f", or {INSTEAD[name]}" if INSTEAD[name] else "")
+        allowed = f"what set-up sets, where trainstack:protected is true ({stack.file}): no review shows another image"
+        refused.append(paragraph("the shell", name, value, allowed, fix))
+        if not stack.protected:
+            warn(f"{name}={value} comes from your shell: no review shows it\n  fix: {fix}")
+    if stack.protected and refused:
+        raise ConfigError("\n".join(refused))
