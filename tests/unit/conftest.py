@@ -24,11 +24,12 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="package")
 def own_files() -> Iterator[None]:
     """The files of this clone's stacks stay as they are: each process of the tests has a folder in their place.
 
-    Each module that names one of them gets the new name. The links to tools stay where they are.
+    Each module that names one of them gets the new name. The links to tools stay where they are. A process that goes on
+    with tests of another folder has the old names back.
     """
     modules = [
         each for each in sys.modules.values() if str(getattr(each, "__file__", None)).startswith(f"{ROOT}/")
