@@ -100,7 +100,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changed:
         for name, value in project.environment.items():
             changed.setenv(name, value)
-        for module in (stack_files, environment, user_backend):
+        for module in (stack_files, environment, program_calls, user_backend):
             changed.setattr(module, "STACKS", project.stack_file.parent)
         changed.setattr(pulumi_cli, "ROOT", project.folder)
         # A command of its own says again what one before it has said.
