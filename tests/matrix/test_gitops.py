@@ -26,6 +26,7 @@ from tests.e2e.waiting import HANG_S
 from tests.matrix.gitops_agent import AgentFolder
 from tests.matrix.gitops_cases import Cases, job_of
 from tests.matrix.gitops_cluster import Cluster, names
+from tests.matrix.gitops_flux import FluxFolder
 from tests.matrix.judging import by_key
 from tests.matrix.merged_folder import STACK, MergedFolder
 from tests.matrix.played_operator import PlayedOperator
@@ -40,6 +41,11 @@ ENGINES = [
         AgentFolder,
         id="Argo CD's engine",
         marks=pytest.mark.slow(reason="five minutes of compiling where it is not cached"),
+    ),
+    pytest.param(
+        FluxFolder,
+        id="Flux's applier",
+        marks=pytest.mark.slow(reason="minutes of compiling where it is not cached"),
     ),
 ]
 
