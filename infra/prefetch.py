@@ -10,7 +10,6 @@ from infra import agreed, docker, paths
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.load import from_file
 from infra.process import CommandError, output
 
@@ -23,7 +22,7 @@ def fetch(stack: Stack, environment: Mapping[str, str], show: Callable[[str], No
     Parameters:
         show: gets a line about it.
     """
-    if stack.cluster.kind is ClusterKind.KIND:
+    if stack.cluster.kind.has_our_nodes:
         image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
         if not docker.has_image(image):
             output("docker", "pull", "--quiet", image)

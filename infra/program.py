@@ -20,7 +20,6 @@ from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, encrypted, from_raw, image_variables, sweep_trials
-from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
@@ -126,7 +125,7 @@ def ownership(stack: Stack) -> Ownership:
         raise owner.OwnerIdError(
             f"ADOPT={given}: the state of stack {stack.name} holds the owner's id {held.owner}\n  fix: leave ADOPT out"
         )
-    is_own = stack.cluster.kind is ClusterKind.KIND
+    is_own = stack.cluster.kind.has_our_nodes
     return Ownership(held, held.owner or given, own_cluster=is_own, given=given is not None)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from infra import volumes
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
@@ -39,7 +38,7 @@ class _Check:
         claim, namespace = self.wanted.claim, self.wanted.namespace
         live = self.look.get(CLAIM, claim, namespace, without=WITHOUT)
         if not self.look.is_there:
-            if kind is StorageKind.CLAIM and self.stack.cluster.kind is not ClusterKind.EXISTING:
+            if kind is StorageKind.CLAIM and self.stack.cluster.kind.is_ours:
                 raise _absent(self.stack, "the cluster is not there yet: begin with another kind of storage")
             return
         if kind is StorageKind.CLAIM:

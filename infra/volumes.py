@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
-from infra.config.cluster import ClusterKind
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects.labels import stack_labels
 from storage import manifests
@@ -17,12 +16,12 @@ NO_PROVISIONER = "manual"
 
 def data_path(stack: Stack) -> str | None:
     """Where the data folder lies on the nodes; with kind it is always mounted there."""
-    return DATA if stack.cluster.kind is ClusterKind.KIND else stack.storage.data_path
+    return DATA if stack.cluster.kind.has_our_nodes else stack.storage.data_path
 
 
 def host_path(stack: Stack) -> str:
     """The folder of the models on the nodes; by default its name is the volume's, which is unique in the cluster."""
-    own = MODELS if stack.cluster.kind is ClusterKind.KIND else f"{VOLUMES}/{stack.volume}"
+    own = MODELS if stack.cluster.kind.has_our_nodes else f"{VOLUMES}/{stack.volume}"
     return stack.storage.host_path or own
 
 

@@ -128,6 +128,6 @@ NOTES = {
 """What a rule leaves out, one sentence each."""
 
 
-def outcome(key: str, kind: ClusterKind = ClusterKind.KIND) -> Outcome:
+def outcome(key: str, kind: ClusterKind) -> Outcome:
     """What changing `key` does to a stack on a cluster of `kind`. Raises KeyError for a key without a rule."""
-    return ON_KIND.get(key, OUTCOMES[key]) if kind is ClusterKind.KIND else OUTCOMES[key]
+    return ON_KIND.get(key, OUTCOMES[key]) if kind.has_our_nodes else OUTCOMES[key]

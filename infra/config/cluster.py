@@ -18,6 +18,21 @@ class ClusterKind(StrEnum):
     MICROK8S = "microk8s"
     EXISTING = "existing"
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether the stack makes the cluster: nobody else has an operator there, and its rules are the stack's."""
+        return self is not ClusterKind.EXISTING
+
+    @property
+    def has_our_nodes(self) -> bool:
+        """Whether its nodes are containers of this machine: they mount folders of the clone and have our registry."""
+        return self is ClusterKind.KIND
+
+    @property
+    def imports_images(self) -> bool:
+        """Whether an image that is built here gets to its nodes without a registry."""
+        return self is ClusterKind.MICROK8S
+
 
 class PodSecurity(StrEnum):
     """Pod Security level that a namespace of ours enforces; `restricted` is warned about and audited in any case."""
@@ -193,8 +208,13 @@ class ClusterConfig(Section):
         """What is chosen, or what a cluster of this kind gets without a choice."""
         if self.guard:
             return self.guard
-        own = self.kind is not ClusterKind.EXISTING
-        return Guard.WARN if own and self.serves_policies else Guard.NONE
+        return Guard.WARN if self.kind.is_ours and self.serves_policies else Guard.NONE
+
+    def named(self, stack: str) -> dict[str, str]:
+        """What tells the cluster of `stack` from others of its kind, by key: as far as the stack file says."""
+        given = {"kubeconfig": self.kubeconfig, "context": self.context, "server": self.server, "id": self.id}
+        name = {"name": self.name_for(stack)} if self.kind.has_our_nodes else {}
+        return name | {key: value for key, value in given.items() if value}
 
     def name_for(self, stack: str) -> str:
         """The name of the cluster that `stack` makes: the one given, else trainstack-<stack>."""

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from infra import paths
 from infra.command_line import errors_as_text
-from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, source, stack_name
 
@@ -43,7 +42,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
         "protected": sections.protected,
         **_of_whole_stack(file),
     }
-    if cluster.kind is ClusterKind.EXISTING:
+    if not cluster.kind.is_ours:
         return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
     name = cluster.name_for(stack_name(file))
     return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}

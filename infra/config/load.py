@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from infra import agreed
 from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
-from infra.config.cluster import ClusterConfig, ClusterKind, Guard
+from infra.config.cluster import ClusterConfig, Guard
 from infra.config.encrypted import SHOWN, ensure_in_env, is_encrypted, leaves
 from infra.config.errors import ConfigError, Extending, explain, key_of, paragraph, takes_null
 from infra.config.image import ImageConfig
@@ -89,11 +89,7 @@ class Sections(Section):
     @model_validator(mode="after")
     def _protects_a_cluster(self) -> Sections:
         cluster = self.cluster
-        if (
-            self.protected
-            and cluster.kind is ClusterKind.EXISTING
-            and not (cluster.context or cluster.server)
-        ):
+        if self.protected and not cluster.kind.is_ours and not (cluster.context or cluster.server):
             allowed = (
                 "a context, or a server, where protected is true: a review has to tell which cluster it is"
             )
@@ -146,12 +142,12 @@ class Stack:
     @property
     def models_are_here(self) -> bool:
         """Whether models/<stack> of this machine is the volume: kind's nodes mount it."""
-        return self.cluster.kind is ClusterKind.KIND and self.storage.kind is StorageKind.HOST_PATH
+        return self.cluster.kind.has_our_nodes and self.storage.kind is StorageKind.HOST_PATH
 
     @property
     def has_data(self) -> bool:
         """Whether the pods mount a folder with data sets: kind's nodes have one in any case."""
-        return self.cluster.kind is ClusterKind.KIND or self.storage.data_path is not None
+        return self.cluster.kind.has_our_nodes or self.storage.data_path is not None
 
     @property
     def prepared_by_job(self) -> bool:
@@ -229,7 +225,7 @@ def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
 
 def _ensure_an_image(given: Sections, file: str) -> None:
     """Raises ConfigError where the cluster is somebody else's and has nowhere to pull a built image from."""
-    if given.cluster.kind is not ClusterKind.EXISTING or given.image.reference or given.image.repository:
+    if given.cluster.kind.is_ours or given.image.reference or given.image.repository:
         return
     allowed = (
         "image.repository (built here and pushed) or image.reference (ready-made) where kind is existing"
@@ -255,7 +251,7 @@ def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: st
 def _ensure_names_fit(stack: Stack) -> None:
     """Raises ConfigError for a name that is too long for what kind or a label makes of it."""
     cluster, storage = stack.cluster, stack.storage
-    if cluster.kind is ClusterKind.KIND:
+    if cluster.kind.has_our_nodes:
         longest = NODE_NAME_LENGTH - len(CONTROL_PLANE)
         why = f"the node {stack.cluster_name}{CONTROL_PLANE} may have {NODE_NAME_LENGTH}"
         _ensure_length(stack, "cluster.name", cluster.name, stack.cluster_name, longest, why)

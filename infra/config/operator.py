@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.cluster import ClusterConfig
 from infra.config.names import DnsLabel
 from infra.config.section import Count, Section, setting
 
@@ -82,5 +82,4 @@ class OperatorConfig(Section):
 
     def installs(self, cluster: ClusterConfig) -> bool:
         """Whether the stack brings an operator, without asking the cluster: somebody else's is taken to have one."""
-        own = cluster.kind is not ClusterKind.EXISTING
-        return self.install is Install.ALWAYS or (own and self.install is Install.AUTO)
+        return self.install is Install.ALWAYS or (cluster.kind.is_ours and self.install is Install.AUTO)

@@ -6,7 +6,7 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admis
 from __future__ import annotations
 
 from infra.config import Stack
-from infra.config.cluster import ClusterKind, Guard
+from infra.config.cluster import Guard
 from infra.config.operator import Gang, OperatorApi
 from infra.gang_scheduler.patches import REPOSITORIES as SCHEDULERS
 from infra.guard import rule_scopes
@@ -34,7 +34,7 @@ def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
     """
     given = {stack.image.reference} if stack.image.reference and stack.image.unpinned else set()
     # MicroK8s imports an archive under its tag, which the hash of the image's inputs makes unique.
-    imported = [inputs.REPOSITORY] if stack.cluster.kind is ClusterKind.MICROK8S else []
+    imported = [inputs.REPOSITORY] if stack.cluster.kind.imports_images else []
     schedulers = SCHEDULERS if stack.operator.gang is Gang.SCHEDULER_PLUGINS else ()
     tagged = (*schedulers, *imported)
     if stack.operator.api is OperatorApi.V2:

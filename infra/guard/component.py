@@ -8,7 +8,6 @@ import pulumi
 
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.config.cluster import ClusterKind
 from infra.config.egress import Egress
 from infra.config.job import JobConfig
 from infra.guard import admission, namespace_limits
@@ -31,7 +30,7 @@ def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manife
 
 def network_policies(stack: Stack) -> list[Manifest]:
     """A NetworkPolicy for each job that lists what it reaches, and for every job in a cluster that the stack makes."""
-    own = stack.cluster.kind is not ClusterKind.EXISTING
+    own = stack.cluster.kind.is_ours
     return [_network_policy(stack, job) for job in stack.jobs if own or job.egress is not None]
 
 

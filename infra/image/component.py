@@ -12,7 +12,7 @@ from infra import paths
 from infra.clusters import registries
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.config.cluster import Addon, ClusterKind
+from infra.config.cluster import Addon
 from infra.image import engine_image, inputs
 from infra.image.project_image import ProjectImage
 from infra.image.providers import BuiltImage, ImportedImage, PulledImages, RegistryImage, RepositoryImage
@@ -28,7 +28,7 @@ def rendered_reference(stack: Stack) -> str:
 
 def _local_repository(stack: Stack) -> str:
     """Where an image that is only for this machine's cluster gets its name from."""
-    if stack.cluster.kind is ClusterKind.MICROK8S:
+    if stack.cluster.kind.imports_images:
         pushed = Addon.REGISTRY in stack.cluster.addons
         return f"{registries.MICROK8S}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
     return f"{registries.address_for_nodes(registries.kind_name(stack.cluster_name))}/{inputs.REPOSITORY}"

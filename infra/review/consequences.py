@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from infra.config import Stack
 from infra.config.changes import Outcome
-from infra.config.cluster import ClusterKind
 from infra.config.job import JobConfig
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest, title
@@ -88,8 +87,7 @@ def replaced(
 
 def makes_cluster_anew(stack: Stack, keys: Iterable[KeyChange]) -> bool:
     """Whether `keys` replace the cluster of `stack`: one of somebody else's is only left."""
-    is_ours = stack.cluster.kind is not ClusterKind.EXISTING
-    return is_ours and any(each.outcome is Outcome.CLUSTER_REPLACED for each in keys)
+    return stack.cluster.kind.is_ours and any(each.outcome is Outcome.CLUSTER_REPLACED for each in keys)
 
 
 def _has_another_spec(change: ObjectChange) -> bool:
@@ -126,7 +124,7 @@ def losses(
 
 
 def _with_the_cluster(stack: Stack) -> str:
-    if stack.cluster.kind is ClusterKind.EXISTING:
+    if not stack.cluster.kind.is_ours:
         return "The stack's objects in the old cluster; its nodes keep the files."
     return (
         f"Every object in cluster {stack.cluster_name}, others' too. `make up` refuses as long as it holds others' "

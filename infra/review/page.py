@@ -15,7 +15,6 @@ import yaml
 from pydantic import ValidationError
 
 from infra.config import ConfigError, Stack, from_file
-from infra.config.cluster import ClusterKind
 from infra.config.encrypted import SHOWN, is_encrypted, leaves
 from infra.config.errors import Extending, key_of
 from infra.config.load import Sections, read, source
@@ -194,15 +193,11 @@ def _cluster(stack: Stack, before: Stack | None) -> list[str]:
 
 
 def _place(stack: Stack) -> str:
-    cluster = stack.cluster
-    if cluster.kind is ClusterKind.KIND:
-        return f"kind {code(stack.cluster_name)}"
-    if cluster.kind is ClusterKind.MICROK8S:
-        return "MicroK8s of this machine"
-    named = {"context": cluster.context, "server": cluster.server, "id": cluster.id}
-    told = [f"{key} {code(value)}" for key, value in named.items() if value]
-    inside = [f"in {code(cluster.kubeconfig)}"] if cluster.kubeconfig else []
-    return ", ".join([*(told or ["not named: whatever the current context is"]), *inside])
+    kind, named = stack.cluster.kind, stack.cluster.named(stack.name)
+    told = [f"{key} {code(value)}" for key, value in named.items()]
+    if not (kind.is_ours or named.keys() - {"kubeconfig"}):
+        told.append("not named: whatever the current context is")
+    return ", ".join([kind.value, *told])
 
 
 def _refusal(problem: str) -> list[str]:

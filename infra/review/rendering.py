@@ -8,7 +8,6 @@ from infra import folder_preparation, operators, volumes
 from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.job import JobConfig
 from infra.config.operator import OPERATOR_NAMESPACE
 from infra.config.training import Dataset
@@ -41,7 +40,7 @@ def rendered_plan(stack: Stack) -> Plan:
     A cluster of the stack's own has nothing yet; with `auto`, a cluster of others is taken to have an operator.
     Raises ConfigError where `operator.install` cannot be done.
     """
-    own = stack.cluster.kind is not ClusterKind.EXISTING
+    own = stack.cluster.kind.is_ours
     return plan(stack, ClusterContents() if own or stack.operator.install == "always" else ASSUMED)
 
 

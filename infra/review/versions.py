@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.config import ConfigError, Stack, from_file
-from infra.config.cluster import ClusterKind
 from infra.config.operator import Gang
 from infra.review import folder
 from infra.upstream import vendored
@@ -68,8 +67,5 @@ def beside(stack: Stack, file: Path) -> list[str]:
     return found
 
 
-def _cluster(stack: Stack) -> tuple[str | None, ...]:
-    cluster = stack.cluster
-    if cluster.kind is ClusterKind.KIND:
-        return (cluster.kind.value, stack.cluster_name)
-    return (cluster.kind.value, cluster.kubeconfig, cluster.context, cluster.server, cluster.id)
+def _cluster(stack: Stack) -> tuple[str, dict[str, str]]:
+    return stack.cluster.kind.value, stack.cluster.named(stack.name)

@@ -10,6 +10,7 @@ import pytest
 from infra import folder_preparation, volumes
 from infra.config import changes
 from infra.config.changes import Outcome, outcome
+from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw
 from infra.job import pod
 from infra.job.context import context
@@ -57,7 +58,9 @@ ALSO_HERE = (
 )
 _ALL = {**{key: OBJECTS[key] for key in ALSO_HERE}, **ON_KIND}
 # One after the other those that make another cluster; at last the one that needs several nodes, after theirs.
-ENTRIES = dict(sorted(_ALL.items(), key=lambda each: outcome(each[0]) is Outcome.CLUSTER_REPLACED))
+ENTRIES = dict(
+    sorted(_ALL.items(), key=lambda each: outcome(each[0], ClusterKind.KIND) is Outcome.CLUSTER_REPLACED)
+)
 ENTRIES |= {key: ENTRIES.pop(key) for key in ("cluster.workers", "job.spread")}
 
 
@@ -74,7 +77,7 @@ def project() -> Iterator[KindProject]:
 @pytest.mark.parametrize(("key", "entry"), ENTRIES.items(), ids=list(ENTRIES))
 def test_changes_as_its_rule_says_and_back(project: KindProject, key: str, entry: Entry) -> None:
     """Keys that make another cluster follow one another: the way back of one is part of the change to the next."""
-    expected, changed = outcome(key), entry.applied(key)
+    expected, changed = outcome(key, ClusterKind.KIND), entry.applied(key)
     if not (project.is_chained and expected is Outcome.CLUSTER_REPLACED):
         project.stand(**entry.given)
     before, models = project.settled(), project.models()

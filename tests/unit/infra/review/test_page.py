@@ -388,17 +388,17 @@ def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> Non
 
 
 EXISTING_PLACES: dict[str, dict[str, Any]] = {
-    "not named: whatever the current context is": {},
-    "not named: whatever the current context is, in `/etc/prod.yaml`": {
+    "existing, not named: whatever the current context is": {},
+    "existing, kubeconfig `/etc/prod.yaml`, not named: whatever the current context is": {
         "cluster.kubeconfig": "/etc/prod.yaml"
     },
-    "context `prod`": {"cluster.context": "prod"},
-    "context `prod`, server `https://prod`, in `/etc/prod.yaml`": {
+    "existing, context `prod`": {"cluster.context": "prod"},
+    "existing, kubeconfig `/etc/prod.yaml`, context `prod`, server `https://prod`": {
         "cluster.context": "prod",
         "cluster.server": "https://prod",
         "cluster.kubeconfig": "/etc/prod.yaml",
     },
-    "server `https://prod`, id `3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13`": {
+    "existing, server `https://prod`, id `3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13`": {
         "cluster.server": "https://prod",
         "cluster.id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13",
     },
@@ -422,14 +422,14 @@ def test_a_page_names_the_cluster_and_what_stays_where_it_changes(
     repository.before(**given)
     assert where(repository.shown(**given)) == f"Cluster: {place}."
     moved = where(repository.shown(**{"cluster.context": "other"}))
-    assert moved.startswith(f"Cluster: context `other`; before: {place}.")
+    assert moved.startswith(f"Cluster: existing, context `other`; before: {place}.")
     assert STAY in moved
 
 
 def test_a_page_names_a_cluster_of_the_stacks_own(repository: Repository) -> None:
-    assert where(repository.shown(**ON_KIND)) == f"Cluster: kind `trainstack-{NAME}`."
+    assert where(repository.shown(**ON_KIND)) == f"Cluster: kind, name `trainstack-{NAME}`."
     microk8s = {**ON_KIND, "cluster": {"kind": "microk8s"}}
-    assert where(repository.shown(**microk8s)) == "Cluster: MicroK8s of this machine."
+    assert where(repository.shown(**microk8s)) == "Cluster: microk8s."
 
 
 def test_naming_the_cluster_replaces_nothing_and_another_server_all(repository: Repository) -> None:
