@@ -32,6 +32,7 @@ HERE = (
 ELSEWHERE = {
     "export KUBECTL_APPLYSET": "test_gitops.py, here and in tests/matrix",
     "kubectl delete": "the same",
+    "kubectl -n flux-system delete": "tests/matrix/test_gitops.py",
     # With a folder in the place of a bucket, which cannot be had here.
     "export PULUMI_BACKEND_URL": "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
 }
