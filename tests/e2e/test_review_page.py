@@ -14,7 +14,7 @@ from infra.upstream import vendored
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.faults.table.cluster import node
-from tests.matrix.merged_folder import block, blocks
+from tests.matrix.merged_folder import block
 from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster of its own, and four trainings in it")
@@ -74,11 +74,6 @@ def said(project: Project, first: str, **shown: str) -> str:
 def in_ci() -> list[str]:
     """The command of a request for review, and that of the nightly look at what was merged."""
     return block("ci/review main", SHOWN).splitlines()
-
-
-def test_each_block_of_the_pages_is_run() -> None:
-    known = [*HERE, *ELSEWHERE]
-    assert [sum(each.startswith(first) for first in known) for each in blocks()] == [1] * len(known)
 
 
 def test_a_review_shows_what_a_change_renders(project: Project) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_review_page import ELSEWHERE, HERE
+from tests.matrix.merged_folder import blocks
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
     path
@@ -93,3 +96,8 @@ def test_the_stand_ins_have_the_same_licence() -> None:
     assert theirs["license"] == PYPROJECT["project"]["license"]
     assert theirs["license-files"] == PYPROJECT["project"]["license-files"]
     assert (ROOT / "standins" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+
+
+def test_each_block_of_the_pages_on_reviews_is_run_by_a_test() -> None:
+    known = [*HERE, *ELSEWHERE]
+    assert [sum(each.startswith(first) for first in known) for each in blocks()] == [1] * len(known)
