@@ -1,7 +1,7 @@
-"""What the program and the toolchain say alike: the names that one of them writes and the other reads.
+"""Names that the program and the toolchain share: one of them writes a name, the other reads it.
 
-The toolchain runs before any package is installed: here and in what it imports beside (infra.paths,
-infra.objects.labels) is the standard library only.
+The toolchain runs before any package is installed. So this module, infra.paths and infra.objects.labels import the
+standard library only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MACHINE = "TRAINSTACK_MACHINE"
 """The folder that a machine's clones share, in place of USUAL_MACHINE."""
 USUAL_MACHINE = "/var/lib/trainstack"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
-"""Pulumi's own: its plugin drops objects that cannot be reached. Whoever sets it knows that their cluster is gone."""
+"""Pulumi's own: its plugin drops objects that cannot be reached. It is set only when the cluster is gone for good."""
 
 # Variables that name images of this machine's engine.
 NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
@@ -56,7 +56,7 @@ OBJECT = "kubernetes:"
 
 OWNER_ID = re.compile(r"[0-9a-f]{16}")
 
-# Files of a run's folder. The trainer writes the report, whoever waits for the job the timeline.
+# Files of a run's folder. The trainer writes the report. The process that waits for the job writes the timeline.
 TIMELINE, REPORT = "timeline.json", "report.html"
 
 REQUEST_MARK = "<!-- trainstack review -->"

@@ -41,9 +41,9 @@ class Leaving:
 
     Parameters:
         titles: `Kind/namespace/name` of each.
-        keys: whoever may not look at them takes the change of these back.
-        refusal: made of the titles that are there, and of those of others' objects that depend on them; None where they
-            may go.
+        keys: a user who may not look at the objects has to take back the change of these keys.
+        refusal: takes the titles that exist, and the titles of others' objects that depend on them. Returns None where
+            the objects may go.
     """
 
     titles: list[str]

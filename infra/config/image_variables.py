@@ -1,7 +1,7 @@
 """Variables that name an image in place of the pinned one: who has set them, set-up or the user's shell.
 
-Set-up records what it sets: where no registry can be reached it builds images from pinned sources, which stand for the
-published ones. Whatever else a variable holds comes from the user's shell, and no review has shown it.
+Where no registry can be reached, set-up builds images from pinned sources in place of the published ones, and records
+their names. Any other value comes from the user's shell, and no review has shown it.
 """
 
 from __future__ import annotations
