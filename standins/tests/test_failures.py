@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import time
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -132,11 +132,12 @@ def prepare(verb: str, number: int, namespace: str, case: Case) -> None:
         case.wanted = labelled(wanted)
 
 
-def come_late(case: Case) -> None:
-    """What the wait is for happens a while after the object is there."""
+def come_late(case: Case, over: threading.Event) -> None:
+    """What the wait is for happens a while after the object is there, and not once the wait is over."""
     path = f"/api/v1/namespaces/{namespace_of(case.wanted)}/configmaps/{name_of(case.wanted)}"
     while case.live() is None or not case.route.taken:
-        time.sleep(0.05)
+        if over.wait(0.05):
+            return
     case.client.transport.request("PATCH", path, body={"data": {"late": "yes"}}, content_type=MERGE_PATCH)
 
 
@@ -183,9 +184,13 @@ def test_a_failure_that_passes_is_survived(cases: Callable[..., Case], namespace
         before = case.live()
         case.route.faults = {verb: [fault, fault]}
         with ThreadPoolExecutor(max_workers=1) as side:
+            over = threading.Event()
             if verb == "WATCH":
-                side.submit(come_late, case)
-            resource = OPERATIONS[verb](case)
+                side.submit(come_late, case, over)
+            try:
+                resource = OPERATIONS[verb](case)
+            finally:
+                over.set()
         assert case.route.taken, "the failure was met"
         assert_in_step(case, verb, resource, before)
 

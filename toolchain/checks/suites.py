@@ -25,6 +25,15 @@ PYTHON = VENV / "bin" / "python"
 TAKE_DOWN_S = 60
 
 
+def hang_after(seconds: float) -> list[str]:
+    """Options of pytest's: a test that takes longer fails with the lines it stood at, and ends the run."""
+    limits = [f"faulthandler_timeout={seconds}", "faulthandler_exit_on_timeout=true"]
+    return ["--max-worker-restart=0", *(f"--override-ini={each}" for each in limits)]
+
+
+NO_HANG = hang_after(3000)  # on the slowest machine so far, the longest test took 1,800
+
+
 @dataclass(frozen=True)
 class Stage:
     """One call of pytest.
@@ -56,7 +65,7 @@ class Stage:
 
 
 # From the quick to the slow, so that a mistake shows early.
-UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES)
+UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES, options=NO_HANG)
 EVERY_UNIT = Stage(["tests/unit"], "not pulumi", needs_machine=False, processes=CORES)
 MACHINE = [
     "tests/unit/toolchain/operating/test_backend_with_pulumi.py",
@@ -76,7 +85,7 @@ EVERY = "not bench and not gpu and not (row and slow)"
 
 SUITES = {
     "unit": [UNIT],
-    "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu")],
+    "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu", options=NO_HANG)],
     # Several groups have two or three clusters at once: more processes only wait for each other's.
     "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=2 * CORES, inotify_instances=512)],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -97,3 +99,17 @@ def test_what_is_named_is_all_that_is_run(
 
 def _is_below(file: Path, place: Path) -> bool:
     return file == place or place in file.parents
+
+
+def test_a_test_that_hangs_fails_with_its_line_and_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import time\n\ndef test_passes():\n    pass\n\ndef test_hangs():\n    time.sleep(600)\n"
+    )
+    command = [
+        *f"{sys.executable} -m pytest -p no:cacheprovider --numprocesses 1".split(),
+        *suites.hang_after(1),
+    ]
+    done = subprocess.run([*command, tmp_path], cwd=tmp_path, capture_output=True, text=True)
+    assert re.search(r'test_it.py", line 7 in test_hangs', done.stderr)
+    assert "1 failed, 1 passed" in done.stdout
+    assert done.returncode == 1
