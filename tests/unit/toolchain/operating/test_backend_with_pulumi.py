@@ -204,7 +204,8 @@ def stopped_at_work(place: Path, working: subprocess.Popen[str]) -> int | None:
 
 def updates(clone: Machine) -> list[str]:
     """The results of all updates that the stack's history has; each has succeeded."""
-    found = [each["result"] for each in json.loads(pulumi(clone, "stack", "history", "--json"))]
+    told = json.loads(pulumi(clone, "stack", "history", "--json", "--page-size", "1000"))
+    found = [each["result"] for each in told]
     assert set(found) <= {"succeeded"}
     return found
 
