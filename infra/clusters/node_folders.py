@@ -7,7 +7,6 @@ from typing import Any
 
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.config.replicas import Toleration
 from infra.config.storage_kinds import StorageKind
 
 SHOWN = 5
@@ -36,9 +35,8 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
 
 def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
     """Names of the nodes that take pods of at least one job."""
-    return [
-        name for name, taints in nodes.items() if any(is_taken(taints, job.tolerations) for job in stack.jobs)
-    ]
+    tolerations = [job.pod_spec.get("tolerations") or [] for job in stack.jobs]
+    return [name for name, taints in nodes.items() if any(is_taken(taints, each) for each in tolerations)]
 
 
 def has_folder(stack: Stack) -> bool:
@@ -55,7 +53,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-def is_taken(taints: Taints, tolerations: Sequence[Toleration]) -> bool:
+def is_taken(taints: Taints, tolerations: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a node with `taints` takes pods with `tolerations`.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
@@ -63,10 +61,10 @@ def is_taken(taints: Taints, tolerations: Sequence[Toleration]) -> bool:
     return all(_is_tolerated(taint, tolerations) for taint in taints if taint.get("effect") in KEEPS_OUT)
 
 
-def _is_tolerated(taint: Mapping[str, Any], tolerations: Sequence[Toleration]) -> bool:
+def _is_tolerated(taint: Mapping[str, Any], tolerations: Sequence[Mapping[str, Any]]) -> bool:
     return any(
-        each.key in (None, taint["key"])
-        and each.effect in (None, taint["effect"])
-        and (each.operator == "Exists" or (each.value or "") == (taint.get("value") or ""))
+        (each.get("key") or taint["key"]) == taint["key"]
+        and (each.get("effect") or taint["effect"]) == taint["effect"]
+        and (each.get("operator") == "Exists" or (each.get("value") or "") == (taint.get("value") or ""))
         for each in tolerations
     )

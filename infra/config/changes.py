@@ -50,12 +50,9 @@ _RULES: dict[Outcome, list[str]] = {
         *_keys("storage", "mountPath dataPath group"),
         *_keys("storage.keepRuns", "number days"),
         *_keys("image", "target preset context dockerfile repository reference"),
-        *_keys(
-            "job", "name restartPolicy command args env nprocPerNode annotations labels priorityClass queue"
-        ),
+        *_keys("job", "name restartPolicy command args env nprocPerNode annotations labels pod queue"),
         *_keys("job.envFrom", "secret configMap prefix"),
-        *_keys("job", "imagePullSecrets shmSize nodeSelector runtimeClass spread rerun runId datasetsPath"),
-        *_keys("job", "user readOnlyRoot"),
+        *_keys("job", "rerun runId datasetsPath user readOnlyRoot"),
         *_keys("job.replicas", "master worker"),
         *_keys("job.training", "epochs digitsEpochs dataset batchSize testBatchSize lr momentum gamma seed"),
         *_keys("job.training", "logInterval backend"),
@@ -68,8 +65,6 @@ _RULES: dict[Outcome, list[str]] = {
             "job.elasticPolicy", "minReplicas maxReplicas rdzvBackend rdzvPort rdzvHost rdzvId standalone"
         ),
         *_keys("job.elasticPolicy", "maxRestarts metrics"),
-        *_keys("job.nccl", "socketInterface debug disableInfiniband disablePeerToPeer"),
-        *_keys("job.tolerations", "key operator value effect"),
     ],
     Outcome.VOLUME_REPLACED: [
         *_keys("cluster", "namespace"),

@@ -65,7 +65,6 @@ def _metadata(name: str) -> Counterpart:
     return Counterpart(f"{own}, {POD}.{own}", f"{own}, TrainingRuntime: {own}, {RUNTIME_POD}.{own}")
 
 
-_TOLERATION = _in_pod("spec.tolerations")
 _VARIABLES = _container("env")
 _SOURCES = _container("envFrom")
 _OUTSIDE = Counterpart(NEITHER, NEITHER, "A NetworkPolicy of its own, the same in both.")
@@ -169,17 +168,7 @@ COUNTERPARTS: dict[str, Counterpart] = {
     "nprocPerNode": Counterpart("nprocPerNode", "trainer.numProcPerNode"),
     "annotations": _metadata("annotations"),
     "labels": _metadata("labels"),
-    "priorityClass": _in_pod("spec.priorityClassName"),
-    "imagePullSecrets": _in_pod("spec.imagePullSecrets"),
-    "shmSize": _in_pod("spec.volumes", "spec.containers[0].volumeMounts"),
-    **{
-        f"nccl.{name}": _VARIABLES
-        for name in ("socketInterface", "debug", "disableInfiniband", "disablePeerToPeer")
-    },
-    "nodeSelector": _in_pod("spec.nodeSelector"),
-    **{f"tolerations.{name}": _TOLERATION for name in ("key", "operator", "value", "effect")},
-    "runtimeClass": _in_pod("spec.runtimeClassName"),
-    "spread": _in_pod("spec.topologySpreadConstraints"),
+    "pod": Counterpart(POD, RUNTIME_POD, "The container pytorch is called node there."),
     "user": _in_pod("spec.securityContext.runAsUser"),
     "readOnlyRoot": _container("securityContext.readOnlyRootFilesystem"),
     "model": Counterpart(NEITHER, NEITHER, "What the stack expects on the volume."),

@@ -93,7 +93,7 @@ def _explained(finding: ErrorDetails, model: type[BaseModel]) -> tuple[str, obje
 
 def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
     known = sorted(field.alias or key for key, field in owner.model_fields.items()) if owner else []
-    near = difflib.get_close_matches(name, known, 1, 0.5)
+    near = difflib.get_close_matches(name, known, 1)
     fix = f"did you mean {near[0]}? Rename the key" if near else "remove the key, or take one of those"
     return "one of the known keys: " + ", ".join(known), fix
 

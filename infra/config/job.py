@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import model_validator
 
 from infra.config.egress import Egress
-from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue, Quantity
-from infra.config.replicas import Replicas, Toleration
+from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue
+from infra.config.pod import Pod, ensure_none_is_a_pods
+from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Natural, Section, refusal, setting
-from infra.config.training import Backend, Nccl, TrainingConfig, options
+from infra.config.strategic_merge import merged
+from infra.config.training import Backend, TrainingConfig, options
 from infra.config.variables import Encrypted, EnvSource, Value, VariableName
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
@@ -115,48 +119,14 @@ class JobConfig(Section):
         allowed=TEXTS,
         examples=["{team: vision}"],
     )
-    priority_class: DnsName | None = setting(
-        about="Priority class of the pods.",
-        default=None,
-        allowed="a priority class's name",
-        examples=["high"],
-    )
-    image_pull_secrets: tuple[DnsName, ...] = setting(
-        about="Secrets of the namespace with which the image is pulled.",
-        default=(),
-        allowed="a list of Secrets' names",
-        examples=["[registry]"],
-    )
-    shm_size: Quantity | None = setting(
-        about="Size of /dev/shm, as memory of the pod; without it the container runtime's 64 MiB.",
-        default=None,
-        allowed="a quantity",
-        examples=["1Gi"],
-    )
-    nccl: Nccl = setting(about="Settings of NCCL.", default=Nccl(), allowed="a mapping")
-    node_selector: dict[LabelKey, LabelValue] = setting(
-        about="Labels that a node needs to run the pods.",
+    pod: Pod = setting(
+        about=(
+            "Kubernetes' own pod template, as much of it as you need: it is merged over the one of each replica, whose "
+            "container is called pytorch."
+        ),
         default_factory=dict,
-        allowed=TEXTS,
-        examples=["{gpu: 'true'}"],
-    )
-    tolerations: tuple[Toleration, ...] = setting(
-        about="Taints of nodes that the pods tolerate.",
-        default=(),
-        allowed="a list of tolerations",
-        examples=["[{key: nvidia.com/gpu}]"],
-    )
-    runtime_class: DnsName | None = setting(
-        about="Runtime class of the pods.",
-        default=None,
-        allowed="a runtime class's name",
-        examples=["nvidia"],
-    )
-    spread: bool = setting(
-        about="Prefer different nodes for the replicas where there are several.",
-        default=True,
-        allowed="true or false",
-        examples=["true"],
+        allowed="a part of a PodTemplateSpec: metadata with labels and annotations, and spec",
+        examples=["{spec: {nodeSelector: {gpu: 'true'}}}"],
     )
     user: Count = setting(
         about="User id of the container's processes, which are in group 0; root is refused.",
@@ -197,6 +167,11 @@ class JobConfig(Section):
         allowed="an absolute path",
         examples=["/data"],
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_job(cls, given: Any) -> Any:
+        return ensure_none_is_a_pods(given, {str(field.alias) for field in cls.model_fields.values()})
 
     @model_validator(mode="after")
     def _consistent(self) -> JobConfig:
@@ -247,6 +222,11 @@ class JobConfig(Section):
     def encrypted(self) -> dict[str, Encrypted]:
         """The variables whose values Pulumi keeps encrypted."""
         return {name: value for name, value in self.env.items() if isinstance(value, Encrypted)}
+
+    @property
+    def pod_spec(self) -> dict[str, Any]:
+        """What `pod` says of the pods' spec, without the directives of a patch."""
+        return dict(merged({}, self.pod).get("spec") or {})
 
     @property
     def command_line(self) -> tuple[str, ...]:

@@ -313,7 +313,7 @@ def _ensure_scheduler_heeds(stack: Stack, given: Sections) -> None:
             if value := getattr(policy, name, None):
                 key = _key(given, place, f"runPolicy.schedulingPolicy.{to_camel(name)}")
                 allowed = "nothing where operator.gang is scheduler-plugins: its gangs have neither queue nor priority"
-                fix = "remove it; pods with job.priorityClass are scheduled first"
+                fix = "remove it; `job.pod` may have a priorityClassName: its pods are scheduled first"
                 raise ConfigError(paragraph(stack.file, key, value, allowed, fix))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from infra.config.errors import ConfigError, paragraph
 from infra.config.job import JobConfig
+from infra.config.pod import CONTAINER
 from infra.config.storage import StorageConfig
 
-TMP, SHM = "/tmp", "/dev/shm"
+TMP = "/tmp"
 
 
 def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str, *, has_data: bool) -> None:
@@ -19,8 +20,9 @@ def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str, *,
         has_data: whether the pods mount the data folder.
     """
     mine, own = "trainstack:storage.mountPath", {TMP: "the pods' own /tmp"}
-    if job.shm_size:
-        own[SHM] = "the memory of shmSize"
+    for each in job.pod_spec.get("containers") or []:
+        if each["name"] == CONTAINER:
+            own |= {mount["mountPath"]: "a volume of job.pod" for mount in each.get("volumeMounts") or []}
     data, models = job.datasets_path, storage.mount_path
     if has_data and data in own:
         raise ConfigError(_refused(file, key, data, own[data], "write for example `datasetsPath: /data`"))

@@ -77,7 +77,7 @@ def _limit(name: str) -> Rule:
         Present(at("container", "resources", "limits", name)),
         f"every container needs a {name} limit: resources.limits.{name}",
         f"container {{container.name}} has no {name} limit",
-        f"set `trainstack:job: {{resources: {{{name}: …}}}}`",
+        f"set `trainstack:job: {{resources: {{{name}: …}}}}`, or that container's limits in `job.pod`",
     )
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from infra.config.job import JobConfig
 
-FIELDS: dict[str, Callable[[JobConfig], list[dict[str, Any]]]] = {
-    "tolerations": lambda job: [each.manifest() for each in job.tolerations],
-    "imagePullSecrets": lambda job: [{"name": name} for name in job.image_pull_secrets],
-}
-"""Field of a pod's spec -> its entries for a job."""
+FIELDS = ("tolerations", "imagePullSecrets")
+"""Lists of a pod's spec that `job.pod` may have."""
 
 
 def membership(group: int) -> dict[str, Any]:
@@ -26,7 +23,7 @@ def spec_fields(jobs: Iterable[JobConfig], group: int = 0) -> dict[str, Any]:
         group: that of the volume's folder, where the pod is to read or write in it.
     """
     jobs = list(jobs)
-    found = {name: [each for job in jobs for each in of(job)] for name, of in FIELDS.items()}
+    found = {name: [each for job in jobs for each in job.pod_spec.get(name) or []] for name in FIELDS}
     context = {"securityContext": member} if (member := membership(group)) else {}
     return context | {
         name: [each for place, each in enumerate(entries) if each not in entries[:place]]

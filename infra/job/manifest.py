@@ -67,7 +67,8 @@ def identified(plain: dict[str, Any], run: str) -> dict[str, Any]:
 def _identified(template: dict[str, Any], run: str) -> dict[str, Any]:
     metadata, pod = template["metadata"], template["spec"]
     variable = {"name": "TRAINER_RUN", "value": run}
-    containers = [{**each, "env": [variable, *each["env"]]} for each in pod["containers"]]
+    first, *others = pod["containers"]
+    containers = [{**first, "env": [variable, *first["env"]]}, *others]
     labels = {**metadata["labels"], RUN: run}
     return {"metadata": {**metadata, "labels": labels}, "spec": {**pod, "containers": containers}}
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from infra.config.job import JobConfig
-from infra.config.mount_paths import SHM, TMP
+from infra.config.mount_paths import TMP
+from infra.config.pod import CONTAINER
+from infra.config.strategic_merge import merged
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import auxiliary_pods, secret
@@ -14,8 +16,8 @@ from infra.objects.gangs import POD_GROUP
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 
-# The operator looks for a container of this name.
-CONTAINER = "pytorch"
+OF_OPERATOR = ("job-name", "replica-type")
+"""Labels of pods as the operator's first versions set them; people still select by them."""
 # Group 0 may write the image's folders and the volume, so that any uid will do.
 GID = 0
 
@@ -49,7 +51,7 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
     if context.keep_runs:
         env |= context.keep_runs.environment()
     # Kubernetes expands $(NAME) of what stands before. Pulumi hands mappings over sorted, a file has its own order.
-    given = env | job.nccl.environment() | dict(sorted(job.env.items()))
+    given = env | dict(sorted(job.env.items()))
     return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
 
 
@@ -93,9 +95,6 @@ def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], 
         claim = {"claimName": context.data_claim, "readOnly": True}
         found.append({"name": "data", "persistentVolumeClaim": claim})
         mounts.append({"name": "data", "mountPath": job.datasets_path, "readOnly": True})
-    if job.shm_size:
-        found.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm_size}})
-        mounts.append({"name": "shm", "mountPath": SHM})
     return found, mounts
 
 
@@ -121,26 +120,23 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The fields of the pod's spec that say where it may run, with which priority, and who lets it pull the image."""
-    spec = auxiliary_pods.spec_fields([job])
-    if context.scheduler:
-        spec["schedulerName"] = context.scheduler
-    if job.node_selector:
-        spec["nodeSelector"] = dict(job.node_selector)
-    if job.runtime_class:
-        spec["runtimeClassName"] = job.runtime_class
-    if job.priority_class:
-        spec["priorityClassName"] = job.priority_class
-    if job.spread and context.nodes > 1:
+    """The fields of the pod's spec that say where it may run."""
+    spec: dict[str, Any] = {"schedulerName": context.scheduler} if context.scheduler else {}
+    if context.nodes > 1:
         spec["topologySpreadConstraints"] = [
             {
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": {"job-name": job.name}},
+                "labelSelector": of_replicas(job),
             }
         ]
     return spec
+
+
+def of_replicas(job: JobConfig) -> dict[str, Any]:
+    """The selector of a PyTorchJob's pods."""
+    return {"matchLabels": {"job-name": job.name}}
 
 
 def gang(job: JobConfig, context: JobContext) -> dict[str, str]:
@@ -152,15 +148,12 @@ def gang(job: JobConfig, context: JobContext) -> dict[str, str]:
 
 
 def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any]:
-    """The pod template of the replica type `replica` (master, worker).
-
-    The labels without a prefix are those of the operator's first versions; people still select by them.
-    """
+    """The pod template of the replica type `replica` (master, worker), with what `job.pod` says merged over ours."""
     found, mounts = volumes(job, context)
-    older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica}
-    return {
+    older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica, **gang(job, context)}
+    ours = {
         "metadata": {
-            "labels": {**MANAGED_BY, **job.labels, **older, **gang(job, context)},
+            "labels": {**MANAGED_BY, **job.labels},
             **({"annotations": dict(job.annotations)} if job.annotations else {}),
         },
         "spec": {
@@ -178,3 +171,6 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
             **scheduling(job, context),
         },
     }
+    whole = merged(ours, job.pod)
+    whole["metadata"]["labels"] = {**whole["metadata"].get("labels", {}), **older}
+    return whole

@@ -31,7 +31,25 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
         "processes": job.nproc_per_node,
         **({"rerun": job.rerun} if job.rerun else {}),
+        **({"pod": programs} if (programs := _programs(job)) else {}),
     }
+
+
+PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
+"""Fields of a container that say what runs in it."""
+
+
+def _programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
+    """What `pod` runs before and beside the trainer, or changes of it. NCCL's own variables change no result."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("initContainers", "containers"):
+        for each in job.pod_spec.get(kind) or []:
+            program = {name: each[name] for name in PROGRAM if name in each}
+            if env := [entry for entry in program.pop("env", []) if not entry["name"].startswith("NCCL_")]:
+                program["env"] = env
+            if program.keys() > {"name"}:
+                found.setdefault(kind, []).append(program)
+    return found
 
 
 def _identity(value: Value) -> Any:

@@ -14,7 +14,7 @@ from infra.config.run_policies import RestartPolicy
 from infra.job import queue
 from infra.job.context import JobContext
 from infra.job.manifest import dataset_note
-from infra.job.pod import gang, template
+from infra.job.pod import OF_OPERATOR, of_replicas, template
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET, RUN, SKIP_AWAIT
@@ -159,11 +159,15 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
     spec = {
         **plain["spec"],
-        "containers": [{**replica, "name": TRAINJOB.container}],
+        "containers": [{**replica, "name": TRAINJOB.container}, *plain["spec"]["containers"][1:]],
         "restartPolicy": "Never",
     }
     for entry in spec.get("topologySpreadConstraints", []):
-        # Those of one TrainJob, whatever its name is: the one for engines has another, and so have others' own.
-        entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
-    labels = {**MANAGED_BY, **job.labels, OF_JOB: job.name, RUN: run_id(job, context), **gang(job, context)}
-    return {"metadata": {**plain["metadata"], "labels": labels}, "spec": spec}
+        if entry.get("labelSelector") == of_replicas(job):
+            # Those of one TrainJob, whatever its name is: the one for engines has another, and so have others' own.
+            entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
+    labels = {key: value for key, value in plain["metadata"]["labels"].items() if key not in OF_OPERATOR}
+    return {
+        "metadata": {**plain["metadata"], "labels": {**labels, RUN: run_id(job, context)}},
+        "spec": spec,
+    }

@@ -8,7 +8,6 @@ from typing import Any
 
 from infra.clusters.node_folders import is_taken
 from infra.config.job import JobConfig
-from infra.config.replicas import Toleration
 
 
 @dataclass(frozen=True)
@@ -17,28 +16,28 @@ class Placement:
 
     Parameters:
         labels: those that its nodes have (`nodeSelector`).
-        tolerations: of its pods.
+        tolerations: of its pods, as the API has them. An affinity is not asked: it can only leave nodes out.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Sequence[Toleration] = ()
+    tolerations: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, job: JobConfig) -> Placement:
         """The placement of the pods of a job of the stack file."""
-        return cls(job.node_selector, job.tolerations)
+        spec = job.pod_spec
+        return cls(spec.get("nodeSelector") or {}, spec.get("tolerations") or [])
 
     @classmethod
     def from_props(cls, props: Mapping[str, Any]) -> Placement:
         """From what `props` returns."""
-        tolerations = [Toleration.model_validate(each) for each in props["tolerations"]]
-        return cls(props["labels"], tolerations)
+        return cls(props["labels"], props["tolerations"])
 
     def props(self) -> dict[str, Any]:
         """As JSON."""
         return {
             "labels": dict(self.labels),
-            "tolerations": [each.manifest() for each in self.tolerations],
+            "tolerations": [dict(each) for each in self.tolerations],
         }
 
     def takes(self, node: Mapping[str, Any]) -> bool:

@@ -20,7 +20,8 @@ STAGES = Path(__file__).with_name("stages.yaml")
 LABELS = {"type": "kwok"}
 """Not `kubernetes.io/os`: kube-proxy would want a pod on each."""
 TAINT = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
-CHOSEN: dict[str, Any] = {"job.nodeSelector": LABELS, "job.tolerations": [{"key": TAINT["key"]}]}
+TOLERATED = [{"key": TAINT["key"], "operator": "Exists"}]
+CHOSEN: dict[str, Any] = {"job.pod": {"spec": {"nodeSelector": LABELS, "tolerations": TOLERATED}}}
 """Keys of a stack whose jobs run on simulated nodes."""
 
 

@@ -21,7 +21,8 @@ from toolchain.machine.engine import Engine
 pytestmark = pytest.mark.slow(reason="a cluster of two nodes of its own, and three trainings in it")
 SHARED = {"shared": True}
 # Its pods may come to both nodes. A third node would take what the kernel has for watching files: see `make doctor`.
-EVERYWHERE = {"tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
+EVERYWHERE = {"pod": {"spec": {"tolerations": [CONTROL_PLANE]}}}
 
 
 @pytest.fixture(scope="module")

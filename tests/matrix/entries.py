@@ -36,7 +36,7 @@ class Entry:
 def whole(key: str) -> str:
     """The key that a stack file sets: of a list of mappings the list."""
     outer = key.rpartition(".")[0]
-    return outer if outer in ("job.tolerations", "job.envFrom", "job.egress") else key
+    return outer if outer in ("job.envFrom", "job.egress") else key
 
 
 JOB = {"name": "mnist", "model": None}
@@ -54,9 +54,7 @@ ALONE = {
 SEEDS = {"matrix.options": {"training.seed": [1, 2]}}
 SEARCH = {"sweep.options": {"training.lr": [0.01, 0.1]}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
-EQUAL = {"key": "first", "operator": "Equal", "value": "x"}
 NFS = {"storage.nfsServer": "first.example", "storage.nfsPath": "/first"}
-TOLERATION = {"job.tolerations": [{"key": "first"}]}
 
 # On an API server without nodes, by a kubeconfig.
 OBJECTS: dict[str, Entry] = {
@@ -151,21 +149,9 @@ OBJECTS: dict[str, Entry] = {
     "job.nprocPerNode": Entry(2),
     "job.annotations": Entry({"team": "a"}),
     "job.labels": Entry({"team": "a"}),
-    "job.priorityClass": Entry("high"),
-    "job.imagePullSecrets": Entry(["registry"]),
+    "job.pod": Entry({"spec": {"nodeSelector": {"disk": "ssd"}}}),
     "job.user": Entry(1001),
     "job.readOnlyRoot": Entry(False),
-    "job.shmSize": Entry("1Gi"),
-    "job.nccl.socketInterface": Entry("eth0"),
-    "job.nccl.debug": Entry("INFO"),
-    "job.nccl.disableInfiniband": Entry(True),
-    "job.nccl.disablePeerToPeer": Entry(True),
-    "job.nodeSelector": Entry({"disk": "ssd"}),
-    "job.tolerations.key": Entry([{"key": "second"}], TOLERATION),
-    "job.tolerations.operator": Entry([EQUAL], TOLERATION),
-    "job.tolerations.value": Entry([{**EQUAL, "value": "y"}], {"job.tolerations": [EQUAL]}),
-    "job.tolerations.effect": Entry([{"key": "first", "effect": "NoSchedule"}], TOLERATION),
-    "job.runtimeClass": Entry("nvidia"),
     "job.rerun": Entry(1),
     "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
     "matrix.options": Entry({"training.seed": [1, 2, 3]}, SEEDS),
@@ -195,7 +181,6 @@ ON_KIND: dict[str, Entry] = {
     "cluster.apiServerPort": Entry(26443),
     "image.preset": Entry("traindb"),
     "image.context": Entry("examples/own-network"),
-    "job.spread": Entry(False, {"cluster.workers": 2}),
     "job.model": Entry(None),
 }
 # Not tried in these two, and why or where.

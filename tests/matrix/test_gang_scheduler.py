@@ -125,9 +125,9 @@ class Cluster:
 
     def submit(self, job: str, scheduler: str, *, tolerates: bool) -> None:
         """The pods of a job's replicas, and their PodGroup, as the training-operator makes them of the stack's job."""
-        tolerations = [{"key": TAINT["key"]}] if tolerates else []
+        tolerations = [{"key": TAINT["key"], "operator": "Exists"}] if tolerates else []
         resources = {"cpu": "1", "memory": "1Gi", "requests": {"cpu": "1"}}
-        given = {"name": job, "resources": resources, "tolerations": tolerations}
+        given = {"name": job, "resources": resources, "pod": {"spec": {"tolerations": tolerations}}}
         (config,) = stack(job=given).jobs
         template = pod.template(config, job_context(scheduler=scheduler), "worker")
         if scheduler:

@@ -61,7 +61,7 @@ _ALL = {**{key: OBJECTS[key] for key in ALSO_HERE}, **ON_KIND}
 ENTRIES = dict(
     sorted(_ALL.items(), key=lambda each: outcome(each[0], ClusterKind.KIND) is Outcome.CLUSTER_REPLACED)
 )
-ENTRIES |= {key: ENTRIES.pop(key) for key in ("cluster.workers", "job.spread")}
+ENTRIES["cluster.workers"] = ENTRIES.pop("cluster.workers")
 
 
 @pytest.fixture(scope="module")

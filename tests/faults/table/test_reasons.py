@@ -83,7 +83,9 @@ CASES = {
     ),
     "quota-exceeded": Case("exceeded quota", before=quota, mend=no_quota),
     "unschedulable": Case(
-        "Unschedulable", mend=label, changed={"trainstack:job": {"nodeSelector": {"disk": "fast"}}}
+        "Unschedulable",
+        mend=label,
+        changed={"trainstack:job": {"pod": {"spec": {"nodeSelector": {"disk": "fast"}}}}},
     ),
 }
 

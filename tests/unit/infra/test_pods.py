@@ -24,15 +24,13 @@ from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
 GPU, SPOT = {"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "spot", "operator": "Exists"}
-JOBS: list[dict[str, Any]] = [
-    {"name": "a", "tolerations": [GPU], "imagePullSecrets": ["team"]},
-    {"name": "b", "tolerations": [GPU, SPOT], "imagePullSecrets": ["team", "registry"]},
-]
 OF_A = {"tolerations": [GPU], "imagePullSecrets": [{"name": "team"}]}
 OF_B = {"tolerations": [GPU, SPOT], "imagePullSecrets": [{"name": "team"}, {"name": "registry"}]}
+JOBS: list[dict[str, Any]] = [{"name": "a", "pod": {"spec": OF_A}}, {"name": "b", "pod": {"spec": OF_B}}]
 OF_ALL = OF_B
 # Where an object with a pod's containers is written down, and what runs in it.
 MAKERS = {
+    "infra/config/pod.py": "nothing: what `job.pod` says is merged over a pod of infra/job/pod.py",
     "infra/job/pod.py": "the jobs' image",
     "infra/job/trainjob.py": "the jobs' image",
     "infra/run/reader_pod.py": "the jobs' image",

@@ -95,12 +95,19 @@ KEYS = {
             "job.egress.namespace",
             "job.elasticPolicy.maxRestarts",
         ),
-        *("job.runPolicy.schedulingPolicy", "job.queue", "job.rerun", "matrix.options", "matrix.maxParallel"),
+        *(
+            "job.runPolicy.schedulingPolicy",
+            "job.pod",
+            "job.queue",
+            "job.rerun",
+            "matrix.options",
+            "matrix.maxParallel",
+        ),
         "jobs",
     ),
     OURS: (
         *("cluster.workers", "cluster.apiServerPort", "operator.namespace", "image.preset", "image.context"),
-        *("job.spread", "job.model"),
+        "job.model",
     ),
 }
 """Of the change matrix."""

@@ -28,6 +28,10 @@ def elsewhere(job: dict[str, Any] | None = None, **storage: Any) -> Stack:
     )
 
 
+def tolerating(*tolerations: dict[str, Any]) -> dict[str, Any]:
+    return {"pod": {"spec": {"tolerations": list(tolerations)}}}
+
+
 @pytest.mark.parametrize(
     "nodes",
     [
@@ -47,13 +51,14 @@ def test_one_node_that_takes_the_pods_has_the_folder(nodes: Nodes) -> None:
     [
         ({"a": [], "b": []}, []),
         ({"a": [], "b": [{"key": "x", "effect": "PreferNoSchedule"}]}, []),
-        ({"a": [], "b": [GPU]}, [{"key": "nvidia.com/gpu"}]),
+        ({"a": [], "b": [GPU]}, [{"key": "nvidia.com/gpu", "operator": "Exists"}]),
+        ({"a": [], "b": [{**GPU, "value": ""}]}, [{"key": "nvidia.com/gpu"}]),
         ({"a": [], "b": [GPU]}, [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}]),
-        ({"a": [], "b": [CONTROL, GPU]}, [{}]),
+        ({"a": [], "b": [CONTROL, GPU]}, [{"operator": "Exists"}]),
     ],
 )
 def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: list[dict[str, Any]]) -> None:
-    tolerant = {"tolerations": tolerations}
+    tolerant = tolerating(*tolerations)
     with pytest.raises(
         ConfigError, match=r"(?s)storage\.node = \(absent\).*a, b.*`node: a`, or `shared: true`"
     ):
@@ -65,13 +70,14 @@ def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: lis
 @pytest.mark.parametrize(
     "toleration",
     [
-        {"key": "other"},
-        {"key": "nvidia.com/gpu", "effect": "NoExecute"},
+        {"key": "other", "operator": "Exists"},
+        {"key": "nvidia.com/gpu"},
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"},
         {"key": "nvidia.com/gpu", "operator": "Equal", "value": "absent"},
     ],
 )
 def test_a_taint_that_is_not_tolerated_keeps_the_pods_out(toleration: dict[str, Any]) -> None:
-    ensure_one_folder(elsewhere({"tolerations": [toleration]}), {"a": [], "b": [GPU]})
+    ensure_one_folder(elsewhere(tolerating(toleration)), {"a": [], "b": [GPU]})
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:

@@ -350,12 +350,12 @@ def test_the_pages_example_is_merged_as_the_page_says(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     dev, prod = (from_file(tmp_path / f"Pulumi.{name}.yaml") for name in ("dev", "prod"))
     assert (dev.jobs[0].training.epochs, dev.jobs[0].training.lr) == (1, 0.01)
-    assert (prod.jobs[0].tolerations, list(prod.jobs[0].env), prod.jobs[0].training.epochs) == (
-        (),
+    assert (prod.jobs[0].pod_spec, list(prod.jobs[0].env), prod.jobs[0].training.epochs) == (
+        {"tolerations": []},
         ["TEAM"],
         10,
     )
-    assert len(dev.jobs[0].tolerations) == 1
+    assert len(dev.jobs[0].pod_spec["tolerations"]) == 1
     assert read(tmp_path / "Pulumi.prod.yaml")["protected"] is True
     assert {".".join(path) for path in nullable() if path[0] == "job"} == {
         "job.model",

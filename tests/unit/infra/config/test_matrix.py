@@ -173,8 +173,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "stand in jobs",
     ),
     "a key in a list": (
-        {"options": {"tolerations.key": ["a"]}},
-        "matrix.options.tolerations.key = (a list or a mapping)",
+        {"options": {"egress.port": [1]}},
+        "matrix.options.egress.port = (a list or a mapping)",
         "a number, a text",
         "stand in jobs",
     ),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from infra.config import ConfigError, Stack
+from infra.config.pod import MOVED
 from infra.job.context import context
-from infra.job.pod import volumes
+from infra.job.pod import template
 from tests.unit.infra.samples import IMAGE, JOB, stack
 
 DATA = {"dataPath": "/var/lib/trainstack/data"}
@@ -23,13 +24,14 @@ DEFAULTS = ("/opt/mnist/models", "/data")
 def stack_of(cluster: str, models: str, data: str, shm: str | None) -> Stack:
     sections = CLUSTERS[cluster]
     storage = {**sections.get("storage", {}), "mountPath": models}
-    return stack(**{**sections, "storage": storage, "job": {**JOB, "datasetsPath": data, "shmSize": shm}})
+    pod = MOVED["shmSize"](shm) if shm else {}
+    return stack(**{**sections, "storage": storage, "job": {**JOB, "datasetsPath": data, "pod": pod}})
 
 
 def mounted(known: Stack) -> list[str]:
     (job,) = known.jobs
-    _, mounts = volumes(job, context(known, IMAGE, None))
-    return [each["mountPath"] for each in mounts]
+    (container,) = template(job, context(known, IMAGE, None), "worker")["spec"]["containers"]
+    return [each["mountPath"] for each in container["volumeMounts"]]
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

@@ -167,7 +167,7 @@ CASES: dict[str, Case] = {
             allowed,
             "write for example",
         )
-        for key in ("job.nodeSelector", "job.labels", "storage.labels")
+        for key in ("job.labels", "storage.labels")
         for part, labels, shown, allowed in (
             ("key", {"gpu type": "a100"}, "'gpu type'", "a name of letters"),
             ("prefix", {"NVIDIA.com/gpu": "a100"}, "'NVIDIA.com/gpu'", "a DNS name and /"),
@@ -177,20 +177,6 @@ CASES: dict[str, Case] = {
     },
     "a bad annotation": Case(
         job(annotations={"a/b/c": "x"}), "job.annotations.a/b/c", "'a/b/c'", "a DNS name and /", "example.org"
-    ),
-    "a bad taint": Case(
-        job(tolerations=[{"key": "nvidia.com/"}]),
-        "job.tolerations[0].key",
-        "'nvidia.com/'",
-        "a name of letters",
-        "example.org",
-    ),
-    "a bad taint's value": Case(
-        job(tolerations=[{"key": "gpu", "operator": "Equal", "value": "a b"}]),
-        "job.tolerations[0].value",
-        "'a b'",
-        "letters, digits",
-        "vision-team",
     ),
     "a user id too high": Case(job(user=2**31), "job.user", "2147483648", "at most 2147483647", "user: 1000"),
     "a cluster's name too long for its nodes": Case(
@@ -548,27 +534,6 @@ CASES: dict[str, Case] = {
             ("more later", {"master": None, "worker": 1}, {"minReplicas": 1, "maxReplicas": 2}),
         ]
     },
-    "toleration's effect": Case(
-        job(tolerations=[{"key": "gpu", "effect": "NoSchedul"}]),
-        "job.tolerations[0].effect",
-        "NoSchedul",
-        "NoExecute",
-        "effect:",
-    ),
-    "toleration's value without Equal": Case(
-        job(tolerations=[{"key": "gpu", "value": "a100"}]),
-        "job.tolerations[0].value",
-        "a100",
-        "with operator Equal",
-        "operator: Equal",
-    ),
-    "toleration's operator without a key": Case(
-        job(tolerations=[{"operator": "Equal", "value": "a100"}]),
-        "job.tolerations[0].operator",
-        "Equal",
-        "Exists where there is no key",
-        "add the taint's key",
-    ),
     "a search without options": Case(
         with_job(sweep={}), "sweep.options", "(absent)", "a mapping of keys", "options: {training.lr"
     ),

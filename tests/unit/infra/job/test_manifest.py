@@ -12,6 +12,7 @@ from infra.config.training import Dataset
 from infra.job.context import context
 from infra.job.manifest import manifest, run_of
 from infra.job.pod import command_line
+from infra.objects.labels import RUN
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 from trainer import options
 
@@ -116,28 +117,58 @@ def test_torchrun_starts_one_process_in_a_pod() -> None:
     assert built()["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
 
 
-def test_gpus_shared_memory_and_nccl() -> None:
+def test_gpus() -> None:
     job = built(
         {
             "name": "x",
             "training": {"backend": "nccl"},
             "resources": {"gpu": 1},
-            "shmSize": "1Gi",
-            "nccl": {"socketInterface": "eth0", "debug": "INFO", "disableInfiniband": True},
-            "tolerations": [{"key": "nvidia.com/gpu"}],
-            "runtimeClass": "nvidia",
-            "nodeSelector": {"gpu": "yes"},
         }
     )
     assert container(job)["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}} in pod(job)["spec"][
-        "volumes"
+
+
+@pytest.mark.parametrize("replica", ["Master", "Worker"])
+def test_a_pod_template_is_merged_over_ours(replica: str) -> None:
+    """Its containers, volumes, mounts and variables are found by name; what it leaves out stays."""
+    sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
+    own = {
+        "name": "pytorch",
+        "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
+        "resources": {"limits": {"amd.com/gpu": "1"}},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    spec = {
+        "containers": [own],
+        "initContainers": [sidecar],
+        "serviceAccountName": "reader",
+        "volumes": [
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+            {"name": "tmp", "emptyDir": {"sizeLimit": "5Gi"}},
+        ],
+    }
+    metadata = {"annotations": {"a": "b"}, "labels": {"team": "vision"}}
+    plain, job = built(), built({**JOB, "pod": {"metadata": metadata, "spec": spec}})
+    before, after = pod(plain, replica), pod(job, replica)
+    assert after["metadata"]["labels"].items() >= {
+        **before["metadata"]["labels"],
+        "team": "vision",
+    }.items() - {(RUN, run_of(plain))}
+    assert after["metadata"]["annotations"] == {"a": "b"}
+    assert (after["spec"]["initContainers"], after["spec"]["serviceAccountName"]) == ([sidecar], "reader")
+    changed = {name for name in before["spec"] if before["spec"][name] != after["spec"][name]}
+    assert changed == {"containers", "volumes"}
+    volumes = {each["name"]: each for each in after["spec"]["volumes"]}
+    assert volumes.keys() == {"models", "data", "tmp", "shm"}
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "5Gi"}
+    (ours,), (now,) = before["spec"]["containers"], after["spec"]["containers"]
+    assert {name for name in ours if ours[name] != now[name]} == {"env", "resources", "volumeMounts"}
+    assert {"name": "NCCL_DEBUG", "value": "INFO"} in now["env"]
+    assert now["resources"]["limits"] == {**ours["resources"]["limits"], "amd.com/gpu": "1"}
+    assert [each["mountPath"] for each in now["volumeMounts"]] == [
+        *(each["mountPath"] for each in ours["volumeMounts"]),
+        "/dev/shm",
     ]
-    env = environment(job)
-    assert (env["NCCL_SOCKET_IFNAME"], env["NCCL_DEBUG"], env["NCCL_IB_DISABLE"]) == ("eth0", "INFO", "1")
-    assert pod(job)["spec"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
-    assert pod(job)["spec"]["runtimeClassName"] == "nvidia"
-    assert pod(job)["spec"]["nodeSelector"] == {"gpu": "yes"}
 
 
 def test_every_field_of_the_run_policy_is_handed_on() -> None:
@@ -183,20 +214,16 @@ def test_an_elastic_job() -> None:
     assert job["spec"]["nprocPerNode"] == "2"
 
 
-def test_annotations_labels_priority_and_pull_secrets() -> None:
+def test_annotations_and_labels() -> None:
     job = built(
         {
             "name": "x",
             "annotations": {"sidecar.istio.io/inject": "false"},
             "labels": {"team": "vision"},
-            "priorityClass": "high",
-            "imagePullSecrets": ["registry"],
         }
     )
     assert pod(job)["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
     assert pod(job)["metadata"]["labels"]["team"] == job["metadata"]["labels"]["team"] == "vision"
-    assert pod(job)["spec"]["priorityClassName"] == "high"
-    assert pod(job)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
 def test_replicas_spread_only_where_there_are_several_nodes() -> None:

@@ -270,8 +270,8 @@ def test_the_page_names_each_key_that_a_run_of_v2_keeps() -> None:
 
 
 def test_another_preparation_is_another_job() -> None:
-    tolerations = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
-    assert named(on_others(OperatorApi.V1, **tolerations), "Job") != named(on_others(), "Job")
+    pod = {"spec": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}}
+    assert named(on_others(OperatorApi.V1, pod=pod), "Job") != named(on_others(), "Job")
     assert named(on_others(rerun=1), "Job") == named(on_others(), "Job"), "it has been done"
 
 

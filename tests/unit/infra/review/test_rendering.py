@@ -279,7 +279,10 @@ MAPPINGS: dict[str, dict[str, Any]] = {
         "job.env": {"Z": "1", "A": "$(Z)2", "TRAINER_DATASET": "digits", "M": {"secret": "s", "key": "k"}}
     },
     "encrypted": {"job.env": {"Z": {"secure": "v1:a:b"}, "A": {"secure": "v1:c:d"}}},
-    "selectors": {"job.nodeSelector": {"z": "1", "a": "2"}, "job.labels": {"z": "1", "a": "2"}},
+    "selectors": {
+        "job.pod": {"spec": {"nodeSelector": {"z": "1", "a": "2"}}},
+        "job.labels": {"z": "1", "a": "2"},
+    },
     "annotations": {"job.annotations": {"z": "1", "a": "2"}, "storage.labels": {"z": "1", "a": "2"}},
     "matrix": {"matrix.options": {"training.seed": [1, 2], "training.lr": [0.1, 0.2], "env.Z": ["x"]}},
     "requests": {"job.resources": {"requests": {"memory": "1Gi", "cpu": 1}}},

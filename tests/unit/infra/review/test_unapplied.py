@@ -39,7 +39,7 @@ def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> No
             {"runPolicy": {"schedulingPolicy": {}}},
             ["job.runPolicy.schedulingPolicy: not set -> {} (job replaced)"],
         ),
-        ({"priorityClass": "high"}, ['job.priorityClass: not set -> "high" (job replaced)']),
+        ({"queue": "high"}, ['job.queue: not set -> "high" (job replaced)']),
         (
             {"annotations": {"team": "x" * 80}},
             [f'job.annotations: {{}} -> {{"team": "{"x" * 50}… (job replaced)'],

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from infra.config.replicas import Toleration
 from infra.objects.api import ApiAddress
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
@@ -74,8 +73,12 @@ def test_nodes_that_see_another_are_named(
     ("other", "placements", "looked_at"),
     [
         (node("b", GPU), ANY, ["a"]),
-        (node("b", GPU), [Placement(tolerations=[Toleration(key="nvidia.com/gpu")])], ["a", "b"]),
-        (node("b", GPU), [*ANY, Placement(tolerations=[Toleration()])], ["a", "b"]),
+        (
+            node("b", GPU),
+            [Placement(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])],
+            ["a", "b"],
+        ),
+        (node("b", GPU), [*ANY, Placement(tolerations=[{"operator": "Exists"}])], ["a", "b"]),
         (node("b", GONE), ANY, ["a"]),
         (node("b", unschedulable=True), ANY, ["a"]),
         (node("b", labels=DISK), [Placement(labels=DISK)], ["b"]),
