@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from infra.config.egress import Egress
 from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue
-from infra.config.pod import Pod, ensure_none_is_a_pods
+from infra.config.pod_template import Pod, ensure_none_is_a_pods
 from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy

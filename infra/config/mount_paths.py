@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.config.errors import ConfigError, paragraph
 from infra.config.job import JobConfig
-from infra.config.pod import CONTAINER
+from infra.config.pod_template import CONTAINER
 from infra.config.storage import StorageConfig
 
 TMP = "/tmp"

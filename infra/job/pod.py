@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.config.job import JobConfig
 from infra.config.mount_paths import TMP
-from infra.config.pod import CONTAINER
+from infra.config.pod_template import CONTAINER
 from infra.config.strategic_merge import merged
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value

@@ -16,7 +16,7 @@ from infra.config.strategic_merge import RETAIN_KEYS, merged
 from infra.job.pod import template
 from standins.tests.apiserver import ApiServer
 from tests.matrix.test_schemas import document
-from tests.unit.infra.config.test_pod import of_the_page
+from tests.unit.infra.config.test_pod_template import of_the_page
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 
 Template = dict[str, Any]

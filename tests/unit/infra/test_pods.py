@@ -30,7 +30,7 @@ JOBS: list[dict[str, Any]] = [{"name": "a", "pod": {"spec": OF_A}}, {"name": "b"
 OF_ALL = OF_B
 # Where an object with a pod's containers is written down, and what runs in it.
 MAKERS = {
-    "infra/config/pod.py": "nothing: what `job.pod` says is merged over a pod of infra/job/pod.py",
+    "infra/config/pod_template.py": "nothing: what `job.pod` says is merged over a pod of infra/job/pod.py",
     "infra/job/pod.py": "the jobs' image",
     "infra/job/trainjob.py": "the jobs' image",
     "infra/run/reader_pod.py": "the jobs' image",

@@ -22,6 +22,8 @@ AS_ON_MACOS = """
 import ctypes, os, sys, sysconfig
 sysconfig.get_config_vars()  # those of this Python are read from a file that is named by the platform
 sys.platform = "darwin"
+proxies = sys.modules["_scproxy"] = type(sys)("_scproxy")  # its own module, which urllib asks there
+proxies._get_proxies = proxies._get_proxy_settings = dict
 LINUX = ("/proc", "/sys", "/etc/debian_version")
 for name in ("sched_getaffinity", "sched_setaffinity", "memfd_create", "pidfd_open", "copy_file_range"):
     delattr(os, name)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra.config import ConfigError, Stack
-from infra.config.pod import MOVED
+from infra.config.pod_template import MOVED
 from infra.job.context import context
 from infra.job.pod import template
 from tests.unit.infra.samples import IMAGE, JOB, stack

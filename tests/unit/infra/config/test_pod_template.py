@@ -11,7 +11,7 @@ import yaml
 from infra import paths
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
-from infra.config.pod import MOVED, OURS
+from infra.config.pod_template import MOVED, OURS
 from infra.job.run_id import run_id
 from infra.objects.manifest import Manifest
 from infra.review.rendering import ensure_allowed, rendered_plan, workload
