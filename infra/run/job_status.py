@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SUCCEEDED = "Succeeded"
@@ -36,6 +37,14 @@ CLIENT = "the node has no client for such volumes; for NFS that is mount.nfs (De
 # What the kubelet says in between, without the reason.
 UNSAID = "Unable to attach or mount volumes"
 NOT_YET = ("ContainerCreating", "PodInitializing")
+EVICTED = "Evicted"
+"""The reason of a pod that its kubelet has ended, and of the event about it."""
+# Source: emptyDirMessageFmt in pkg/kubelet/eviction/helpers.go of Kubernetes 1.34.
+FULL_VOLUME = re.compile(
+    r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<number>\d+)(?P<unit>\w*)"'
+)
+MORE_ROOM = 5
+"""How many times its limit a volume that was full is to have."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +92,46 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
         for entry in status.get("conditions") or []:
             if entry["type"] == "PodScheduled" and entry["status"] == "False":
                 found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
+        if end := pod_end(pod):
+            found.append(end)
+            continue
         for container in containers(status):
             found += _container_troubles(name, container, has_failed=status.get("phase") == FAILED)
     return found
+
+
+def pod_end(pod: Mapping[str, Any]) -> Trouble | None:
+    """Why a pod as a whole has failed, as its kubelet or a controller words it; None where its containers decided."""
+    status = pod.get("status", {})
+    if status.get("phase") != FAILED or not status.get("reason"):
+        return None
+    return _pod_failure(pod["metadata"]["name"], status)
+
+
+def eviction(pod: str, events: Iterable[Mapping[str, Any]]) -> Trouble | None:
+    """Of the pod with this name, which may be gone, from the events of type Warning about it."""
+    return next((_pod_failure(pod, each) for each in events if each.get("reason") == EVICTED), None)
+
+
+def counted(evicted: Trouble, number: int, job: Mapping[str, Any]) -> Trouble:
+    """The last of `number` evictions, which count as restarts: hopeless when `job` allows no more of them.
+
+    The operator counts the restarts of containers alone: it would replace evicted pods until the job's deadline.
+    """
+    limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
+    hopeless = limit is not None and number >= max(limit, 1)
+    times = f" (evictions so far: {number})" if number > 1 else ""
+    return replace(evicted, message=evicted.message + times, hopeless=hopeless)
+
+
+def _pod_failure(pod: str, said: Mapping[str, Any]) -> Trouble:
+    message = str(said.get("message") or "").strip()
+    if full := FULL_VOLUME.search(message):
+        room = f"{MORE_ROOM * int(full['number'])}{full['unit']}"
+        where = "/tmp" if full["name"] == "tmp" else f"the volume {full['name']}"
+        volume = f"{{name: {full['name']}, emptyDir: {{sizeLimit: {room}}}}}"
+        message += f" Give {where} more room: `job: {{pod: {{spec: {{volumes: [{volume}]}}}}}}`"
+    return Trouble(f"pod {pod}", said["reason"], message)
 
 
 def containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -94,10 +140,12 @@ def containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def pod_state(pod: dict[str, Any]) -> str:
-    """One or two words: phase, or what a container waits for, and how often containers were started again."""
+    """One or two words: phase, why it has failed or what a container waits for, and how often containers restarted."""
     status = pod.get("status", {})
     phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
     reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers(status)]
+    if end := pod_end(pod):
+        reasons.insert(0, end.reason)
     waits = next((f" ({reason})" for reason in reasons if reason and reason != "PodInitializing"), "")
     again = restarts([pod])
     return phase + waits + (f" (restarts: {again})" if again else "")

@@ -49,6 +49,10 @@ class Waiting:
         epochs: of the whole run; None while nobody knows.
         suspended: whether the stack file asks for a suspended job.
         queue: that of Kueue's in which the job waits suspended, for as long as it takes; empty where it has none.
+
+    Attributes:
+        names: uid -> name of each pod seen, those included that are gone.
+        evicted: uid of a pod -> its eviction, in the order in which they were seen.
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class Waiting:
         self.timeline = Timeline()
         self.shown = self.shown_pods = ""
         self.trouble_since: dict[str, float] = {}
+        self.names: dict[str, str] = {}
+        self.evicted: dict[str, Trouble] = {}
         self.end_read: tuple[tuple[str, str, bool], int] | None = None
         self.last_seen: object = None
         self.last_change = time.monotonic()
@@ -94,19 +100,39 @@ class Waiting:
             return now
         if now == job_status.FAILED:
             error = FailedBeforeError if is_first else RunFailedError
-            raise error(self._failure(message, pods))
+            raise error(self._failure(message, pods, found))
         self._give_up(found)
         self.follower.ensure_started(pods)
         self._ensure_progress(job, pods, found)
         return ""
 
     def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
-        found = [*job_status.troubles(pods), *self._wrong_architecture(pods)]
+        found = [each for each in job_status.troubles(pods) if each.reason != job_status.EVICTED]
+        found += [*self._evictions(job, pods), *self._wrong_architecture(pods)]
         for pod in filter(job_status.waits_for_volumes, pods):
             found += job_status.mount_troubles(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
             found += job_status.refusals(self.api.name, self.api.warnings())
         return found + (queue_troubles(self.api, self.queue) if self._is_queued(job) else [])
+
+    def _evictions(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[Trouble]:
+        """Of the pods that are there, and the last one: the operator replaces an evicted pod within a second."""
+        there = {pod["metadata"]["uid"]: pod for pod in pods}
+        self.names |= {uid: pod["metadata"]["name"] for uid, pod in there.items()}
+        for uid, name in self.names.items():
+            if uid in self.evicted:
+                continue
+            if uid in there:
+                end = job_status.pod_end(there[uid])
+            else:
+                end = job_status.eviction(name, self.api.warnings_about(uid))
+            if end and end.reason == job_status.EVICTED:
+                self.evicted[uid] = end
+        if not self.evicted:
+            return []
+        *earlier, last = self.evicted
+        counted = job_status.counted(self.evicted[last], len(self.evicted), job)
+        return [*(self.evicted[uid] for uid in earlier if uid in there), counted]
 
     def _is_queued(self, job: dict[str, Any]) -> bool:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
@@ -168,8 +194,8 @@ class Waiting:
                 f"  It is left as it is. What to look at: {RUNBOOK}\n{self._again}"
             )
 
-    def _failure(self, message: str, pods: list[dict[str, Any]]) -> str:
-        """What the operator says, the failing container, its last lines, how to try again.
+    def _failure(self, message: str, pods: list[dict[str, Any]], found: list[Trouble]) -> str:
+        """What the operator says, what was found, the failing container, its last lines, how to try again.
 
         The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
         """
@@ -179,7 +205,8 @@ class Waiting:
         if not lines:
             pod, lines = self.follower.pod, list(self.follower.latest)
         shown = [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
-        return "\n".join([f"{self._title} failed: {message}", *shown, self._again])
+        troubles = [f"  {each}" for each in found]
+        return "\n".join([f"{self._title} failed: {message}", *troubles, *shown, self._again])
 
     @property
     def _title(self) -> str:

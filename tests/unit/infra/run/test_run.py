@@ -243,6 +243,93 @@ def test_a_pod_that_had_its_volume_is_not_asked_about(state: dict[str, Any]) -> 
     assert "FailedMount" not in "".join(api.shown)
 
 
+FULL = 'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". '
+"""As pkg/kubelet/eviction/helpers.go of Kubernetes 1.34 words it."""
+ROOM = "Give /tmp more room: `job: {pod: {spec: {volumes: [{name: tmp, emptyDir: {sizeLimit: 5Gi}}]}}}`"
+
+
+def evicted(uid: str = "p", message: str = FULL, reason: str = "Evicted") -> dict[str, Any]:
+    killed = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": "2026-01-01T00:00:09Z"}}
+    containers = [{"name": "pytorch", "state": killed}]
+    found = pod(phase="Failed", reason=reason, message=message, containerStatuses=containers)
+    return {**found, "metadata": {"name": "j-master-0", "uid": uid}}
+
+
+def running(uid: str) -> dict[str, Any]:
+    return {**pod(phase="Running"), "metadata": {"name": "j-master-0", "uid": uid}}
+
+
+def with_limit(limit: int, *conditions: str) -> dict[str, Any]:
+    return {**job(*conditions), "spec": {**SPEC, "runPolicy": {"backoffLimit": limit}}}
+
+
+class Replaced(FakeApi):
+    """A job whose pods change from look to look; the events are about the pod with that uid."""
+
+    def __init__(self, looks: list[tuple[dict[str, Any], list[dict[str, Any]]]], gone: set[str]) -> None:
+        super().__init__([now for now, _ in looks])
+        self.looks, self.gone = iter([pods for _, pods in looks]), gone
+
+    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
+        return next(self.looks)
+
+    def warnings_about(self, uid: str) -> list[dict[str, Any]]:
+        others = {"reason": "BackOff", "message": "x"}
+        return [others, {"reason": "Evicted", "message": FULL}] if uid in self.gone else [others]
+
+
+def test_an_evicted_pod_is_told_in_its_own_words_with_what_to_change() -> None:
+    api = FakeApi([job("Restarting"), job("Failed", message="1 replica failed")], [evicted()], ["boom"])
+    with pytest.raises(RunFailedError) as failed:
+        end(api)
+    said = f"pod j-master-0: Evicted: {FULL}{ROOM}"
+    assert api.shown[:2] == [
+        *("j: pods: j-master-0 Failed (Evicted)", f"j: Restarting; {said}"),
+    ]
+    assert said in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        (FULL, ROOM),
+        (
+            'Usage of EmptyDir volume "scratch" exceeds the limit "300Mi". ',
+            "Give the volume scratch more room: "
+            "`job: {pod: {spec: {volumes: [{name: scratch, emptyDir: {sizeLimit: 1500Mi}}]}}}`",
+        ),
+        ("The node was low on resource: memory. ", ""),
+    ],
+)
+def test_an_eviction_names_the_key_that_prevents_it(message: str, fix: str) -> None:
+    (trouble,) = job_status.troubles([evicted(message=message)])
+    assert str(trouble) == f"pod j-master-0: Evicted: {message}{fix}".strip()
+
+
+def test_a_pod_that_was_evicted_between_two_looks_is_told_by_its_event() -> None:
+    api = Replaced([(job("Running"), [running("p")]), (job("Running"), [running("q")])], gone={"p"})
+    with pytest.raises(AssertionError, match="do not end"):
+        end(api)
+    assert api.shown[-1] == f"j: Running; pod j-master-0: Evicted: {FULL}{ROOM}"
+
+
+@pytest.mark.parametrize(("limit", "looks"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_evictions_count_as_restarts(limit: int, looks: int) -> None:
+    """The operator replaces evicted pods until the deadline: it counts the restarts of containers alone."""
+    pods = [(with_limit(limit, "Restarting"), [evicted(str(number))]) for number in range(9)]
+    api = Replaced(pods, gone=set())
+    with pytest.raises(RunFailedError, match="cannot run: pod j-master-0: Evicted: Usage of"):
+        end(api)
+    assert len(list(api.looks)) == 9 - looks
+
+
+def test_evictions_of_a_job_without_a_limit_are_counted_by_its_controller() -> None:
+    pods = [(job("Restarting"), [evicted(str(number))]) for number in range(9)]
+    api = Replaced([*pods, (job("Succeeded"), [])], gone=set())
+    assert end(api) == "Succeeded"
+    assert "(evictions so far: 9)" in api.shown[-1]
+
+
 def test_a_job_suspended_as_asked_is_not_waited_for() -> None:
     assert end(FakeApi([job("Suspended")]), suspended=True) == "Suspended"
 

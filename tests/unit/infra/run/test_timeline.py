@@ -77,6 +77,21 @@ def test_a_pod_that_was_evicted_is_told_beside_the_one_in_its_place() -> None:
     ]
 
 
+def test_a_pod_that_failed_as_a_whole_says_why_when_its_container_ended() -> None:
+    killed = container(state=end(3, 5, 137, "Error"))
+    killed["status"] |= {"phase": "Failed", "reason": "Evicted", "message": "The node was low. "}
+    seen = Timeline()
+    seen.see(conditions(), [killed])
+    assert (at(5), "pod j-master-0", "failed: Evicted: The node was low.") in seen.entries()
+
+
+def test_a_pod_that_its_node_refused_failed_when_it_came() -> None:
+    refused = pod(phase="Failed", reason="OutOfcpu", message="Node didn't have enough", startTime=at(4))
+    seen = Timeline()
+    seen.see(conditions(), [refused])
+    assert seen.entries() == [(at(4), "pod j-master-0", "failed: OutOfcpu: Node didn't have enough")]
+
+
 @pytest.mark.parametrize("before", [None, "", "{", "[1]", '[["2026-01-01T00:00:00Z", "job j", "Created"]]'])
 def test_it_is_kept_beside_the_run_with_what_was_there_and_is_never_newer(
     tmp_path: Path, before: str | None
