@@ -132,9 +132,14 @@ class ClusterApi:
         """A pod's log. `options` are named as the API names them: `container`, `previous`, `tailLines`."""
         return str(self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="str"))
 
-    def log_stream(self, pod: str, namespace: str, container: str) -> Iterator[bytes]:
-        """A container's log from its beginning, as it is written; the end may be far away."""
-        options = {"container": container, "follow": True}
+    def log_stream(self, pod: str, namespace: str, container: str, since: str = "") -> Iterator[bytes]:
+        """A container's log as it is written, each line after its time and a space; the end may be far away.
+
+        Parameters:
+            since: a time in RFC 3339, of which the server takes whole seconds; empty for the log's beginning, which is
+                that of the last file where the kubelet has rotated it.
+        """
+        options = {"container": container, "follow": True, "timestamps": True, "sinceTime": since}
         return self._stream(f"{path(POD, namespace, pod)}/log", options)
 
     def _stream(

@@ -197,11 +197,14 @@ class JobApi:
             )
         except (ApiException, UnreachableError):
             return []
-        return [] if text.startswith(REMOVED) else text.splitlines()
+        if text.startswith(REMOVED) or not text:
+            return []
+        # Not splitlines: to it a carriage return ends a line, too.
+        return [last_state(line) for line in text.removesuffix("\n").split("\n")]
 
-    def log_stream(self, pod: str, container: str) -> Iterator[bytes]:
-        """A container's log from its beginning, as it is written; raises whatever breaks the connection."""
-        return self.cluster.log_stream(pod, self.namespace, container)
+    def log_stream(self, pod: str, container: str, since: str = "") -> Iterator[bytes]:
+        """A container's log as ClusterApi.log_stream gives it; raises whatever breaks the connection."""
+        return self.cluster.log_stream(pod, self.namespace, container, since)
 
     def _ask(self, call: Callable[[], T]) -> T:
         def renewed() -> T:
@@ -210,6 +213,11 @@ class JobApi:
             return call()
 
         return self.patience.ask(renewed)
+
+
+def last_state(line: str) -> str:
+    """What a terminal shows of a line that carriage returns have written over and over."""
+    return next((state for state in reversed(line.split("\r")) if state.strip()), "")
 
 
 def owner(each: dict[str, Any]) -> str:

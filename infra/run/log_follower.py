@@ -3,24 +3,70 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
-from infra.objects.cluster_api import lines
 from infra.objects.patience import is_transient
 from infra.run import job_status
-from infra.run.job_api import LAST_LINES, JobApi
+from infra.run.job_api import LAST_LINES, JobApi, last_state
 from infra.run.metrics import is_progress
 
+TIMED = re.compile(r"(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) )?(.*)", re.DOTALL)
 SHOW_EVERY_S = 5.0
+# A progress bar is one line, shown when it is finished; of one that takes longer its state is shown so often.
+UNFINISHED_EVERY_S = 60.0
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a container's log, or what one that is not finished shows so far.
+
+    Parameters:
+        at: when it was begun, in RFC 3339; empty for what the kubelet itself says in between.
+        text: its last state, where carriage returns have written over earlier ones.
+    """
+
+    at: str
+    text: str
+    is_whole: bool = True
+
+    @property
+    def time(self) -> datetime | None:
+        """`at`, to a microsecond."""
+        return datetime.fromisoformat(self.at) if self.at else None
+
+
+def log_lines(chunks: Iterable[bytes]) -> Iterator[LogLine]:
+    """The lines of a log that comes in parts, and after each part the line that carriage returns are writing."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from map(_line, whole)
+        before, was_written, begun = rest.rpartition(b"\r")
+        if was_written:
+            line = _line(before, is_whole=False)
+            yield line
+            rest = f"{line.at} {line.text}\r".removeprefix(" ").encode() + begun
+    if rest:
+        yield _line(rest)
+
+
+def _line(text: bytes, is_whole: bool = True) -> LogLine:
+    found = TIMED.fullmatch(text.decode(errors="replace"))
+    assert found, "both of its parts may be empty"
+    at, said = found.groups(default="")
+    return LogLine(at, last_state(said), is_whole)
 
 
 class LogFollower:
@@ -33,7 +79,8 @@ class LogFollower:
     Attributes:
         pod: the name of the latest pod of rank 0.
         latest: the last lines followed; all that is left of the log once the pod is deleted.
-        seen: lines followed since the container's last start.
+        last: the last whole line since the container's last start.
+        seen: how often the log has grown since then.
     """
 
     def __init__(self, api: JobApi, rank0: str, epochs: Callable[[], int | None] = lambda: None) -> None:
@@ -41,11 +88,13 @@ class LogFollower:
         # Set by whoever draws the progress. The first line of an epoch is shown then.
         self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
+        self.unfinished_since: float | None = None
         self.told_epochs: int | None = None
         self.thread: threading.Thread | None = None
         self.broken = False
         self.latest: deque[str] = deque(maxlen=LAST_LINES)
         self.start: tuple[str, int] | None = None
+        self.last: LogLine | None = None
         self.seen = 0
 
     def find_pod(self, pods: list[dict[str, Any]]) -> None:
@@ -56,31 +105,49 @@ class LogFollower:
             self.pod = latest["metadata"]["name"] if latest else self.pod
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
-        """Follow each start of the container once; where the connection broke, go on after the lines seen."""
+        """Follow each start of the container; where its log or the connection has ended before it, go on after that."""
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue
             start = (pod["metadata"]["uid"], job_status.restarts([pod]))
             if start != self.start:
-                self.start, self.seen = start, 0
-            elif self.thread is not None and (self.thread.is_alive() or not self.broken):
+                self.start, self.last, self.seen = start, None, 0
+            elif self.thread is not None and (self.thread.is_alive() or not (self.broken or self._runs(pod))):
                 continue
             self.broken = False
             self.thread = threading.Thread(target=self._follow, daemon=True)
             self.thread.start()
 
+    def _runs(self, pod: dict[str, Any]) -> bool:
+        """Whether the container has not ended: the kubelet may end a log that it rotates."""
+        states = {each["name"]: each.get("state") or {} for each in job_status.containers(pod["status"])}
+        return "running" in states.get(self.api.kind.container, {})
+
     def _follow(self) -> None:
+        known = self.last.time if self.last else None
         try:
-            stream = self.api.log_stream(self.pod, self.api.kind.container)
-            for number, line in enumerate(lines(stream), start=1):
-                self.latest.append(line)
-                if number > self.seen:
-                    self._show(line)
-                self.seen = max(self.seen, number)
+            since = self.last.at if self.last else ""
+            for line in log_lines(self.api.log_stream(self.pod, self.api.kind.container, since)):
+                if known and line.time and line.time <= known:
+                    continue
+                self.seen += 1
+                self._take(line)
         except Exception as error:
             self.broken = True
             if not is_transient(error) and not isinstance(error, ApiException):
                 raise
+
+    def _take(self, line: LogLine) -> None:
+        now = time.monotonic()
+        if line.is_whole:
+            self.last, self.unfinished_since = line if line.at else self.last, None
+            self.latest.append(line.text)
+            self._show(line.text)
+        elif self.unfinished_since is None:
+            self.unfinished_since = now
+        elif line.text and now - self.unfinished_since >= UNFINISHED_EVERY_S:
+            self.unfinished_since = now
+            self._show(line.text)
 
     def _show(self, line: str) -> None:
         if is_progress(line):

@@ -95,7 +95,24 @@ CALLS: dict[str, tuple[Callable[[ClusterApi], object], Request]] = {
     ),
     "log_stream": (
         lambda api: list(api.log_stream("a", "team", "c")),
-        Request("GET", "/api/v1/namespaces/team/pods/a/log", {"container": "c", "follow": "true"}),
+        Request(
+            "GET",
+            "/api/v1/namespaces/team/pods/a/log",
+            {"container": "c", "follow": "true", "timestamps": "true"},
+        ),
+    ),
+    "log_stream after a line": (
+        lambda api: list(api.log_stream("a", "team", "c", "2026-01-01T00:00:00+02:00")),
+        Request(
+            "GET",
+            "/api/v1/namespaces/team/pods/a/log",
+            {
+                "container": "c",
+                "follow": "true",
+                "timestamps": "true",
+                "sinceTime": "2026-01-01T00:00:00+02:00",
+            },
+        ),
     ),
 }
 
@@ -124,7 +141,7 @@ def test_an_answer_that_is_no_success_is_an_error_with_its_status_and_text(name:
     with pytest.raises(ApiException) as raised:
         CALLS[name][0](played(lambda _: status))
     assert (raised.value.status, raised.value.reason) == (status, f"status {status}")
-    assert raised.value.body is not None or name == "log_stream"
+    assert raised.value.body is not None or name.startswith("log_stream")
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -146,7 +163,7 @@ def test_an_answer_is_waited_for_as_long_as_is_said(name: str) -> None:
         return {"items": []}
 
     CALLS[name][0](played(answer, timeout_s=5))
-    assert asked == [None if name == "log_stream" else 5]
+    assert asked == [None if name.startswith("log_stream") else 5]
 
 
 def test_objects_are_as_the_server_has_them() -> None:

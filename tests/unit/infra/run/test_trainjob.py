@@ -219,7 +219,7 @@ class Told(TrainJobApi):
         assert container == "node"
         return self.log.get(pod, [])
 
-    def log_stream(self, pod: str, container: str) -> Any:
+    def log_stream(self, pod: str, container: str, since: str = "") -> Any:
         yield from (f"{line}\n".encode() for line in self.log[pod])
 
 
