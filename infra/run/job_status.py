@@ -197,10 +197,10 @@ def wanted_pods(job: dict[str, Any]) -> int:
     return sum(int(each.get("replicas", 1)) for each in job["spec"]["pytorchReplicaSpecs"].values())
 
 
-def failed_container(pods: Iterable[dict[str, Any]]) -> tuple[str, str, bool] | None:
-    """Pod and container whose exit is to blame, and whether its log is that of the `previous` start.
+def failed_containers(pods: Iterable[dict[str, Any]]) -> list[tuple[str, str, bool]]:
+    """Pod and container of each bad end, and whether its log is that of the `previous` start.
 
-    The first to end badly: its peers only follow it.
+    The first to end badly is to blame: its peers only follow it.
     """
     ends = []
     for pod in pods:
@@ -212,7 +212,7 @@ def failed_container(pods: Iterable[dict[str, Any]]) -> tuple[str, str, bool] | 
                     ends.append(
                         (end.get("finishedAt") or "", pod["metadata"]["name"], container["name"], previous)
                     )
-    return min(ends)[1:] if ends else None
+    return [(pod, container, previous) for _, pod, container, previous in sorted(ends)]
 
 
 def restarts(pods: Iterable[dict[str, Any]]) -> int:

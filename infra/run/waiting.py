@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -22,6 +22,8 @@ NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 KUEUE = "kueue.x-k8s.io"
 NOT_FOUND = 404
+MOST_READ = 3
+"""Bad ends whose logs are read: a node that is away takes 10 s for each."""
 # Reason of a trouble that may pass -> for how long, in seconds.
 LASTING_S = {
     **dict.fromkeys(job_status.TROUBLED, job_status.TROUBLED_S),
@@ -139,7 +141,7 @@ class Waiting:
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
         """From the log of the container that ended badly; each of its ends is read until there is a log."""
-        end = job_status.failed_container(pods)
+        end = next(iter(job_status.failed_containers(pods)), None)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []
         lines = self.api.last_lines(*end)
@@ -199,14 +201,19 @@ class Waiting:
 
         The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
         """
-        usual = (self.follower.pod, self.api.kind.container, False)
-        pod, container, previous = job_status.failed_container(pods) or usual
-        lines = self.api.last_lines(pod, container, previous)
-        if not lines:
-            pod, lines = self.follower.pod, list(self.follower.latest)
-        shown = [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
         troubles = [f"  {each}" for each in found]
-        return "\n".join([f"{self._title} failed: {message}", *troubles, *shown, self._again])
+        lines = self._last_lines(pods)
+        return "\n".join([f"{self._title} failed: {message}", *troubles, *lines, self._again])
+
+    def _last_lines(self, pods: list[dict[str, Any]]) -> list[str]:
+        """Of the first bad end that has left any, else of rank 0; a sentence where no line is left."""
+        rank0 = (self.follower.pod, self.api.kind.container, False)
+        for pod, container, previous in [*job_status.failed_containers(pods)[:MOST_READ], rank0]:
+            if lines := self.api.last_lines(pod, container, previous):
+                return _titled(pod, container, lines)
+        if self.follower.latest:
+            return _titled(*rank0[:2], self.follower.latest)
+        return ["  no line of its log is left: its pods are gone, and nobody followed it while they ran"]
 
     @property
     def _title(self) -> str:
@@ -219,6 +226,10 @@ class Waiting:
             f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}, then `make up` (one "
             "that has failed, `make up` deletes itself)"
         )
+
+
+def _titled(pod: str, container: str, lines: Iterable[str]) -> list[str]:
+    return [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
 
 
 def queue_troubles(api: JobApi, queue: str) -> list[Trouble]:

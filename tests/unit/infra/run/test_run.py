@@ -121,8 +121,10 @@ def test_the_first_to_fail_is_to_blame() -> None:
         ended("j-master-0", 1, "2026-01-01T00:00:09Z"),
         ended("j-worker-0", 3, "2026-01-01T00:00:01Z", "lastState"),
     ]
-    assert job_status.failed_container(pods) == ("j-worker-0", "pytorch", True)
-    assert job_status.failed_container([ended("j-master-0", 0, "x")]) is None
+    assert job_status.failed_containers(pods) == [
+        *(("j-worker-0", "pytorch", True), ("j-master-0", "pytorch", False))
+    ]
+    assert job_status.failed_containers([ended("j-master-0", 0, "x")]) == []
 
 
 def test_the_last_metrics_count() -> None:
@@ -145,6 +147,45 @@ def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
     api = FakeApi([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
     with pytest.raises(RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
         end(api)
+
+
+class KeptLogs(FakeApi):
+    """The logs of some pods are left, by the pods' names."""
+
+    def __init__(self, pods: list[dict[str, Any]], **logs: list[str]) -> None:
+        super().__init__([job("Failed", message="backoff")], pods)
+        self.logs = {name.replace("_", "-"): lines for name, lines in logs.items()}
+
+    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
+        return self.logs.get(pod, [])
+
+
+CRASHED = [ended("j-worker-0", 1, "1"), ended("j-worker-1", 1, "2")]
+
+
+@pytest.mark.parametrize(
+    ("api", "followed", "shown"),
+    [
+        (KeptLogs(CRASHED, j_worker_1=["boom"]), ["step"], "last lines of pod j-worker-1,.*boom"),
+        (KeptLogs(CRASHED, j_master_0=["lost a peer"]), [], "last lines of pod j-master-0,.*lost a peer"),
+        (KeptLogs([]), ["step"], "last lines of pod j-master-0,.*step"),
+    ],
+    ids=["of another that failed", "of rank 0", "as they were followed"],
+)
+def test_where_the_log_to_blame_is_gone_the_next_one_is_shown(
+    api: KeptLogs, followed: list[str], shown: str
+) -> None:
+    wait = Waiting(api, "j-master-0")
+    wait.follower.latest.extend(followed)
+    with pytest.raises(RunFailedError, match=f"(?s){shown}"):
+        wait.until_end()
+
+
+def test_a_job_that_nobody_followed_and_whose_pods_are_gone_has_no_title_without_lines() -> None:
+    with pytest.raises(RunFailedError) as failed:
+        end(KeptLogs([]))
+    assert "last lines" not in str(failed.value)
+    assert "no line of its log is left: its pods are gone, and nobody followed it" in str(failed.value)
 
 
 def test_only_what_has_failed_at_the_first_look_had_failed_before() -> None:
