@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,6 +26,13 @@ SHOW_EVERY_S = 5.0
 UNFINISHED_EVERY_S = 60.0
 # How long the end of the log may lag behind the end of the job.
 LAG_S = 2
+# So many lines of a log are looked through for the exception that torchrun's report is about.
+KEPT_LINES = 400
+ROOT_CAUSE, FOOTER_LINES = "Root Cause (first observed failure):", 8
+FAILED_RANK = re.compile(r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
+RANK_FAILED = "] failed (exitcode: "
+TRACEBACK = "Traceback (most recent call last):"
+OF_RANK = re.compile(r"\[(rank|default)\d+\]:")
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,43 @@ def _line(text: bytes, is_whole: bool = True) -> LogLine:
     return LogLine(at, last_state(said), is_whole)
 
 
+def failure_lines(lines: Sequence[str]) -> list[str]:
+    """The last LAST_LINES of `lines`; where torchrun ends them, its root cause below the exception of that rank.
+
+    Sources: format_msg of ChildFailedError in torch/distributed/elastic/multiprocessing/errors, _poll of
+    SubprocessContext in multiprocessing/api.py beside it, and _distributed_excepthook of torch 2.6, which puts [rank1]:
+    before each line; torchrun's --tee puts [default1]: there.
+    """
+    root = max((place for place, line in enumerate(lines) if line.strip() == ROOT_CAUSE), default=None)
+    found = FAILED_RANK.search("\n".join(lines[root:])) if root is not None else None
+    if root is None or found is None:
+        return [*lines[-LAST_LINES:]]
+    footer, before = lines[root : root + FOOTER_LINES], lines[:root]
+    ends = [place for place, line in enumerate(before) if RANK_FAILED in line]
+    if (
+        ends
+    ):  # what torchrun adds is below, and what an earlier try of its own ended with is above the one before
+        before = before[(ends[-2] + 1 if len(ends) > 1 else 0) : ends[-1]]
+    exception = _exception(before, found["rank"], found["local"]) or before
+    return [*exception[-(LAST_LINES - len(footer)) :], *footer]
+
+
+def _exception(lines: Sequence[str], rank: str, local: str) -> list[str]:
+    """The last that this rank has raised; of lines that do not tell the rank, the first exception."""
+    own = [line for line in lines if line.startswith((f"[rank{rank}]:", f"[default{local}]:"))]
+    begins = [place for place, line in enumerate(own) if TRACEBACK in line]
+    if begins:
+        return own[begins[-1] :]
+    plain = [line for line in lines if not OF_RANK.match(line)]
+    begin = next((place for place, line in enumerate(plain) if line == TRACEBACK), None)
+    if begin is None:
+        return []
+    end = next(
+        (place for place in range(begin + 1, len(plain)) if not plain[place].startswith(" ")), len(plain)
+    )
+    return plain[begin : end + 1]
+
+
 class LogFollower:
     """Shows rank 0's log as it is written, steps at most every SHOW_EVERY_S seconds.
 
@@ -92,7 +136,7 @@ class LogFollower:
         self.told_epochs: int | None = None
         self.thread: threading.Thread | None = None
         self.broken = False
-        self.latest: deque[str] = deque(maxlen=LAST_LINES)
+        self.latest: deque[str] = deque(maxlen=KEPT_LINES)
         self.start: tuple[str, int] | None = None
         self.last: LogLine | None = None
         self.seen = 0

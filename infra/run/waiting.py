@@ -13,7 +13,7 @@ from infra.objects.patience import is_transient
 from infra.run import job_status
 from infra.run.job_api import JobApi
 from infra.run.job_status import Trouble
-from infra.run.log_follower import LogFollower
+from infra.run.log_follower import KEPT_LINES, LogFollower, failure_lines
 from infra.run.timeline import Timeline
 
 # The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
@@ -209,7 +209,7 @@ class Waiting:
         """Of the first bad end that has left any, else of rank 0; a sentence where no line is left."""
         rank0 = (self.follower.pod, self.api.kind.container, False)
         for pod, container, previous in [*job_status.failed_containers(pods)[:MOST_READ], rank0]:
-            if lines := self.api.last_lines(pod, container, previous):
+            if lines := self.api.last_lines(pod, container, previous, KEPT_LINES):
                 return _titled(pod, container, lines)
         if self.follower.latest:
             return _titled(*rank0[:2], self.follower.latest)
@@ -229,7 +229,8 @@ class Waiting:
 
 
 def _titled(pod: str, container: str, lines: Iterable[str]) -> list[str]:
-    return [f"last lines of pod {pod}, container {container}:", *(f"    {line}" for line in lines)]
+    shown = (f"    {line}" for line in failure_lines([*lines]))
+    return [f"last lines of pod {pod}, container {container}:", *shown]
 
 
 def queue_troubles(api: JobApi, queue: str) -> list[Trouble]:

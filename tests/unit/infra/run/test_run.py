@@ -20,6 +20,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.patience import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
+from infra.run.log_follower import failure_lines
 from infra.run.metrics import is_progress, journal_metrics, metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, play
@@ -147,6 +148,76 @@ def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
     api = FakeApi([job("Failed", message="backoff")], [ended("j-worker-0", 1, "1")], ["Traceback", "boom"])
     with pytest.raises(RunFailedError, match=r"(?s)backoff.*pod j-worker-0.*boom.*fix: "):
         end(api)
+
+
+def raised(prefix: str, text: str) -> list[str]:
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in <module>',
+        "    step()",
+        text,
+    ]
+    return [f"{prefix}{line}" for line in lines]
+
+
+def report(rank: int, local: int) -> list[str]:
+    """What torchrun 2.6 prints when this rank has failed first, and another one with it."""
+    cause = [
+        "  time      : 2026-01-01_00:00:00",
+        "  host      : j-worker-0",
+        f"  rank      : {rank} (local_rank: {local})",
+        "  exitcode  : 1 (pid: 12)",
+        "  error_file: <N/A>",
+        "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+    ]
+    failed = (
+        f"E0101 00:00:00.0 1 torch/.../multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {local}"
+    )
+    own = ["Traceback (most recent call last):", '  File "torchrun", line 33', "ChildFailedError: ", "=" * 60]
+    others = ["x.py FAILED", "-" * 60, "Failures:", "[1]:", *cause, "-" * 60]
+    return [failed, *own, *others, "Root Cause (first observed failure):", "[0]:", *cause, "=" * 60]
+
+
+NOISE = [f"step {number}" for number in range(300)]
+CAUSE, CONSEQUENCE = "ValueError: the cause", "DistBackendError: lost a peer"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [*raised("[rank5]: ", CAUSE), *raised("[rank4]: ", CONSEQUENCE)],
+        [*raised("[rank4]: ", CONSEQUENCE), *raised("[rank5]: ", CAUSE)],
+        [
+            line
+            for pair in zip(raised("[rank5]: ", CAUSE), raised("[rank4]: ", CONSEQUENCE), strict=True)
+            for line in pair
+        ],
+        [*raised("[default1]:", CAUSE), *raised("[default0]:", CONSEQUENCE)],
+        [*raised("", CAUSE), *raised("", CONSEQUENCE)],
+        [*raised("", "KeyError: of an earlier try"), *report(4, 0)[:1], *raised("", CAUSE), "closing signal"],
+        [CAUSE, "a process that prints no traceback"],
+    ],
+    ids=["in order", "after it", "between each other", "teed", "without ranks", "tried again", "printed"],
+)
+def test_below_torchrun_the_exception_of_the_rank_that_failed_first_is_shown(before: list[str]) -> None:
+    shown = failure_lines([*NOISE, *before, *report(5, 1)])
+    text = "\n".join(shown)
+    assert CAUSE in text
+    assert "rank      : 5 (local_rank: 1)" in text
+    assert CONSEQUENCE not in text
+    assert "earlier try" not in text
+    assert len(shown) <= 20
+
+
+def test_a_failure_below_torchrun_is_told_with_its_exception() -> None:
+    log = [*raised("[rank1]: ", CAUSE), *report(1, 1)]
+    with pytest.raises(RunFailedError, match=CAUSE):
+        end(FakeApi([job("Failed")], [ended("j-worker-0", 1, "1")], log))
+
+
+def test_other_logs_end_with_their_last_lines() -> None:
+    assert failure_lines(NOISE) == NOISE[-20:]
+    assert failure_lines(["one", "Root Cause (first observed failure):"])[-1].startswith("Root Cause")
 
 
 class KeptLogs(FakeApi):
