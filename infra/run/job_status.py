@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from infra.objects.job_kinds import PYTORCHJOB
+
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 SUSPENDED = "Suspended"
@@ -37,6 +39,8 @@ CLIENT = "the node has no client for such volumes; for NFS that is mount.nfs (De
 # What the kubelet says in between, without the reason.
 UNSAID = "Unable to attach or mount volumes"
 NOT_YET = ("ContainerCreating", "PodInitializing")
+PEER_ENDED = "PeerEnded"
+"""Our reason of a replica that has started again when another one had succeeded."""
 EVICTED = "Evicted"
 """The reason of a pod that its kubelet has ended, and of the event about it."""
 # Source: emptyDirMessageFmt in pkg/kubelet/eviction/helpers.go of Kubernetes 1.34.
@@ -134,9 +138,51 @@ def _pod_failure(pod: str, said: Mapping[str, Any]) -> Trouble:
     return Trouble(f"pod {pod}", said["reason"], message)
 
 
+def stranded(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[Trouble]:
+    """Of each replica that waits for one that has succeeded, and without which a PyTorchJob cannot end.
+
+    A master decides alone about its job's end, without one all workers do. Elastic workers go on without others. All
+    pods of a TrainJob start again together.
+    """
+    spec = job["spec"]
+    if "pytorchReplicaSpecs" not in spec or spec.get("elasticPolicy"):
+        return []
+    deciding = "-master-0" if "Master" in spec["pytorchReplicaSpecs"] else ""
+    ended = {
+        str(last_end(each["status"])): each["metadata"]["name"]
+        for each in pods
+        if each.get("status", {}).get("phase") == SUCCEEDED
+    }
+    if not ended:
+        return []
+    first = min(ended)
+    message = f"it has started again, and {ended[first]} has ended; this run cannot finish"
+    return [
+        Trouble(f"pod {each['metadata']['name']}", PEER_ENDED, message, hopeless=True)
+        for each in pods
+        if each["metadata"]["name"].endswith(deciding) and first <= _started_again(each.get("status", {}))
+    ]
+
+
+def _started_again(status: Mapping[str, Any]) -> str:
+    """When the pod's replica began its present start; empty where that is its first one, or has not begun."""
+    for each in status.get("containerStatuses") or []:
+        if each["name"] == PYTORCHJOB.container and each.get("restartCount"):
+            return str(((each.get("state") or {}).get("running") or {}).get("startedAt") or "")
+    return ""
+
+
 def containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a pod's status says of its containers, those that prepare it first."""
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+
+def last_end(status: Mapping[str, Any]) -> object:
+    """When the last of a pod's containers ended; where none had begun, when its kubelet took the pod."""
+    ends = [(each.get("state") or {}).get("terminated") or {} for each in containers(status)]
+    return max(
+        (str(end["finishedAt"]) for end in ends if end.get("finishedAt")), default=status.get("startTime")
+    )
 
 
 def pod_state(pod: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ class Timeline:
             if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
                 self._add(condition.get("lastTransitionTime"), about, "scheduled")
         if end := job_status.pod_end(pod):
-            self._add(_last_end(status), about, f"failed: {end.reason}: {end.message}")
+            self._add(job_status.last_end(status), about, f"failed: {end.reason}: {end.message}")
         for container in job_status.containers(status):
             for key in ("lastState", "state"):
                 self._state(f"{about}, container {container['name']}", container.get(key) or {})
@@ -61,14 +61,6 @@ class Timeline:
     def _add(self, at: object, about: str, what: object) -> None:
         if at and what:
             self.found.add((str(at).replace("+00:00", "Z"), about, str(what)))
-
-
-def _last_end(status: Mapping[str, Any]) -> object:
-    """When the last of a pod's containers ended; where none had begun, when its kubelet took the pod."""
-    ends = [(each.get("state") or {}).get("terminated") or {} for each in job_status.containers(status)]
-    return max(
-        (str(end["finishedAt"]) for end in ends if end.get("finishedAt")), default=status.get("startTime")
-    )
 
 
 def keep_beside(timeline: Timeline, folder: Path | None, job: str, show: Callable[[str], None]) -> None:

@@ -22,6 +22,8 @@ NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 KUEUE = "kueue.x-k8s.io"
 NOT_FOUND = 404
+RAN_BEFORE = (job_status.PEER_ENDED, job_status.EVICTED)
+"""Reasons of pods whose replicas have said something."""
 MOST_READ = 3
 """Bad ends whose logs are read: a node that is away takes 10 s for each."""
 # Reason of a trouble that may pass -> for how long, in seconds.
@@ -103,14 +105,18 @@ class Waiting:
         if now == job_status.FAILED:
             error = FailedBeforeError if is_first else RunFailedError
             raise error(self._failure(message, pods, found))
-        self._give_up(found)
+        self._give_up(found, pods)
         self.follower.ensure_started(pods)
         self._ensure_progress(job, pods, found)
         return ""
 
-    def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
+    def _troubles(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[Trouble]:
         found = [each for each in job_status.troubles(pods) if each.reason != job_status.EVICTED]
-        found += [*self._evictions(job, pods), *self._wrong_architecture(pods)]
+        found += [
+            *job_status.stranded(job, pods),
+            *self._evictions(job, pods),
+            *self._wrong_architecture(pods),
+        ]
         for pod in filter(job_status.waits_for_volumes, pods):
             found += job_status.mount_troubles(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
@@ -139,7 +145,7 @@ class Waiting:
     def _is_queued(self, job: dict[str, Any]) -> bool:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
 
-    def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[job_status.Trouble]:
+    def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[Trouble]:
         """From the log of the container that ended badly; each of its ends is read until there is a log."""
         end = next(iter(job_status.failed_containers(pods)), None)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
@@ -151,7 +157,7 @@ class Waiting:
             return [job_status.wrong_architecture(end[0], end[1])]
         return []
 
-    def _show(self, now: str, found: list[job_status.Trouble]) -> None:
+    def _show(self, now: str, found: list[Trouble]) -> None:
         by_others = now == job_status.SUSPENDED and not self.suspended
         why = "though the stack file does not ask for it"
         if self.queue:
@@ -168,18 +174,17 @@ class Waiting:
             self.api.show(f"{self.api.name}: pods: {states}")
         self.shown_pods = states
 
-    def _give_up(self, found: list[job_status.Trouble]) -> None:
-        """Raises RunFailedError for a pod that will not start."""
+    def _give_up(self, found: list[Trouble], pods: list[dict[str, Any]]) -> None:
+        """Raises RunFailedError for a pod that will not start, or that cannot end."""
         now = time.monotonic()
         lasting = [each for each in found if each.hopeless or each.reason in LASTING_S]
         self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each in lasting}
         for each in lasting:
             if each.hopeless or now - self.trouble_since[each.about] > LASTING_S[each.reason]:
-                raise RunFailedError(f"{self._title} cannot run: {each}\n{self._again}")
+                lines = self._last_lines(pods) if each.reason in RAN_BEFORE else []
+                raise RunFailedError("\n".join([f"{self._title} cannot run: {each}", *lines, self._again]))
 
-    def _ensure_progress(
-        self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[job_status.Trouble]
-    ) -> None:
+    def _ensure_progress(self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[Trouble]) -> None:
         """Raises NoProgressError. A queue may be long: a job that it can admit makes none before that."""
         known = job.get("status", {})
         states = [each.get("status") for each in pods]

@@ -442,6 +442,74 @@ def test_evictions_of_a_job_without_a_limit_are_counted_by_its_controller() -> N
     assert "(evictions so far: 9)" in api.shown[-1]
 
 
+WORKER_SPEC = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
+PAIR_SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}}
+
+
+def done(name: str, second: int, code: int = 0) -> dict[str, Any]:
+    end = {"terminated": {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{second:02}Z"}}
+    return pod(name, phase="Succeeded", containerStatuses=[{"name": "pytorch", "state": end}])
+
+
+def started(name: str, second: int, restarts: int = 1) -> dict[str, Any]:
+    """A replica that runs, since this second, after it has ended with status 1 a second before."""
+    before = {"exitCode": 1, "finishedAt": f"2026-01-01T00:00:{second - 1:02}Z"}
+    container = {
+        "name": "pytorch",
+        "restartCount": restarts,
+        "state": {"running": {"startedAt": f"2026-01-01T00:00:{second:02}Z"}},
+        **({"lastState": {"terminated": before}} if restarts else {}),
+    }
+    return pod(name, phase="Running", containerStatuses=[container])
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        (PAIR_SPEC, [started("j-master-0", 9), done("j-worker-0", 7)]),
+        (PAIR_SPEC, [started("j-master-0", 9), done("j-worker-0", 9)]),
+        (PAIR_SPEC, [started("j-master-0", 9), done("j-worker-1", 20), done("j-worker-0", 7)]),
+        (WORKER_SPEC, [started("j-worker-1", 9), done("j-worker-0", 7)]),
+    ],
+)
+def test_a_replica_that_waits_for_one_that_has_ended_is_given_up_at_once(
+    spec: dict[str, Any], pods: list[dict[str, Any]]
+) -> None:
+    api = FakeApi([{**job("Running"), "spec": spec}], pods, ["OSError: No space left on device"])
+    told = "cannot run: .*and j-worker-0 has ended; this run cannot finish"
+    with pytest.raises(RunFailedError, match=f"(?s){told}.*No space left on device"):
+        end(api)
+    assert "j-worker-0 has ended; this run cannot finish" in "".join(api.shown)
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        (SPEC, [started("j-master-0", 9)]),
+        (PAIR_SPEC, [started("j-master-0", 5), done("j-worker-0", 7)]),
+        (PAIR_SPEC, [started("j-master-0", 9, restarts=0), done("j-worker-0", 7)]),
+        (PAIR_SPEC, [started("j-master-0", 5), started("j-worker-1", 9), done("j-worker-0", 7)]),
+        (
+            {**WORKER_SPEC, "elasticPolicy": {"minReplicas": 1}},
+            [started("j-worker-1", 9), done("j-worker-0", 7)],
+        ),
+        ({"trainer": {"numNodes": 2}}, [started("j-node-0-0-a", 9), done("j-node-0-1-a", 7)]),
+    ],
+    ids=[
+        "a single replica",
+        "trained with it since",
+        "its first start",
+        "another decides",
+        "elastic",
+        "all start again",
+    ],
+)
+def test_a_replica_that_can_end_is_waited_for(spec: dict[str, Any], pods: list[dict[str, Any]]) -> None:
+    api = FakeApi([{**job("Running"), "spec": spec}, {**job("Succeeded"), "spec": spec}], pods)
+    assert end(api) == "Succeeded"
+    assert "cannot finish" not in "".join(api.shown)
+
+
 def test_a_job_suspended_as_asked_is_not_waited_for() -> None:
     assert end(FakeApi([job("Suspended")]), suspended=True) == "Suspended"
 
