@@ -16,29 +16,39 @@ SUSPENDED = "Suspended"
 COMPLETE = "Complete"
 # A job in one of these conditions has all the pods that it will get.
 ENDED = {SUCCEEDED, FAILED, SUSPENDED}
-# A waiting container in one of these states never starts by itself.
-HOPELESS = {
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "CreateContainerConfigError",
+UNMOUNTED = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+"""Reasons of the kubelet's events. It tries again, with pauses of up to two minutes."""
+GIVEN_UP_S: dict[str, float] = {
+    # A waiting container in one of these states never starts by itself.
+    **dict.fromkeys(
+        ("InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "CreateContainerConfigError"), 0
+    ),
+    # These are tried again and may pass, a registry's hiccup for example; not for long.
+    **dict.fromkeys(
+        ("ImagePullBackOff", "ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"), 15
+    ),
+    **dict.fromkeys(("CreateContainerError", "ImageVolumeMountFailed", "RunContainerError"), 15),
+    # The kubelet tries at least twice more.
+    **dict.fromkeys(UNMOUNTED, 300),
 }
-# These are tried again and may pass, a registry's hiccup for example; not for long.
-TROUBLED = {"ImagePullBackOff", "ErrImagePull", "CreateContainerError", "RunContainerError", "StartError"}
-TROUBLED_S = 15
+"""Reason of a pod, a container or an event -> for how long, in seconds, the job is waited for with it.
+
+Any other is told in its own words, and waited for as long as something changes.
+"""
 # What the kernel says about a program for another processor, and containerd about an image without this one's.
 OTHER_PROCESSOR = ("exec format error", "no match for platform")
 WRONG_ARCHITECTURE = "WrongArchitecture"
-UNMOUNTED = ("FailedMount", "FailedAttachVolume")
-"""Reasons of the kubelet's events. It tries again, with pauses of up to two minutes."""
-UNMOUNTED_S = 300
-"""How long a volume may stay away, in seconds: the kubelet tries at least twice more."""
 # What mount says where nothing on the node can mount this kind: no program for it, or a kernel without it.
 NO_CLIENT = ("/sbin/mount.<type> helper", "unknown filesystem type", "No such device")
 CLIENT = "the node has no client for such volumes; for NFS that is mount.nfs (Debian: nfs-common) and a kernel with NFS"
 # What the kubelet says in between, without the reason.
 UNSAID = "Unable to attach or mount volumes"
 NOT_YET = ("ContainerCreating", "PodInitializing")
+BACK_OFF = "CrashLoopBackOff"
+"""The reason of a container that has ended: how it has is what matters."""
+KUBELET = "kubelet"
+DISRUPTED = "DisruptionTarget"
+"""The condition of a pod that the scheduler, a drain, a taint or a clean-up ends."""
 PEER_ENDED = "PeerEnded"
 """Our reason of a replica that has started again when another one had succeeded."""
 EVICTED = "Evicted"
@@ -66,6 +76,11 @@ class Trouble:
     message: str
     hopeless: bool = False
 
+    @property
+    def limit_s(self) -> float | None:
+        """For how long, in seconds, the job is waited for with it; None for as long as something changes."""
+        return 0 if self.hopeless else GIVEN_UP_S.get(self.reason)
+
     def __str__(self) -> str:
         return f"{self.about}: {self.reason}" + (f": {self.message}" if self.message else "")
 
@@ -89,15 +104,18 @@ def condition(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """What keeps pods from running, from their container states and the scheduler's verdict."""
+    """What keeps pods from running, from their conditions, their own reasons and the states of their containers."""
     found = []
     for pod in pods:
         name, status = pod["metadata"]["name"], pod.get("status", {})
         for entry in status.get("conditions") or []:
             if entry["type"] == "PodScheduled" and entry["status"] == "False":
                 found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
-        if end := pod_end(pod):
-            found.append(end)
+            if entry["type"] == DISRUPTED and entry["status"] == "True" and not pod_end(pod):
+                found.append(Trouble(f"pod {name}", entry.get("reason", ""), entry.get("message", "")))
+        if status.get("reason"):
+            found.append(_pod_failure(name, status))
+        if pod_end(pod):
             continue
         for container in containers(status):
             found += _container_troubles(name, container, has_failed=status.get("phase") == FAILED)
@@ -204,11 +222,13 @@ def _container_troubles(pod: str, container: dict[str, Any], has_failed: bool) -
     end = _end(container)
     if any(text in f"{message} {end.get('message', '')}" for text in OTHER_PROCESSOR):
         return [wrong_architecture(pod, container["name"])]
-    if reason in HOPELESS | TROUBLED:
-        return [Trouble(about, reason, message, reason in HOPELESS)]
+    if reason and reason not in (*NOT_YET, BACK_OFF):
+        return [Trouble(about, reason, message, hopeless=GIVEN_UP_S.get(reason) == 0)]
     if not end.get("exitCode"):
         return []
     ended = f"exit code {end['exitCode']}, {end.get('reason', 'Error')}"
+    if end.get("message"):
+        ended += f": {_one_line(end['message'])}"
     if times := int(container.get("restartCount", 0)):
         text = f"container {container['name']} restarted {times} times: {ended}"
         return [Trouble(about, reason or "Restarted", text)]
@@ -267,7 +287,7 @@ def restarts(pods: Iterable[dict[str, Any]]) -> int:
     return sum(int(each.get("restartCount", 0)) for each in statuses)
 
 
-def waits_for_volumes(pod: dict[str, Any]) -> bool:
+def waits_on_node(pod: dict[str, Any]) -> bool:
     """Whether a pod is on a node, and none of its containers has been made yet."""
     status = pod.get("status", {})
     states = [(each.get("state") or {}).get("waiting") or {} for each in containers(status)]
@@ -275,19 +295,23 @@ def waits_for_volumes(pod: dict[str, Any]) -> bool:
     return there and all(each.get("reason") in NOT_YET for each in states)
 
 
-def mount_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """What keeps the volumes from a pod that `waits_for_volumes`: one trouble, or none.
+def start_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> list[Trouble]:
+    """What keeps a pod on a node from its volumes, network or devices, where its containers wait: one trouble, or none.
 
     Parameters:
         events: those of type Warning about the pod.
     """
-    failed = [each for each in events if each.get("reason") in UNMOUNTED]
+    failed = [
+        each
+        for each in events
+        if each.get("reason") in UNMOUNTED or (each.get("source") or {}).get("component") == KUBELET
+    ]
     said = [each for each in failed if UNSAID not in each.get("message", "")] or failed
     if not said:
         return []
     last = max(said, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
     text = last.get("message", "")
-    hopeless = any(each in text for each in NO_CLIENT)
+    hopeless = last["reason"] in UNMOUNTED and any(each in text for each in NO_CLIENT)
     message = f"on node {pod['spec']['nodeName']}: {_mount_failure(text)}" + (
         f"; {CLIENT}" if hopeless else ""
     )
@@ -297,4 +321,8 @@ def mount_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> lis
 def _mount_failure(text: str) -> str:
     """Of mount's failure what it has printed, else all that the kubelet says, in one line."""
     printed = text.partition("\nOutput: ")[2]
-    return " ".join((printed or text).split()).rstrip(".")
+    return _one_line(printed or text).rstrip(".")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

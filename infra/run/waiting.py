@@ -26,11 +26,6 @@ RAN_BEFORE = (job_status.PEER_ENDED, job_status.EVICTED)
 """Reasons of pods whose replicas have said something."""
 MOST_READ = 3
 """Bad ends whose logs are read: a node that is away takes 10 s for each."""
-# Reason of a trouble that may pass -> for how long, in seconds.
-LASTING_S = {
-    **dict.fromkeys(job_status.TROUBLED, job_status.TROUBLED_S),
-    **dict.fromkeys(job_status.UNMOUNTED, job_status.UNMOUNTED_S),
-}
 
 
 class RunFailedError(RuntimeError):
@@ -117,8 +112,8 @@ class Waiting:
             *self._evictions(job, pods),
             *self._wrong_architecture(pods),
         ]
-        for pod in filter(job_status.waits_for_volumes, pods):
-            found += job_status.mount_troubles(pod, self.api.warnings_about(pod["metadata"]["uid"]))
+        for pod in filter(job_status.waits_on_node, pods):
+            found += job_status.start_troubles(pod, self.api.warnings_about(pod["metadata"]["uid"]))
         if len(pods) < job_status.wanted_pods(job) and job_status.condition(job)[0] not in job_status.ENDED:
             found += job_status.refusals(self.api.name, self.api.warnings())
         return found + (queue_troubles(self.api, self.queue) if self._is_queued(job) else [])
@@ -177,10 +172,10 @@ class Waiting:
     def _give_up(self, found: list[Trouble], pods: list[dict[str, Any]]) -> None:
         """Raises RunFailedError for a pod that will not start, or that cannot end."""
         now = time.monotonic()
-        lasting = [each for each in found if each.hopeless or each.reason in LASTING_S]
-        self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each in lasting}
-        for each in lasting:
-            if each.hopeless or now - self.trouble_since[each.about] > LASTING_S[each.reason]:
+        lasting = [(each, each.limit_s) for each in found if each.limit_s is not None]
+        self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each, _ in lasting}
+        for each, limit_s in lasting:
+            if not limit_s or now - self.trouble_since[each.about] > limit_s:
                 lines = self._last_lines(pods) if each.reason in RAN_BEFORE else []
                 raise RunFailedError("\n".join([f"{self._title} cannot run: {each}", *lines, self._again]))
 
