@@ -59,6 +59,8 @@ FULL_VOLUME = re.compile(
 )
 MORE_ROOM = 5
 """How many times its limit a volume that was full is to have."""
+# Source: NewInvalid in pkg/api/errors/errors.go of k8s.io/apimachinery 0.34.
+INVALID = re.compile(r'Pod "[^"]*" is invalid: ')
 
 
 @dataclass(frozen=True)
@@ -251,9 +253,13 @@ def wrong_architecture(pod: str, container: str) -> Trouble:
 
 
 def refusals(name: str, events: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """Why pods of job `name` could not be created, from its Warning events: a quota, a policy, a webhook."""
+    """Why pods of job `name` could not be created, from its Warning events: a quota, a policy, a webhook.
+
+    A pod that the API server finds invalid stays so until the job is another one.
+    """
     latest = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
-    return [Trouble(f"job {name}", each.get("reason", ""), each.get("message", "")) for each in latest[-1:]]
+    found = [Trouble(f"job {name}", each.get("reason", ""), each.get("message", "")) for each in latest[-1:]]
+    return [replace(each, hopeless=bool(INVALID.search(each.message))) for each in found]
 
 
 def wanted_pods(job: dict[str, Any]) -> int:

@@ -591,6 +591,14 @@ def test_a_quota_is_reported_at_once() -> None:
     assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
 
 
+@pytest.mark.parametrize("reason", ["FailedCreatePod", "FailedCreate"], ids=["PyTorchJob", "Job"])
+def test_a_pod_that_the_server_finds_invalid_ends_the_wait(reason: str) -> None:
+    told = 'Error creating: Pod "j-master-0" is invalid: spec.tolerations[0].effect: Unsupported value: "No"'
+    event = {"reason": reason, "message": told, "lastTimestamp": "1"}
+    with pytest.raises(RunFailedError, match=r"spec\.tolerations\[0\]\.effect: Unsupported value"):
+        end(FakeApi([job("Created")], events=[event]))
+
+
 @pytest.mark.parametrize(
     ("pods", "log"),
     [
