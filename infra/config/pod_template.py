@@ -99,9 +99,10 @@ def ensure_none_is_a_pods(given: Any, known: Container[str]) -> Any:
     for key, part in found.items():
         try:
             pod = _joined(pod, part(given[key]))
-        except (AttributeError, TypeError):  # it was no good value there either
+        except (AttributeError, KeyError, TypeError):  # it was no good value there either
             pod = _joined(pod, _part())
-    pod = _joined(pod, given.get("pod") or {})
+    there = given.get("pod")
+    pod = _joined(pod, there if isinstance(there, Mapping) else {})
     text = yaml.safe_dump(pod, default_flow_style=True, width=10**6, sort_keys=False).strip()
     names = " and ".join(found)
     fix = f"take {names} out, and write `pod: {text}`" if pod["spec"] or len(pod) > 1 else f"remove {names}"

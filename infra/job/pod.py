@@ -172,5 +172,5 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
         },
     }
     whole = merged(ours, job.pod)
-    whole["metadata"]["labels"] = {**whole["metadata"].get("labels", {}), **older}
-    return whole
+    metadata = whole.get("metadata", {})
+    return {**whole, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **older}}}

@@ -13,6 +13,7 @@ from infra.config import ConfigError
 from infra.config.operator import OperatorApi
 from infra.config.pod_template import MOVED, OURS
 from infra.job.run_id import run_id
+from infra.objects.labels import OF_JOB
 from infra.objects.manifest import Manifest
 from infra.review.rendering import ensure_allowed, rendered_plan, workload
 from tests.unit.infra.job.test_manifest import built
@@ -109,8 +110,37 @@ def test_a_key_that_said_nothing_is_only_to_be_removed() -> None:
     assert "fix: remove spread" in refused(spread=True)
 
 
-def test_a_moved_key_with_a_bad_value_is_refused_too() -> None:
-    assert "job.tolerations = 3" in refused(tolerations=3)
+@pytest.mark.parametrize(
+    ("key", "value"), [("tolerations", 3), ("nccl", {"unknown": 1}), ("nccl", []), ("tolerations", ["x"])]
+)
+@pytest.mark.parametrize("pod", [{}, None, 3, []])
+def test_a_moved_key_with_a_bad_value_is_refused_too(key: str, value: Any, pod: Any) -> None:
+    assert f"job.{key} = {value}" in refused(**{key: value, "pod": pod})
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"labels": None}, {"$patch": "replace", "labels": {"a": "b"}}]
+)
+@pytest.mark.parametrize("api", OperatorApi)
+def test_the_labels_by_which_pods_are_found_stay(metadata: Any, api: OperatorApi) -> None:
+    found = stack(operator={"api": api}, job={**JOB, "pod": {"metadata": metadata}})
+    objects = workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None})
+    templates = [
+        template for each in objects for template in templates_in(each) if "pytorch" in str(template)
+    ]
+    assert templates
+    for each in templates:
+        assert each["metadata"]["labels"].items() >= {OF_JOB: JOB["name"]}.items()
+
+
+def templates_in(value: Any) -> list[dict[str, Any]]:
+    """The pod templates anywhere in a manifest."""
+    if isinstance(value, list):
+        return [found for each in value for found in templates_in(each)]
+    if not isinstance(value, dict):
+        return []
+    own = [value] if "containers" in value.get("spec", {}) else []
+    return own + [found for each in value.values() for found in templates_in(each)]
 
 
 def of_ours(part: Any, path: str = "") -> list[tuple[str, str]]:
