@@ -15,13 +15,15 @@ from infra.config.cluster import ClusterKind
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
 from infra.config.load import Sections, jobs_of
+from infra.config.pod_schema import DIRECTIVE, MERGE_KEYS
 from infra.config.section import Section
 from infra.config.variables import Encrypted
 
 _JOBS = re.compile(r"^jobs\[([^]]*)\]")
 _PLACE = re.compile(r"\[[^]]*\]")
 Keys = dict[str, Any]
-"""A key's path, `job.tolerations[0].key` -> its value, defaults included; what is null is left out."""
+"""A key's path, `job.egress[0].port` -> its value, defaults included; what is null is left out."""
+POD = "job.pod"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def rule_of(key: str) -> str:
     """The key of infra.config.changes that tells what changing `key` does."""
     if _JOBS.fullmatch(key):
         return "jobs"
-    return _PLACE.sub("", _JOBS.sub("job", key))
+    plain = _PLACE.sub("", _JOBS.sub("job", key))
+    return POD if plain.startswith(f"{POD}.") else plain
 
 
 def _keys(sections: Sections, single: bool) -> Keys:
@@ -94,7 +97,9 @@ def _below(path: str, section: BaseModel) -> Iterator[tuple[str, Any]]:
         # Where the default is None, an empty value says something else than none: `egress: []` forbids all.
         if value is None or (value == () and field.default == ()):
             continue
-        if model_in(field.annotation) is None:
+        if name == "pod":
+            yield from _fields(key, value)
+        elif model_in(field.annotation) is None:
             yield key, _plain(section, name)
         else:
             empty: Any = {} if isinstance(value, BaseModel) else []
@@ -107,6 +112,20 @@ def _inside(key: str, value: BaseModel | tuple[BaseModel, ...]) -> Iterator[tupl
         return
     for place, each in enumerate(value):
         yield from _below(f"{key}[{place}]", each)
+
+
+def _fields(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a part of a pod template; entries of lists are named as Kubernetes tells them apart."""
+    merge_key = MERGE_KEYS.get(key.rpartition(".")[2], "")
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _fields(f"{key}.{name}", each)
+    elif isinstance(value, list) and merge_key:
+        for each in value:
+            rest = {name: inner for name, inner in each.items() if name != merge_key}
+            yield from _fields(f"{key}[{each.get(merge_key, DIRECTIVE)}]", rest or "(there)")
+    else:
+        yield key, "(removed)" if value is None else value
 
 
 def _plain(section: BaseModel, name: str) -> Any:

@@ -41,6 +41,26 @@ def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> No
         ),
         ({"queue": "high"}, ['job.queue: not set -> "high" (job replaced)']),
         (
+            {
+                "pod": {
+                    "metadata": {"labels": {"example.org/team": "vision"}},
+                    "spec": {
+                        "priorityClassName": None,
+                        "containers": [{"name": "pytorch", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}],
+                        "tolerations": [{"key": "spot"}],
+                        "topologySpreadConstraints": [{"$patch": "replace"}],
+                    },
+                }
+            },
+            [
+                'job.pod.metadata.labels.example.org/team: not set -> "vision" (job replaced)',
+                'job.pod.spec.containers[pytorch].env[NCCL_DEBUG].value: not set -> "INFO" (job replaced)',
+                'job.pod.spec.priorityClassName: not set -> "(removed)" (job replaced)',
+                'job.pod.spec.tolerations: not set -> [{"key": "spot"}] (job replaced)',
+                'job.pod.spec.topologySpreadConstraints[$patch].$patch: not set -> "replace" (job replaced)',
+            ],
+        ),
+        (
             {"annotations": {"team": "x" * 80}},
             [f'job.annotations: {{}} -> {{"team": "{"x" * 50}… (job replaced)'],
         ),
