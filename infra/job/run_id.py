@@ -31,7 +31,7 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
         "processes": job.nproc_per_node,
         **({"rerun": job.rerun} if job.rerun else {}),
-        **({"pod": programs} if (programs := _programs(job)) else {}),
+        **({"pod": own} if (own := programs(job)) else {}),
     }
 
 
@@ -39,7 +39,7 @@ PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
 """Fields of a container that say what runs in it."""
 
 
-def _programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
+def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
     """What `pod` runs before and beside the trainer, or changes of it. NCCL's own variables change no result."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in ("initContainers", "containers"):

@@ -179,6 +179,7 @@ OTHERWISE = {
     "envFrom": [{"secret": "login"}],
     "replicas": {"worker": 2},
     "nprocPerNode": 2,
+    "pod": {"spec": {"containers": [{"name": "pytorch", "workingDir": "/srv"}]}},
 }
 
 
