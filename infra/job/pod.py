@@ -173,4 +173,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
     }
     whole = merged(ours, job.pod)
     metadata = whole.get("metadata", {})
-    return {**whole, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **older}}}
+    return {
+        "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **older}},
+        "spec": {name: value for name, value in whole["spec"].items() if value != []},
+    }

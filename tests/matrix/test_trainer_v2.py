@@ -26,6 +26,7 @@ from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
 from tests.e2e.test_trainer_v2 import PUBLISHED, shipped_runtime
 from tests.e2e.waiting import wait_until
+from tests.unit.infra.config.test_pod_template import of_the_page
 from tests.unit.infra.job.test_trainjob import ENTRIES, is_refused, rendered
 from tests.unit.infra.samples import stack
 
@@ -148,10 +149,14 @@ KEYS = [key for key, entry in ENTRIES.items() if not is_refused(key, entry)]
 
 
 def test_every_job_is_taken_and_nothing_of_it_dropped(server: Server) -> None:
-    """The runtime, the job, and the batch/v1 Job that JobSet makes from the runtime; of each key's second value."""
+    """The runtime, the job, and the batch/v1 Job that JobSet makes from the runtime: of each key's second value, and of
+    each block in docs/pods.md.
+    """
+    given = {key: (key, ENTRIES[key].applied(f"job.{key}")) for key in KEYS}
+    given |= {f"pod, {number}": ("pod", {"job.pod": job["pod"]}) for number, job in enumerate(of_the_page())}
     wrong = {}
-    for key in KEYS:
-        for each in rendered(OperatorApi.V2, key, **ENTRIES[key].applied(f"job.{key}")):
+    for key, (changed, changes) in given.items():
+        for each in rendered(OperatorApi.V2, changed, **changes):
             for manifest in (placed(each), *map(placed, jobs_of(each))):
                 try:
                     assert_kept(manifest["spec"], server.try_out(manifest)["spec"])
