@@ -27,9 +27,10 @@ def access(file: Path) -> dict[str, str | bool | None]:
     `kind`: of the cluster. `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the
     absolute path of the file that reaches it, None for the file that kubectl finds by itself. `context`: that in
     the file, None for its current one. `namespace`: that of the jobs. `operatorApi`: v1 or v2. `gang`: who schedules
-    gangs, `none` for nobody. `protected`: whether only what was reviewed is applied. `claim`: name of the models'
-    claim, None where the rest of the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`:
-    whether the image is built on the GPU base.
+    gangs, `none` for nobody. `protected`: whether only what was reviewed is applied. `isNamed`: whether another
+    cluster than the one that the file names is refused. `claim`: name of the models' claim, None where the rest of
+    the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`: whether the image is built on the
+    GPU base.
     """
     sections = valid_sections(file)
     cluster = sections.cluster
@@ -40,6 +41,7 @@ def access(file: Path) -> dict[str, str | bool | None]:
         "operatorApi": sections.operator.api.value,
         "gang": sections.operator.gang.value,
         "protected": sections.protected,
+        "isNamed": bool(cluster.server or cluster.id),
         **_of_whole_stack(file),
     }
     if not cluster.kind.is_ours:

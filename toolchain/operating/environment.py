@@ -156,6 +156,11 @@ def cluster_kind(stack: str) -> str | None:
     return str(kind) if kind else None
 
 
+def is_named(stack: str) -> bool:
+    """Whether the file of `stack` names its cluster, by server or id. Raises SetupError as `cluster` does."""
+    return bool(_cluster_access(stack).get("isNamed"))
+
+
 def namespace(stack: str) -> str | None:
     """Namespace of the jobs of `stack`; None when nothing is set up yet. Raises SetupError as `cluster` does."""
     name = _cluster_access(stack).get("namespace")

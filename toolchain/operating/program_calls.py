@@ -37,7 +37,7 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
     """Raises SetupError where another cluster is in reach than the stack file names, or where that cannot be told."""
-    if environment.cluster_kind(stack) == "existing":
+    if environment.is_named(stack):
         _run(variables, "infra.clusters.existing.kubeconfig", str(STACKS / f"Pulumi.{stack}.yaml"))
 
 

@@ -35,6 +35,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         "operatorApi": stack.operator.api.value,
         "gang": stack.operator.gang.value,
         "protected": False,
+        "isNamed": False,
         "claim": stack.claim,
         "claimMayWait": stack.claim_may_wait,
         "usesGpuBase": file.stem == "Pulumi.gpu",
@@ -160,3 +161,19 @@ def test_tells_which_api_the_jobs_are_for_whatever_is_wrong_with_them(
 ) -> None:
     file = stack_file(tmp_path, f"config:\n  trainstack:operator: {{api: {api}}}\n  trainstack:job: {{}}\n")
     assert access(file)["operatorApi"] == api.value
+
+
+@pytest.mark.parametrize(
+    ("cluster", "named"),
+    [
+        ("{kind: existing}", False),
+        ("{kind: existing, context: there}", False),
+        ("{kind: existing, server: 'https://there:6443'}", True),
+        ("{kind: existing, id: 0a1b2c3d-0000-4000-8000-000000000000}", True),
+    ],
+)
+def test_a_cluster_is_named_by_its_server_or_its_id(tmp_path: Path, cluster: str, named: bool) -> None:
+    """A context alone is a name of this machine's, and is looked up by each call."""
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(f"config:\n  trainstack:cluster: {cluster}\n  trainstack:job: {{name: mnist}}\n")
+    assert access(file)["isNamed"] is named
