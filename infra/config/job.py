@@ -15,7 +15,7 @@ from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Natural, Section, refusal, setting
 from infra.config.strategic_merge import merged
 from infra.config.training import Backend, TrainingConfig, options
-from infra.config.variables import Encrypted, EnvSource, Value, VariableName
+from infra.config.variables import ITSELF, STACKS_OWN, Encrypted, EnvSource, Value, VariableName
 
 TEXTS = "a mapping of text to text; quote numbers and true/false"
 VALUES = (
@@ -188,6 +188,7 @@ class JobConfig(Section):
                 fix = f"keep it in training, and take --{name} out of command and args"
                 raise refusal(f"--{name} in one place", fix, f"training.{name}", value)
         self._ensure_kueue_alone_suspends()
+        self._ensure_none_is_the_stacks()
         if self.elastic_policy and self.replicas.worker is None:
             raise refusal("at least 1 with elasticPolicy", "set `worker: 1`", "replicas.worker", None)
         elastic = self.elastic_policy
@@ -212,6 +213,16 @@ class JobConfig(Section):
         if self.queue and QUEUE_LABEL in self.labels:
             fix = f"remove {QUEUE_LABEL} from labels"
             raise refusal("labels without Kueue's beside queue", fix, "labels", self.labels)
+
+    def _ensure_none_is_the_stacks(self) -> None:
+        """Raises a refusal for a variable that the stack sets and relies on."""
+        for name, value in self.env.items():
+            if key := STACKS_OWN.get(name):
+                shown = value if isinstance(value, str) else "(present)"
+                fix = "take it out of env" + ("" if key == ITSELF else f"; set {key}")
+                raise refusal(
+                    f"variables that are not the stack's own: {key} says it", fix, f"env.{name}", shown
+                )
 
     @property
     def starts_suspended(self) -> bool:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 from infra.config import pod_schema
 from infra.config.section import refusal
 from infra.config.strategic_merge import merged
+from infra.config.variables import ITSELF, STACKS_OWN
 
 CONTAINER = "pytorch"
 """The container that trains. The operator looks for one of this name."""
@@ -23,7 +24,7 @@ OURS: Mapping[str, Any] = {
                 "image": "the section image",
                 "command": "job.command",
                 "args": "job.args and job.training",
-                "env": [{"name": "TRAINER_RUN", "value": "the stack itself"}],
+                "env": [{"name": name, "value": key} for name, key in STACKS_OWN.items()],
                 "resources": {
                     kind: {
                         "cpu": f"job.resources{inner}.cpu",
@@ -136,7 +137,8 @@ def _checked(pod: dict[str, Any]) -> dict[str, Any]:
     for path, value, allowed in pod_schema.problems(pod):
         raise refusal(allowed, "see `kubectl explain pod`", path, value)
     for path, value, key in _changed(OURS, merged(OURS, pod)):
-        raise refusal(f"pods as they are there: {key} says it", f"take it out of pod; set {key}", path, value)
+        fix = "take it out of pod" + ("" if key == ITSELF else f"; set {key}")
+        raise refusal(f"pods as they are there: {key} says it", fix, path, value)
     return pod
 
 

@@ -86,8 +86,8 @@ def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, tri
     if EPOCHS in given:
         given["training.digitsEpochs"] = None  # they would count in place of the values
     section = template_with(template, given) | {"name": job_name(template.name, sweep, trial.number)}
-    section["env"] = {**section.get("env", {}), MODEL_DIR: f"{mount_path}/{FOLDER}"}
-    return made_from(section, file, places, "sweep")
+    made = made_from(section, file, places, "sweep")
+    return made.model_copy(update={"env": {**made.env, MODEL_DIR: f"{mount_path}/{FOLDER}"}})
 
 
 def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig, file: str) -> None:

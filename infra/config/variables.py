@@ -14,6 +14,13 @@ from infra.config.section import Section, refusal, setting
 # What both a container's variable and a key of a Secret may be called.
 NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 KEY = r"^[-._a-zA-Z0-9]+$"
+ITSELF = "the stack itself"
+STACKS_OWN: Mapping[str, str] = {
+    "TRAINER_RUN": ITSELF,
+    "TRAINER_MODEL_DIR": "storage.mountPath",
+    "TRAINER_TAKE_FINISHED": "job.runId",
+}
+"""Variables that the stack sets and relies on -> what says their values. Others that it sets may be set by hand."""
 
 
 def _name(value: str) -> str:

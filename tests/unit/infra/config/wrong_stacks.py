@@ -428,6 +428,30 @@ CASES: dict[str, Case] = {
         "install:",
     ),
     "env that is no text": Case(job(env={"A": 1}), "job.env.A", "1", "quote", "A:"),
+    **{
+        f"env with the stack's {name}": Case(
+            job(env={name: "x"}), f"job.env.{name}", "'x'", f"{key} says it", fix
+        )
+        for name, key, fix in [
+            ("TRAINER_RUN", "the stack itself", "take it out of env"),
+            ("TRAINER_MODEL_DIR", "storage.mountPath", "set storage.mountPath"),
+            ("TRAINER_TAKE_FINISHED", "job.runId", "set job.runId"),
+        ]
+    },
+    "the stack's variable from a Secret": Case(
+        job(env={"TRAINER_RUN": {"secret": "login", "key": "a"}}),
+        "job.env.TRAINER_RUN",
+        "(present)",
+        "the stack itself says it",
+        "take it out of env",
+    ),
+    "the stack's variable in a matrix": Case(
+        with_job(matrix={"options": {"env.TRAINER_RUN": ["x"]}}),
+        "matrix.options.env.TRAINER_RUN[0]",
+        "'x'",
+        "the stack itself says it",
+        "take it out of env",
+    ),
     "env with an odd name": Case(job(env={"A B": "1"}), "job.env.A B", "'A B'", "letters, digits", "rename"),
     "env from a Secret without a key": Case(
         job(env={"A": {"secret": "login"}}), "job.env.A.key", "(absent)", "a key of that Secret", "add `key:"

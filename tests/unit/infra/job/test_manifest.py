@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from infra import paths
 from infra.config import from_file
 from infra.config.training import Dataset
+from infra.config.variables import STACKS_OWN
 from infra.job.context import context
 from infra.job.manifest import manifest, run_of
 from infra.job.pod import command_line
@@ -100,6 +102,20 @@ def test_the_trainer_is_told_which_runs_stay(limits: dict[str, int], given: dict
     taken = options.parse([], given)
     assert (taken.keep_runs, taken.keep_days) == (limits.get("number"), limits.get("days"))
     assert not [name for name in environment(built()) if "KEEP" in name], "without a limit nothing changes"
+
+
+def test_each_variable_of_ours_is_the_stacks_own_or_may_be_set_by_hand() -> None:
+    by_hand = {"TRAINER_DATA_DIR", "TRAINER_DATASET", "TRAINER_KEEP_RUNS", "TRAINER_KEEP_DAYS"}
+    storage = {"keepRuns": {"number": 3, "days": 30}}
+
+    def set_for(job: dict[str, Any]) -> dict[str, str]:
+        known = stack(job=job, storage=storage)
+        place = replace(context(known, IMAGE, Dataset.DIGITS), data_claim="data")
+        return environment(manifest(known.jobs[0], place))
+
+    assert set_for({**JOB, "runId": "pytorch-simple-00000000"}).keys() == STACKS_OWN.keys() | by_hand
+    chosen = dict.fromkeys(by_hand, "x")
+    assert set_for({**JOB, "env": chosen}).items() >= chosen.items()
 
 
 def test_the_name_is_the_configured_one() -> None:
