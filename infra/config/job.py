@@ -199,6 +199,7 @@ class JobConfig(Section):
                 "elasticPolicy.standalone",
                 True,
             )
+        self._ensure_elastic_pods_meet()
         if not self.replicas.total:
             raise refusal("at least one replica", "set `master: 1`", "replicas.master", None)
         if self.replicas.master is None and self.elastic_policy is None:
@@ -213,6 +214,33 @@ class JobConfig(Section):
         if self.queue and QUEUE_LABEL in self.labels:
             fix = f"remove {QUEUE_LABEL} from labels"
             raise refusal("labels without Kueue's beside queue", fix, "labels", self.labels)
+
+    def _ensure_elastic_pods_meet(self) -> None:
+        """Raises a refusal for an elastic policy with which pods would wait for others, or outside, to the deadline.
+
+        Of minReplicas and maxReplicas the operator takes the one that is given for both (setElasticPolicy in
+        pkg/apis/kubeflow.org/v1/pytorch_defaults.go of training-operator 1.9.3). With metrics, an autoscaler brings
+        the workers between them.
+        """
+        elastic, pods = self.elastic_policy, self.replicas.total
+        if elastic is None or elastic.metrics is not None:
+            return
+        fewest, most = (
+            elastic.min_replicas or elastic.max_replicas,
+            elastic.max_replicas or elastic.min_replicas,
+        )
+        if fewest and fewest > pods:
+            key = "minReplicas" if elastic.min_replicas else "maxReplicas"
+            alone = "" if elastic.min_replicas else ", as minReplicas is the same unless it is set"
+            allowed = f"at most the pods of replicas, {pods}{alone}: these would wait for others"
+            fix = f"write `minReplicas: {pods}`, or more workers"
+            raise refusal(allowed, fix, f"elasticPolicy.{key}", fewest)
+        workers = self.replicas.worker or 0
+        if most and most < workers:
+            alone = "" if elastic.max_replicas else ", and minReplicas unless it is set"
+            allowed = f"at least replicas.worker, {workers}{alone}: further pods would wait outside"
+            fix = f"write `maxReplicas: {workers}`, or fewer workers"
+            raise refusal(allowed, fix, "elasticPolicy.maxReplicas", elastic.max_replicas)
 
     def _ensure_none_is_the_stacks(self) -> None:
         """Raises a refusal for a variable that the stack sets and relies on."""

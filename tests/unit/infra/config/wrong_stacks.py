@@ -545,6 +545,42 @@ CASES: dict[str, Case] = {
         "maxReplicas: 3",
     ),
     **{
+        f"elastic workers, {what}": Case(
+            job(replicas={"master": None, "worker": 2}, elasticPolicy=policy),
+            f"job.elasticPolicy.{key}",
+            value,
+            allowed,
+            fix,
+        )
+        for what, policy, key, value, allowed, fix in [
+            ("of more alone", {"maxReplicas": 3}, "maxReplicas", "3", "at most the pods", "minReplicas: 2"),
+            (
+                "fewer than there have to be",
+                {"minReplicas": 3, "maxReplicas": 4},
+                "minReplicas",
+                "3",
+                "at most the pods",
+                "minReplicas: 2",
+            ),
+            (
+                "more than there may be",
+                {"minReplicas": 1, "maxReplicas": 1},
+                "maxReplicas",
+                "1",
+                "at least replicas.worker, 2",
+                "maxReplicas: 2",
+            ),
+            (
+                "of fewer alone",
+                {"minReplicas": 1},
+                "maxReplicas",
+                "None",
+                "unless it is set",
+                "maxReplicas: 2",
+            ),
+        ]
+    },
+    **{
         f"standalone pods, {what}": Case(
             job(replicas=replicas, elasticPolicy={"standalone": True, **policy}),
             "job.elasticPolicy.standalone",

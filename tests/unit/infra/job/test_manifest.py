@@ -210,6 +210,25 @@ def test_pods_end_after_the_jobs_deadline_so_that_the_operator_looks_at_it(repli
     assert 60 < pod(job, replica)["spec"]["activeDeadlineSeconds"] <= 62
 
 
+@pytest.mark.parametrize(
+    ("replicas", "policy"),
+    [
+        ({"master": None, "worker": 2}, {}),
+        ({"master": None, "worker": 2}, {"minReplicas": 2}),
+        ({"master": None, "worker": 2}, {"maxReplicas": 2}),
+        ({"master": None, "worker": 2}, {"minReplicas": 1, "maxReplicas": 3}),
+        ({"master": 1, "worker": 1}, {"maxReplicas": 2}),
+        ({"master": None, "worker": 2}, {"minReplicas": 3, "maxReplicas": 4, "metrics": []}),
+        ({"master": None, "worker": 2}, {"maxReplicas": 1, "metrics": []}),
+    ],
+)
+def test_elastic_workers_that_can_meet_are_taken(
+    replicas: dict[str, int | None], policy: dict[str, Any]
+) -> None:
+    job = built({"name": "x", "replicas": replicas, "elasticPolicy": policy})
+    assert job["spec"]["elasticPolicy"].items() >= policy.items()
+
+
 def test_an_elastic_job() -> None:
     job = built(
         {
