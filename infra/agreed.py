@@ -34,6 +34,17 @@ USUAL_MACHINE = "/var/lib/trainstack"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
 """Pulumi's own: its plugin drops objects that cannot be reached. It is set only when the cluster is gone for good."""
 
+ASTRAY = (
+    "BUILDX_BUILDER",
+    "DOCKER_DEFAULT_PLATFORM",
+    "KIND_EXPERIMENTAL_DOCKER_NETWORK",
+    "KIND_EXPERIMENTAL_PROVIDER",
+)
+"""Variables of docker's and kind's that lead our own calls astray: to images that this engine does not have, and to
+nodes of another engine or network. No child of ours gets them."""
+BUILDKIT = "DOCKER_BUILDKIT"
+"""Docker's own: a Dockerfile of the user's may want it. Ours need none, and it fails where docker has no buildx."""
+
 # Variables that name images of this machine's engine.
 NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
 REGISTRY_IMAGE = "TRAINSTACK_REGISTRY_IMAGE"

@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from infra import agreed
+
 TAIL_LINES = 25
 
 
@@ -18,13 +20,18 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
     """Standard output of `command`. Raises CommandError when it fails or cannot be found."""
     try:
         done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, env={**os.environ, **(env or {})}
+            command, input=stdin, capture_output=True, text=True, env={**_environment(), **(env or {})}
         )
     except FileNotFoundError:
         raise _not_installed(command) from None
     if done.returncode:
         raise CommandError(_failure(command, done.returncode, done.stdout + done.stderr))
     return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    """This process's variables, without those that lead docker and kind astray."""
+    return {name: value for name, value in os.environ.items() if name not in agreed.ASTRAY}
 
 
 def pipe(source: Sequence[str], target: Sequence[str]) -> None:
@@ -35,11 +42,19 @@ def pipe(source: Sequence[str], target: Sequence[str]) -> None:
     try:
         with (
             tempfile.TemporaryFile() as complaints,
-            subprocess.Popen(source, stdout=subprocess.PIPE, stderr=complaints) as writing,
+            subprocess.Popen(
+                source, stdout=subprocess.PIPE, stderr=complaints, env=_environment()
+            ) as writing,
         ):
             assert writing.stdout
             with writing.stdout as stream:
-                read = subprocess.run(target, stdin=stream, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                read = subprocess.run(
+                    target,
+                    stdin=stream,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=_environment(),
+                )
             written = writing.wait()
             complaints.seek(0)
             complaint = complaints.read()

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
+from infra import agreed
 from toolchain import failure, interruption, next_command
 from toolchain.commands import ALL, BY_NAME
 from toolchain.machine import processes
@@ -108,6 +109,8 @@ def _wrong(name: str, goals: Sequence[str]) -> str | None:
 
 def main(arguments: list[str] | None = None) -> int:
     asked = read(arguments)
+    for name in agreed.ASTRAY:
+        os.environ.pop(name, None)
     # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
     interruption.catch(hasten=kill_children)
     processes.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing

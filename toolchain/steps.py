@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from infra import agreed
 from toolchain.interruption import POLL_S
 from toolchain.progress import Board, Event, Screen, Step
 
@@ -96,14 +97,15 @@ def run(
     *,
     log: Path,
     env: Mapping[str, str] | None = None,
-    unset: Collection[str] = (),
+    unset: Collection[str] = (agreed.BUILDKIT,),
     cwd: Path | None = None,
     timeout: float | None = None,
     stdin: bytes | None = None,
 ) -> None:
     """Run `cmd` to its end with both outputs appended to `log`.
 
-    `env` is added to the process's own environment, which goes without the names in `unset`. Raises SetupError
+    `env` is added to the process's own environment, which goes without the names in `unset`: unless that is given,
+    DOCKER_BUILDKIT, which our own Dockerfiles do not need. Raises SetupError
     with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
     """
     words = [str(word) for word in cmd]

@@ -35,14 +35,17 @@ class ProjectImageProvider(EngineImageProvider):
 
     def build(self, props: Props, place: Path, image: str) -> None:
         trainer, copied = props.get("trainer"), place / "project"
-        context = copied if props.get("dockerfile") else place
+        theirs = bool(props.get("dockerfile"))
+        context = copied if theirs else place
         if context == place:
             # A build of the project writes beside its sources, which are not to be in the image twice.
             project.copy(copied, place / "source")
             requirements.install(place / "source", place / "packages", props["trainer"])
             (place / ".dockerignore").write_text("source\n")
         given = {build_context.TRAINER_IMAGE: trainer} if trainer else {}
-        push.docker_build(context, place / "Dockerfile", {**props["arguments"], **given}, image)
+        push.docker_build(
+            context, place / "Dockerfile", {**props["arguments"], **given}, image, theirs=theirs
+        )
 
 
 class ProjectImage(Resource, module="trainstack", name="ProjectImage"):

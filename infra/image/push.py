@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from infra import docker, paths
+from infra import agreed, docker, paths
 from infra.clusters import registries
 from infra.clusters.kind import login
 from infra.process import CommandError, output
@@ -31,11 +31,22 @@ HELPERS = ("credsStore", "credHelpers")
 
 
 def docker_build(
-    folder: Path, dockerfile: Path, arguments: Mapping[str, str], image: str, *options: str
+    folder: Path,
+    dockerfile: Path,
+    arguments: Mapping[str, str],
+    image: str,
+    *options: str,
+    theirs: bool = False,
 ) -> None:
-    """`docker build` of `folder` as `image`. Raises CommandError where it fails. `arguments`: name -> value."""
+    """`docker build` of `folder` as `image`. Raises CommandError where it fails.
+
+    Parameters:
+        arguments: name -> value.
+        theirs: whether the Dockerfile is the user's, who may want BuildKit for it.
+    """
     given = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
-    output("docker", "build", "--file", str(dockerfile), *options, *given, "--tag", image, str(folder))
+    command = ("docker", "build", "--file", str(dockerfile), *options, *given, "--tag", image, str(folder))
+    output(*command, env={} if theirs else {agreed.BUILDKIT: ""})  # docker takes an empty one for none
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:

@@ -7,9 +7,19 @@ import sys
 
 import pytest
 
-from infra import process
+from infra import agreed, process
 
 ENDLESS = ["yes"]
+
+
+@pytest.mark.parametrize("name", agreed.ASTRAY)
+def test_no_command_gets_what_leads_docker_or_kind_astray(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("KEPT", "x")
+    said = process.output("env").splitlines()
+    assert "KEPT=x" in said
+    assert f"{name}=x" not in said
+    process.pipe(["sh", "-c", f'echo "${name}"'], ["sh", "-c", f'read said; test -z "$said${name}"'])
 
 
 def test_a_pipe_moves_all_of_it() -> None:

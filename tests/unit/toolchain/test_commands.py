@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from toolchain import __main__ as program
 from toolchain import commands, completion
 from toolchain.commands import ALL, BY_NAME, Command
@@ -53,6 +54,21 @@ def test_help_says_what_a_command_does_with_an_example_that_it_takes(
     assert BY_NAME[name].does[1:] in " ".join(said.split())
     (example,) = re.findall(r"^example: python3 -m toolchain (.+)$", said, re.MULTILINE)
     assert asked(shlex.split(example))["verb"] == name
+
+
+def test_no_child_of_a_command_gets_what_leads_docker_or_kind_astray(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    for name in (*agreed.ASTRAY, "KEPT"):
+        monkeypatch.setenv(name, "x")
+
+    def dispatch(_: object) -> int:
+        seen.extend(os.environ)
+        return 0
+
+    monkeypatch.setattr(program, "dispatch", dispatch)
+    assert program.main(["doctor"]) == 0
+    assert "KEPT" in seen
+    assert not {*agreed.ASTRAY} & {*seen}
 
 
 def test_the_first_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

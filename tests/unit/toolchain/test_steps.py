@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import agreed
 from toolchain import progress, steps
 from toolchain.parallel import Jobs
 from toolchain.steps import SetupError, run, step
@@ -26,6 +27,14 @@ def test_a_failed_command_shows_its_own_last_lines_only(tmp_path: Path) -> None:
     assert "| 80\n" not in text
     assert "earlier" not in text
     assert failure.value.fix == f"see {tmp_path / 'log'}"
+
+
+def test_a_builder_that_the_user_chose_is_not_for_our_own_dockerfiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(agreed.BUILDKIT, "1")
+    run(["sh", "-c", f'test -z "${agreed.BUILDKIT}"'], log=tmp_path / "log")
+    run(["sh", "-c", f'test -n "${agreed.BUILDKIT}"'], log=tmp_path / "log", unset=())
 
 
 def long_command(folder: Path) -> list[str]:

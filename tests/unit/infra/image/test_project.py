@@ -228,8 +228,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What `docker build` was asked for, and the files that it saw."""
     seen: dict[str, Any] = {}
 
-    def docker_build(folder: Path, dockerfile: Path, arguments: dict[str, str], image: str, *_: str) -> None:
-        seen.update(arguments=arguments, image=image, dockerfile=dockerfile.read_text())
+    def docker_build(
+        folder: Path, dockerfile: Path, arguments: dict[str, str], image: str, *_: str, theirs: bool = False
+    ) -> None:
+        seen.update(arguments=arguments, image=image, dockerfile=dockerfile.read_text(), theirs=theirs)
         seen["files"] = {str(path) for path in ignored.files(folder)}
 
     monkeypatch.setattr(push, "docker_build", docker_build)
@@ -263,6 +265,19 @@ def test_a_project_is_put_onto_our_image(root: Path, folder: Path, built: dict[s
         "a build may have written there"
     )
     assert built["dockerfile"] == project.DOCKERFILE
+    assert not built["theirs"]
+
+
+@pytest.mark.parametrize(("theirs", "given"), [(True, "1"), (False, "")])
+def test_only_the_users_own_dockerfile_is_built_by_the_builder_that_they_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: bool, given: str
+) -> None:
+    (tmp_path / "docker").write_text(f'#!/bin/sh\nprintf %s "$DOCKER_BUILDKIT" > {tmp_path}/given\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("DOCKER_BUILDKIT", "1")
+    push.docker_build(tmp_path, tmp_path / "Dockerfile", {}, "image", theirs=theirs)
+    assert (tmp_path / "given").read_text() == given
 
 
 def test_a_dockerfile_gets_its_folder_or_the_context(root: Path, folder: Path, built: dict[str, Any]) -> None:
@@ -271,6 +286,7 @@ def test_a_dockerfile_gets_its_folder_or_the_context(root: Path, folder: Path, b
     ProjectImageProvider().create(properties(root, dockerfile=dockerfile))
     assert built["files"] == {"Dockerfile", "net/model.py", "requirements.txt"}
     assert built["arguments"] == {"CPU_BASE": "x"}
+    assert built["theirs"]
     ProjectImageProvider().create(properties(root, dockerfile=dockerfile, context=str(folder / "net")))
     assert built["files"] == {"model.py"}
     assert built["dockerfile"] == "ARG CPU_BASE\nFROM ${CPU_BASE}\n"
