@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -22,6 +23,12 @@ NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 KUEUE = "kueue.x-k8s.io"
 NOT_FOUND = 404
+# As os.environ says it, and _env_error in torch/distributed/rendezvous.py.
+NO_TORCHRUN = re.compile(
+    r"KeyError: '((?:(?:LOCAL|GROUP)_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT))'"
+    r"|environment variable (\w+) expected, but not set"
+)
+TORCHRUN = "docs/own-project.md#a-script-for-torchrun"
 RAN_BEFORE = (job_status.PEER_ENDED, job_status.EVICTED)
 """Reasons of pods whose replicas have said something."""
 MOST_READ = 3
@@ -229,7 +236,13 @@ class Waiting:
 
 
 def _titled(pod: str, container: str, lines: Iterable[str]) -> list[str]:
-    shown = (f"    {line}" for line in failure_lines([*lines]))
+    last = failure_lines([*lines])
+    shown = [f"    {line}" for line in last]
+    if missing := NO_TORCHRUN.search("\n".join(last)):
+        shown.append(
+            f"  {missing[1] or missing[2]} is a variable that torchrun sets: write `command: [torchrun, SCRIPT]`, "
+            f"without python3; see {TORCHRUN}"
+        )
     return [f"last lines of pod {pod}, container {container}:", *shown]
 
 

@@ -13,7 +13,7 @@ from tests.e2e.images import built
 from tests.e2e.project import ROOT, Project
 from toolchain.machine.engine import Engine
 
-pytestmark = pytest.mark.slow(reason="a cluster of its own, two images, three trainings")
+pytestmark = pytest.mark.slow(reason="a cluster of its own, two images, four trainings")
 BLOCK = re.compile(r"^```(?:python|yaml|dockerfile)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 STACK = "quarters"
 LINES = 30
@@ -24,8 +24,8 @@ LINES = 30
 def blocks() -> dict[str, str]:
     """The page's files, each with the name that its first line or the page gives it."""
     found = BLOCK.findall((ROOT / "docs" / "own-project.md").read_text())
-    names = ("one.py", "quarters.py", "network.yaml", "train.py", "script.yaml", "Dockerfile", "image.yaml")
-    return dict(zip(names, found, strict=True))
+    names = ("one.py", "quarters.py", "network.yaml", "train.py", "script.yaml", "torchrun.yaml")
+    return dict(zip((*names, "Dockerfile", "image.yaml"), found, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,9 @@ def quarters(engine: Engine, blocks: dict[str, str]) -> Iterator[Project]:
         folder.mkdir()
         for name in ("quarters.py", "train.py", "Dockerfile"):
             (folder / name).write_text(blocks[name])
+        (folder / "train_ddp.py").write_text(
+            f'import os\n\nint(os.environ["LOCAL_RANK"])\n{blocks["train.py"]}'
+        )
         project = Project(clone.root, clone.cluster, STACK)
         try:
             yield project
@@ -69,6 +72,10 @@ def test_a_network_of_thirty_lines_trains_on_two_replicas(quarters: Project, blo
 
 def test_the_script_keeps_its_loop(quarters: Project, blocks: dict[str, str]) -> None:
     assert Path(taken(quarters, blocks["script.yaml"])["model"]) == quarters.models / "quarters.pt"
+
+
+def test_a_script_for_torchrun_runs_by_it(quarters: Project, blocks: dict[str, str]) -> None:
+    assert Path(taken(quarters, blocks["torchrun.yaml"])["model"]) == quarters.models / "quarters.pt"
 
 
 def test_the_script_comes_in_an_image_of_its_own(quarters: Project, blocks: dict[str, str]) -> None:

@@ -150,6 +150,32 @@ def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
         end(api)
 
 
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        *((f"KeyError: '{name}'", name) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR")),
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
+            "expected, but not set",
+            "RANK",
+        ),
+    ],
+)
+def test_a_script_for_torchrun_that_was_started_without_it_is_told_of_it(said: str, name: str) -> None:
+    api = FakeApi([job("Failed")], [ended("j-worker-0", 1, "1")], ["Traceback", said])
+    with pytest.raises(
+        RunFailedError, match=rf"\n  {name} is a variable that torchrun sets.*own-project.md#"
+    ):
+        end(api)
+
+
+@pytest.mark.parametrize("said", ["KeyError: 'label'", "KeyError: 'rank'", "LOCAL_RANK"])
+def test_another_missing_key_is_no_matter_of_torchrun(said: str) -> None:
+    with pytest.raises(RunFailedError) as failed:
+        end(FakeApi([job("Failed")], [ended("j-worker-0", 1, "1")], ["Traceback", said]))
+    assert "torchrun" not in str(failed.value)
+
+
 def raised(prefix: str, text: str) -> list[str]:
     lines = [
         "Traceback (most recent call last):",
