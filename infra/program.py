@@ -19,7 +19,7 @@ from infra.clusters.kind.predecessor import Step
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
-from infra.config import ConfigError, Stack, encrypted, from_raw, image_variables, sweep_trials
+from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
@@ -70,7 +70,7 @@ def stack_config() -> Stack:
     ensure_as_written(raw, written, file)
     stack = from_raw(name, with_base(raw, path), source(path, file))
     refuse_ttl(stack)
-    image_variables.ensure_reviewed(stack, pulumi.log.warn)
+    shell_variables.ensure_reviewed(stack, pulumi.log.warn)
     return with_trials(stack)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra import docker
 from infra.audit.trusted import Kind, Trusted
-from infra.config import image_variables
+from infra.config import shell_variables
 from infra.image.inputs import DOCKERFILE
 from infra.process import output
 
@@ -58,7 +58,7 @@ def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
     Raises CommandError. `environment` names the images.
     """
     found: dict[str, Trusted] = {}
-    for variable in image_variables.INSTEAD:
+    for variable in shell_variables.IMAGES:
         reference = environment.get(variable, "")
         if reference and docker.has_image(reference):
             identity = output("docker", "image", "inspect", "--format", "{{.Id}}", reference).strip()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed
-from infra.config import build_context, image_variables
+from infra.config import build_context, shell_variables
 from infra.config.image import GPU_BASE, ImageConfig, Target
 from infra.image import ignored, project
 
@@ -122,7 +122,7 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
 
 def _reviewed(chosen: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """Without the bases that set-up has made where no registry can be reached: they stand for the Dockerfile's."""
-    theirs = image_variables.of_shell(environment)
+    theirs = shell_variables.of_shell(environment)
     return {name: value for name, value in chosen.items() if name not in BASES or BASES[name] in theirs}
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config.image_variables import INSTEAD
+from infra import agreed
+from infra.config.shell_variables import CHANGES, IMAGES
 from tests.preview.project import ABSENT, Project
 from tests.unit.infra.samples import IMAGE, JOB
 
 FAILED = (1, 255)
 REACHED = "https://127.0.0.1:9"
-VARIABLE = "TRAINSTACK_OPERATOR_IMAGE"
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +62,41 @@ def test_a_protected_stack_names_its_cluster(project: Project, kubeconfig: Path)
     assert "context: NAME" in found.shown
 
 
-@pytest.mark.parametrize("protected", [False, True])
-def test_an_image_of_the_shell_is_said_or_refused(
-    project: Project, monkeypatch: pytest.MonkeyPatch, protected: bool
+VARIABLES = (agreed.OPERATOR_IMAGE, agreed.CPU_BASE, *(name for name in CHANGES if name not in IMAGES))
+"""The unit tests have the other images, too."""
+
+
+def set_by_the_shell(variable: str) -> str:
+    """A value that the clone's own set-up has not recorded, and that Pulumi takes."""
+    if variable.startswith("PULUMI_K8S_"):
+        return "true"
+    unique = uuid.uuid4().hex[:12]
+    return f"**{unique}" if variable.startswith("PULUMI_OPTION_") else f"trainstack/made:{unique}"
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_a_variable_of_the_shell_is_refused_for_a_protected_stack(
+    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """The clone's own set-up may have recorded another one, and not this."""
-    assert VARIABLE in INSTEAD
-    value = f"trainstack/training-operator:{uuid.uuid4().hex[:12]}"
-    monkeypatch.setitem(project.environment, VARIABLE, value)
-    project.configure({"job": JOB, "cluster": {"name": ABSENT}, "protected": protected})
+    value = set_by_the_shell(variable)
+    monkeypatch.setitem(project.environment, variable, value)
+    project.configure({"job": JOB, "cluster": {"name": ABSENT}, "protected": True})
     found = project.preview()
-    assert (found.status in FAILED) is protected, found.shown
-    assert (found.registered == []) is protected
-    for said in (VARIABLE, value, f"fix: unset {VARIABLE}"):
+    assert found.status in FAILED, found.shown
+    assert found.registered == []
+    for said in (variable, value, f"fix: unset {variable}"):
         assert said in found.shown, found.shown
+
+
+@pytest.mark.parametrize(
+    "variable", [agreed.OPERATOR_IMAGE, agreed.CPU_BASE, "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"]
+)
+def test_a_variable_of_the_shell_is_said_for_another_stack(
+    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    value = set_by_the_shell(variable)
+    monkeypatch.setitem(project.environment, variable, value)
+    project.configure({"job": JOB, "cluster": {"name": ABSENT}})
+    found = project.preview()
+    assert found.status == 0, found.shown
+    assert f"{variable}={value} comes from your shell" in found.shown

@@ -35,7 +35,7 @@ def local(found: Mapping[str, str]) -> dict[str, str]:
 def save(found: Mapping[str, str]) -> None:
     """Keep what set-up found on this machine for `make env`.
 
-    It is the program's record, too, of the images that set-up has named (infra/config/image_variables.py): those of the
+    It is the program's record, too, of the images that set-up has named (infra/config/shell_variables.py): those of the
     operators that this machine has stand there, whichever stack needs them.
     """
     LOCAL.mkdir(exist_ok=True)

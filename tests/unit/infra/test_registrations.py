@@ -41,7 +41,7 @@ from infra import agreed, dataset, docker, paths
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
-from infra.config import image_variables
+from infra.config import shell_variables
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw, read
 from infra.image import inputs, project
@@ -230,8 +230,8 @@ def registered(
         # A quarter of the time, for what NOT_OURS leaves out.
         patch.setattr(sdk, "_get_stack_trace", source_pb2.StackTrace)
         patch.setattr(vendored, "objects", _shortened)
-        patch.setattr(image_variables, "RECORD", Path(folder) / "env.json")
-        image_variables.RECORD.write_text(json.dumps(BUILT_HERE))
+        patch.setattr(shell_variables, "RECORD", Path(folder) / "env.json")
+        shell_variables.RECORD.write_text(json.dumps(BUILT_HERE))
         for variable, value in variables().items():
             patch.setenv(variable, value)
         pulumi.runtime.set_mocks(mocks, project="trainstack", stack=stack, preview=False, monitor=monitor)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import docker, paths
-from infra.config import image_variables
+from infra.config import shell_variables
 from infra.config.image import ImageConfig
 from infra.image import engine_image, ignored, inputs, project, push, requirements
 from infra.image.project_image import ProjectImageProvider
@@ -212,8 +212,8 @@ def test_our_dockerfile_for_projects_counts(
 def test_a_base_counts_where_the_dockerfile_declares_it(
     root: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_variables, "RECORD", tmp_path / "env.json")
-    image_variables.RECORD.write_text('{"TRAINSTACK_CPU_BASE": "trainstack/debian"}')
+    monkeypatch.setattr(shell_variables, "RECORD", tmp_path / "env.json")
+    shell_variables.RECORD.write_text('{"TRAINSTACK_CPU_BASE": "trainstack/debian"}')
     config = ImageConfig(dockerfile=str(folder / "Dockerfile"))
     mine, stand_in = {"TRAINSTACK_CPU_BASE": "mine"}, {"TRAINSTACK_CPU_BASE": "trainstack/debian"}
     assert inputs.tag(config, root, mine) == inputs.tag(config, root, {})

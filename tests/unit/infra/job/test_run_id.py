@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.config import image_variables
+from infra.config import shell_variables
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.kept_runs import KeepRuns
@@ -135,9 +135,9 @@ def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
 def test_a_base_that_stands_in_for_debians_makes_no_difference(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Set-up has made it, as its record says: tests/unit/infra/config/test_image_variables.py."""
-    monkeypatch.setattr(image_variables, "RECORD", root / "env.json")
-    image_variables.RECORD.write_text('{"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}')
+    """Set-up has made it, as its record says: tests/unit/infra/config/test_shell_variables.py."""
+    monkeypatch.setattr(shell_variables, "RECORD", root / "env.json")
+    shell_variables.RECORD.write_text('{"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}')
     assert image(root, {"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}) == image(root)
 
 

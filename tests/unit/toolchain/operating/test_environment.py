@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra import agreed, operators
-from infra.config import image_variables
+from infra.config import shell_variables
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
@@ -221,11 +221,11 @@ def test_all_images_that_a_shell_gets_are_in_the_record(stacks: None, stack: str
     environment.save({**NODES["built"], "TRAINSTACK_TRAINER_IMAGE": "of an earlier release"})
     variables = environment.for_stack(environment.load() or {}, stack)
     recorded = json.loads(environment.FILE.read_text())
-    images = {name: value for name, value in variables.items() if name in image_variables.INSTEAD}
+    images = {name: value for name, value in variables.items() if name in shell_variables.IMAGES}
     assert len(images) == 2 + len(OF_STACKS[stack][1])
     assert {name: recorded[name] for name in images} == images
-    assert environment.FILE.name == image_variables.RECORD.name
-    assert image_variables.RECORD.parent == LOCAL
+    assert environment.FILE.name == shell_variables.RECORD.name
+    assert shell_variables.RECORD.parent == LOCAL
 
 
 @pytest.mark.parametrize("stack", OF_STACKS)

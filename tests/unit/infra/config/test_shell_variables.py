@@ -1,4 +1,4 @@
-"""Variables that name an image: set by set-up they change nothing that a review shows, by the user's shell they do."""
+"""Variables that change what is applied: a review knows what set-up has set, and not what the shell has."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pulumi_kubernetes
 import pytest
 
 from infra import agreed, paths, program
-from infra.config import image_variables
+from infra.config import shell_variables
 from infra.config.errors import ConfigError
 from infra.config.image import ImageConfig
-from infra.config.image_variables import INSTEAD
 from infra.config.load import Stack
+from infra.config.shell_variables import CHANGES, IMAGES
 from infra.image import inputs
 from tests.unit.infra.config.test_sweep import of, under_way
 from tests.unit.infra.samples import stack
@@ -35,8 +36,8 @@ SETTERS: dict[str, tuple[str | None, str | None, bool]] = {
 
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(image_variables, "RECORD", tmp_path / "env.json")
-    return image_variables.RECORD
+    monkeypatch.setattr(shell_variables, "RECORD", tmp_path / "env.json")
+    return shell_variables.RECORD
 
 
 def protected() -> Stack:
@@ -45,12 +46,12 @@ def protected() -> Stack:
 
 def ensured(given: Stack, environment: dict[str, str]) -> list[str]:
     warned: list[str] = []
-    image_variables.ensure_reviewed(given, warned.append, environment)
+    shell_variables.ensure_reviewed(given, warned.append, environment)
     return warned
 
 
 @pytest.mark.parametrize("setter", SETTERS)
-@pytest.mark.parametrize("variable", INSTEAD)
+@pytest.mark.parametrize("variable", CHANGES)
 def test_what_the_shell_sets_is_refused_or_said(record: Path, variable: str, setter: str) -> None:
     recorded, value, is_unseen = SETTERS[setter]
     record.write_text(json.dumps({variable: recorded} if recorded else {}))
@@ -73,7 +74,7 @@ def test_what_the_shell_sets_is_refused_or_said(record: Path, variable: str, set
 def test_without_a_record_nothing_counts_as_set_up(record: Path, text: str | None) -> None:
     if text is not None:
         record.write_text(text)
-    assert image_variables.of_shell(dict.fromkeys(INSTEAD, OURS)) == dict.fromkeys(INSTEAD, OURS)
+    assert shell_variables.of_shell(dict.fromkeys(CHANGES, OURS)) == dict.fromkeys(CHANGES, OURS)
 
 
 @pytest.mark.parametrize("variable", inputs.BASES.values())
@@ -90,7 +91,43 @@ def test_a_run_depends_on_a_base_of_the_shell_alone(record: Path, variable: str,
 
 def test_each_variable_that_names_an_image_is_in_the_table() -> None:
     files = [file for room in ("infra", "toolchain") for file in (paths.ROOT / room).rglob("*.py")]
-    assert {name for file in files for name in NAMED.findall(file.read_text())} == set(INSTEAD)
+    assert {name for file in files for name in NAMED.findall(file.read_text())} == set(IMAGES)
+
+
+UNCHANGING = {
+    "DELETE_UNREACHABLE": "the program takes it out, and `make` asks for it itself: infra/clusters/kind/old_objects.py",
+    "ENABLE_PATCH_FORCE": "the program says it itself: TAKES_FIELDS_BACK",
+    "AWAIT_ALL": "waits longer for the same objects",
+    **dict.fromkeys(("CLIENT_BURST", "CLIENT_QPS", "CLIENT_TIMEOUT"), "how fast the plugin asks"),
+    **dict.fromkeys(("SUPPRESS_DEPRECATION_WARNINGS", "SUPPRESS_HELM_HOOK_WARNINGS"), "what it prints"),
+    **dict.fromkeys(
+        (
+            "HELM_DRIVER",
+            "HELM_PLUGINS_PATH",
+            "HELM_REGISTRY_CONFIG_PATH",
+            "HELM_REPOSITORY_CACHE",
+            "HELM_REPOSITORY_CONFIG_PATH",
+        ),
+        "the program has no chart",
+    ),
+}
+"""Variables of the Kubernetes plugin that change nothing that a stack applies, without `PULUMI_K8S_`, and why."""
+
+
+def test_each_variable_of_the_kubernetes_plugin_is_in_one_class() -> None:
+    sdk = Path(pulumi_kubernetes.__file__).parent
+    read = {
+        name
+        for file in (
+            sdk / "provider.py",
+            sdk / "_inputs.py",
+            paths.ROOT / "standins/pulumi_standins/border.py",
+        )
+        for name in re.findall(r"['\"`](PULUMI_K8S_[A-Z0-9_]+)", file.read_text())
+    }
+    changing = {name for name in CHANGES if name.startswith("PULUMI_K8S_")}
+    assert read - changing == {f"PULUMI_K8S_{name}" for name in UNCHANGING}
+    assert changing <= read
 
 
 def test_trials_of_the_shell_are_no_part_of_a_protected_stack(

@@ -1,4 +1,4 @@
-"""Variables that name an image in place of the pinned one: who has set them, set-up or the user's shell.
+"""Variables that change what is applied: who has set them, set-up or the user's shell.
 
 Where no registry can be reached, set-up builds images from pinned sources in place of the published ones, and records
 their names. Any other value comes from the user's shell, and no review has shown it.
@@ -17,7 +17,7 @@ from infra.config.load import Stack
 RECORD = paths.STATE / "env.json"
 """What the last set-up has set (toolchain/operating/environment.py)."""
 _OWN_DOCKERFILE = "take that base in a Dockerfile of your own: `trainstack:image.dockerfile`"
-INSTEAD: dict[str, str] = {
+IMAGES: dict[str, str] = {
     agreed.NODE_IMAGE: "",
     agreed.REGISTRY_IMAGE: "",
     agreed.OPERATOR_IMAGE: "",
@@ -29,19 +29,34 @@ INSTEAD: dict[str, str] = {
     agreed.CPU_BASE: _OWN_DOCKERFILE,
     agreed.GPU_BASE: _OWN_DOCKERFILE,
 }
-"""Variable -> how a stack file says the same; empty where it does not."""
+"""Variables that name an image in place of the pinned one -> what to do instead of setting them; may be empty."""
+CHANGES: dict[str, str] = {
+    **IMAGES,
+    # Of Pulumi's plugin for Kubernetes (4.30.0), which writes most of them into the stack's state, too.
+    "PULUMI_K8S_ENABLE_CONFIGMAP_MUTABLE": "",
+    "PULUMI_K8S_ENABLE_SECRET_MUTABLE": "",
+    "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY": "",
+    "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE": "",
+    "PULUMI_K8S_UPSERT_EXISTING_OBJECTS": "",
+    # Of Pulumi's command line (3.246), which takes each option from a variable: these leave out or add steps.
+    "PULUMI_OPTION_EXCLUDE": "",
+    "PULUMI_OPTION_REPLACE": "",
+    "PULUMI_OPTION_TARGET": "",
+    "PULUMI_OPTION_TARGET_REPLACE": "",
+}
+"""All variables that change what is applied -> as in IMAGES."""
 
 
 def of_shell(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of INSTEAD that have another value than set-up has recorded; without a record all that are set."""
+    """The variables of CHANGES that have another value than set-up has recorded; without a record all that are set."""
     try:
         recorded = json.loads(RECORD.read_text())
-        known = {name: recorded.get(name) for name in INSTEAD}
+        known = {name: recorded.get(name) for name in CHANGES}
     except (OSError, ValueError, AttributeError):
         known = {}
     return {
         name: environment[name]
-        for name in INSTEAD
+        for name in CHANGES
         if environment.get(name) not in ("", None, known.get(name))
     }
 
@@ -52,10 +67,10 @@ def ensure_reviewed(
     """Warn of each variable that the user's shell has set. Raises ConfigError where the stack is protected."""
     refused = []
     for name, value in of_shell(environment).items():
-        fix = f"unset {name}" + (f", or {INSTEAD[name]}" if INSTEAD[name] else "")
-        allowed = f"what set-up sets, where trainstack:protected is true ({stack.file}): no review shows another image"
+        fix = f"unset {name}" + (f", or {CHANGES[name]}" if CHANGES[name] else "")
+        allowed = f"what set-up sets, where trainstack:protected is true ({stack.file}): no review shows what it does"
         refused.append(paragraph("the shell", name, value, allowed, fix))
         if not stack.protected:
-            warn(f"{name}={value} comes from your shell: no review shows it\n  fix: {fix}")
+            warn(f"{name}={value} comes from your shell: no review shows what it does\n  fix: {fix}")
     if stack.protected and refused:
         raise ConfigError("\n".join(refused))
