@@ -25,6 +25,7 @@ from tests.preview.project import Project
 from toolchain.checks import drift
 from toolchain.operating import pulumi_cli
 from toolchain.operating.environment import PARALLEL
+from toolchain.steps import SetupError
 
 STACK = "matrix"
 # The test server has no operator, no registry and no file that a job could leave.
@@ -107,11 +108,12 @@ class AppliedProject(Project):
         raise AssertionError(f"it was not refused: {shown}")
 
     def drifted(self) -> list[str]:
-        """What `make drift` would print."""
+        """What `make drift` would print. Raises SetupError where it cannot tell."""
 
         def output(_: Mapping[str, str], *arguments: str) -> str:
             done = self.pulumi(*arguments)
-            assert done.returncode == 0, done.stdout
+            if done.returncode:
+                raise SetupError(done.stdout)
             return done.stdout[done.stdout.index("{") :]
 
         with pytest.MonkeyPatch.context() as changed:

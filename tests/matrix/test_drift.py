@@ -12,6 +12,7 @@ from kubernetes import client
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.matrix.project import AppliedProject
 from toolchain.operating import live_objects, quick_drift, recovery, state, status, user_backend
+from toolchain.steps import SetupError
 
 NAMESPACE = "kubeflow"
 VOLUME = "trainstack-matrix-models"
@@ -103,3 +104,22 @@ def test_what_somebody_has_changed_is_named(
     project.up()
     assert found() == []
     assert glanced() == []
+
+
+OTHERS = {"server": "https://reviewed.example", "id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"}
+
+
+@pytest.mark.parametrize("key", OTHERS)
+def test_of_another_cluster_than_the_stack_names_nothing_is_told(project: AppliedProject, key: str) -> None:
+    """No drift, and no want of any: neither would be true of the cluster that was reviewed."""
+    project.stand()
+    state = exported(project)
+    server = project.connection.configuration.host
+    uid = project.core.read_namespace("kube-system").metadata.uid
+    project.configured(**{f"cluster.{key}": OTHERS[key]})
+    with pytest.raises(SetupError) as refused:
+        project.drifted()
+    said = str(refused.value)
+    assert f"trainstack:cluster.{key} = {OTHERS[key]!r}" in said
+    assert {"server": server, "id": uid}[key] in said
+    assert exported(project) == state
