@@ -17,12 +17,14 @@ from pydantic import ValidationError
 from infra.config import ConfigError, Stack, from_file
 from infra.config.encrypted import SHOWN, is_encrypted, leaves
 from infra.config.errors import Extending, key_of
+from infra.config.job import JobConfig
 from infra.config.load import Sections, read, source
+from infra.config.training import Dataset
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder, versions
+from infra.review import conformity, consequences, folder, rendering, versions
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 from infra.review.text import objects_in
@@ -172,7 +174,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
         return Page([*head, told, "", *checks], values, passed, changes=False)
     head += _versions(moved, stack, file)
     head += _consequences(base.stack(stack.name), keys, objects, there, moved, not refusal)
-    head += [*_costs(stack, objects), *checks]
+    head += [*_costs(stack, base.stack(stack.name), objects), *checks]
     details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
     return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed, changes=True)
 
@@ -317,11 +319,12 @@ def _listed(lines: list[str], is_known: bool) -> list[str]:
     return [*lines, *([""] if lines else []), NOT_KNOWN]
 
 
-def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
+def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) -> Iterator[str]:
     """Of the jobs that train anew: those with another run."""
     known = {run_of(each.before) for each in objects if each.before and each.before["kind"] in NAMES}
     after = [each.after for each in objects if each.after and each.after["kind"] in NAMES]
-    runs = {each["metadata"]["name"]: run_of(each) for each in after if run_of(each) not in known}
+    runs = {each["metadata"]["name"]: code(run_of(each)) for each in after if run_of(each) not in known}
+    runs = _runs_on_digits(stack, before) | runs
     yield from ("### Cost", "")
     rows: list[tuple[str, ...]] = []
     for job in stack.jobs:
@@ -329,7 +332,7 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
             most = consequences.cost(job)
             rows.append(
                 (
-                    code(runs[job.name]),
+                    runs[job.name],
                     f"{most.pods}",
                     f"{most.gpus}",
                     f"{most.deadline_s} s",
@@ -345,6 +348,28 @@ def _costs(stack: Stack, objects: Sequence[ObjectChange]) -> Iterator[str]:
         )
     else:
         yield from ("No training starts from its beginning: no job has another run to train.", "")
+
+
+def _runs_on_digits(stack: Stack, before: Stack | None) -> dict[str, str]:
+    """Job's name -> its other run where no MNIST is: `dataset: auto` is the digits there, and is rendered as MNIST."""
+    old = {job.name: job for job in before.jobs} if before else {}
+    found = {}
+    for job in stack.jobs:
+        was = old.get(job.name, job)
+        auto = Dataset.AUTO in (job.training.dataset, was.training.dataset)
+        if (
+            before
+            and auto
+            and job != was
+            and (run := _run_on_digits(stack, job)) != _run_on_digits(before, was)
+        ):
+            found[job.name] = f"{code(run)}, on a machine without MNIST"
+    return found
+
+
+def _run_on_digits(stack: Stack, job: JobConfig) -> str:
+    chosen = job.training.dataset
+    return rendering.run_id(stack, job, Dataset.DIGITS if chosen is Dataset.AUTO else chosen)
 
 
 def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

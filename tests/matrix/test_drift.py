@@ -115,11 +115,11 @@ def test_of_another_cluster_than_the_stack_names_nothing_is_told(project: Applie
     project.stand()
     state = exported(project)
     server = project.connection.configuration.host
-    uid = project.core.read_namespace("kube-system").metadata.uid
+    namespace: Any = project.core.read_namespace("kube-system")
     project.configured(**{f"cluster.{key}": OTHERS[key]})
     with pytest.raises(SetupError) as refused:
         project.drifted()
     said = str(refused.value)
     assert f"trainstack:cluster.{key} = {OTHERS[key]!r}" in said
-    assert {"server": server, "id": uid}[key] in said
+    assert {"server": server, "id": namespace.metadata.uid}[key] in said
     assert exported(project) == state

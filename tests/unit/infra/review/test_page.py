@@ -327,6 +327,28 @@ def test_a_new_run_costs_gpus_until_its_deadline(
     assert (cost[0], cost[1], cost[3]) == (pods, gpus, gpu_hours)
 
 
+AUTO = {"dataset": "auto", "epochs": 1, "digitsEpochs": 12}
+
+
+@pytest.mark.parametrize(
+    ("training", "starts"),
+    [
+        ({**AUTO, "digitsEpochs": 24}, True),
+        ({"dataset": "mnist", "epochs": 1}, True),
+        (AUTO, False),
+    ],
+)
+def test_a_run_that_is_another_on_the_digits_alone_starts_there(
+    repository: Repository, training: dict[str, Any], starts: bool
+) -> None:
+    """A review renders `dataset: auto` as MNIST, and a clone without it trains on the digits."""
+    repository.before(**{"job.training": AUTO})
+    text = repository.shown(**{"job.training": training, "job.labels": {"a": "b"}})
+    shown = rows(text, "Cost")
+    assert [run.endswith("`, on a machine without MNIST") for run in shown] == [True] * starts
+    assert (NO_TRAINING in text) is not starts
+
+
 def test_another_image_alone_replaces_what_runs_it(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
