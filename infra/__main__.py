@@ -31,6 +31,7 @@ def main() -> None:
         look = selection.look(stack)
         contents = selection.examine(stack, owned.is_ours, look)
         planned = plan(stack, contents)
+        program.ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
         objects = rendering.preview(stack, planned)
         datasets = program.datasets(stack)
         retained_claims.ensure_usable(stack, look, owned.held.objects)

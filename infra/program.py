@@ -28,10 +28,12 @@ from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership
 from infra.objects.look import Look, UnknownError
 from infra.objects.manifest import Manifest, register
+from infra.objects.stack_state import StackState
 from infra.process import CommandError
 from infra.review import rendering
 from infra.run.component import JobRun
 from infra.sweep import search
+from infra.training_operator.plan import Plan
 from storage.component import Storage
 
 REFUSALS = (
@@ -50,6 +52,7 @@ REFUSALS = (
     UnknownError,
 )
 """Errors that need no traceback: they say what to change."""
+SHOWN = 5
 
 """Variable with the name of a file: `make sweep` writes the trials there that are under way."""
 
@@ -116,6 +119,29 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
                 f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
             )
     return chosen
+
+
+def ensure_shown(stack: Stack, planned: Plan, held: StackState, *, is_there: bool) -> None:
+    """Say which objects will be made that no review shows. Raises ConfigError where the stack is protected.
+
+    Parameters:
+        held: what the stack's state holds; what an earlier update has made is not new.
+        is_there: whether the cluster has been asked: a preview goes on without it, and takes it for empty.
+    """
+    found = [each for each in rendering.unseen(stack, planned) if each not in held.objects]
+    if not found:
+        return
+    listed = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    if not (stack.protected and is_there):
+        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {listed}")
+        return
+    space = f"kubectl create namespace {stack.cluster.namespace}"
+    always = "have an administrator install the operator, or write `install: always` and have that reviewed"
+    fix = always if planned.operator or planned.crd or planned.installs_scheduler else space
+    said = (
+        f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {listed}"
+    )
+    raise ConfigError(f"{said}\n  fix: {fix}")
 
 
 def ownership(stack: Stack) -> Ownership:

@@ -9,7 +9,7 @@ from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
-from infra.config.operator import OPERATOR_NAMESPACE
+from infra.config.operator import OPERATOR_NAMESPACE, Install
 from infra.config.training import Dataset
 from infra.guard import admission, policy_rules
 from infra.guard import component as guard
@@ -20,7 +20,7 @@ from infra.job.context import context
 from infra.job.manifest import run_of
 from infra.job.trainjob import jobs_of
 from infra.objects.gangs import SCHEDULER
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, title
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
@@ -41,7 +41,15 @@ def rendered_plan(stack: Stack) -> Plan:
     Raises ConfigError where `operator.install` cannot be done.
     """
     own = stack.cluster.kind.is_ours
-    return plan(stack, ClusterContents() if own or stack.operator.install == "always" else ASSUMED)
+    return plan(stack, ClusterContents() if own or stack.operator.install is Install.ALWAYS else ASSUMED)
+
+
+def unseen(stack: Stack, planned: Plan) -> list[str]:
+    """Titles of what `planned` registers and no review shows: in others' clusters a review takes it to be there."""
+    if stack.cluster.kind.is_ours or stack.operator.install is Install.ALWAYS:
+        return []
+    missing = [namespaces.manifest(stack, name) for name in planned.namespaces if name in ASSUMED.namespaces]
+    return [title(each) for each in (*missing, *operator(stack, planned))]
 
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:

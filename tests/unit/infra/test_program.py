@@ -13,15 +13,18 @@ import pytest
 
 from infra import agreed, dataset, paths, program
 from infra.clusters import foreign_objects, selection
+from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.ownership import Standing
+from infra.config import ConfigError
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
-from infra.objects.stack_state import READ
+from infra.objects.stack_state import READ, StackState
 from infra.sweep import search
+from infra.training_operator.plan import plan
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, hand_over, recording
-from tests.unit.infra.samples import JOB, stack
+from tests.unit.infra.samples import IMAGE, JOB, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
 CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
@@ -283,6 +286,37 @@ def test_a_data_set_that_no_review_has_shown_is_said(
     job = {**JOB, "training": {"dataset": chosen}}
     assert program.datasets(stack(job=job)) == {"pytorch-simple": found}
     assert [("auto is digits" in each, "shows mnist" in each) for each in messages] == [(True, True)] * said
+
+
+BARE: tuple[tuple[ClusterContents, str], ...] = (
+    (ClusterContents(), "install: always"),
+    (ClusterContents(crd=True, operator=True), "kubectl create namespace kubeflow"),
+)
+
+
+@pytest.mark.parametrize(("found", "fix"), BARE)
+def test_what_no_review_shows_is_said_or_refused(
+    monkeypatch: pytest.MonkeyPatch, found: ClusterContents, fix: str
+) -> None:
+    """A review takes the namespace and the operator to be in a cluster of others."""
+    messages: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", messages.append)
+    given: dict[str, Any] = {
+        "cluster": {"kind": "existing", "context": "here"},
+        "image": {"reference": IMAGE},
+    }
+    known, protected = stack(**given), stack(**given, protected=True)
+    planned = plan(known, found)
+    nothing, namespace = StackState(), StackState(objects=frozenset({"Namespace/kubeflow"}))
+    program.ensure_shown(known, planned, nothing, is_there=True)
+    program.ensure_shown(protected, planned, nothing, is_there=False)
+    assert ["Namespace/kubeflow" in each for each in messages] == [True, True]
+    with pytest.raises(ConfigError, match="Namespace/kubeflow") as refused:
+        program.ensure_shown(protected, planned, nothing, is_there=True)
+    assert fix in str(refused.value)
+    if found.operator:
+        program.ensure_shown(protected, planned, namespace, is_there=True)
+        assert len(messages) == 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import ConfigError, Stack, from_file
 from infra.config.load import from_raw
-from infra.config.operator import OperatorApi
+from infra.config.operator import Install, OperatorApi
 from infra.config.training import Dataset
 from infra.guard import admission
 from infra.guard import component as guard
@@ -27,11 +27,12 @@ from infra.image.component import rendered_reference
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.job_kinds import OF_API
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, title
 from infra.review import folder, gitops, rendering
 from infra.review.text import objects_in, text
 from infra.training_operator import patches
 from infra.training_operator.patches import CRD_KIND
+from infra.training_operator.plan import plan
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
@@ -104,6 +105,34 @@ def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pyt
     # A review shows a stack's manifests without the id of whoever applies them.
     marked = [{**each, "metadata": owner.marked(each["metadata"], known.name, OWNER_ID)} for each in wanted]
     assert found == {f"{each['kind']}/{each['metadata']['name']}": each for each in marked}
+
+
+@pytest.mark.parametrize("namespace", ["kubeflow", "theirs"])
+@pytest.mark.parametrize("api", OperatorApi)
+@pytest.mark.parametrize("install", [Install.AUTO, Install.ALWAYS])
+def test_what_a_review_takes_to_be_there_is_told_from_what_it_shows(
+    install: Install, api: OperatorApi, namespace: str
+) -> None:
+    """Whatever is missing in a cluster of others; in one of the stack's own a review takes nothing to be there."""
+    for kind in ("existing", "microk8s"):
+        known = stack(
+            cluster={"kind": kind, "namespace": namespace},
+            operator={"install": install.value, "api": api.value},
+            image={"reference": IMAGE, "unpinned": True},
+        )
+        planned = plan(known, ClusterContents())
+        shown, applied = (
+            [
+                title(object_)
+                for object_ in (
+                    *rendering.workload(known, each, IMAGE, rendering.rendered_datasets(known)),
+                    *rendering.operator(known, each),
+                )
+            ]
+            for each in (rendering.rendered_plan(known), planned)
+        )
+        assert sorted(rendering.unseen(known, planned)) == sorted(set(applied) - set(shown))
+        assert bool(rendering.unseen(known, planned)) is (kind == "existing" and install is Install.AUTO)
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
