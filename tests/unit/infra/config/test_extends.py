@@ -323,6 +323,23 @@ def test_commands_write_the_stack_file_and_not_its_base(stacks: Path, command: s
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_commands_keep_each_lines_end(stacks: Path, command: str) -> None:
+    """As Windows' editors write a file: all lines but those that the command adds stay as they are."""
+    arguments, main, is_there = COMMANDS[command]
+    file = write(stacks, {}, {**IMAGE, "job": {**THE_JOB, "env": {"A": "x"}}})
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    before = file.read_bytes().splitlines(keepends=True)
+    assert main(arguments, stacks) == 0
+    (job,) = from_file(file).jobs
+    assert is_there(job)
+    after = file.read_bytes().splitlines(keepends=True)
+    assert [
+        line for line in before if line not in after and b"rerun" not in line and b"epochs" not in line
+    ] == []
+    assert [line for line in after if not line.endswith(b"\r\n")] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_list_of_jobs_in_the_base_is_refused_with_the_lines_to_write(
     stacks: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
