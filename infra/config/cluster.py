@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from infra.config.limits import LimitRange, Quota
 from infra.config.names import AbsolutePath, DnsLabel
-from infra.config.section import Natural, Section, Whole, refusal, setting
+from infra.config.section import Natural, Outcome, Section, Whole, refusal, setting
 
 
 class ClusterKind(StrEnum):
@@ -75,6 +75,8 @@ ONLY_FOR: dict[str, ClusterKind] = {
 # Published manifests go there, which have neither limits nor a deadline nor a digest.
 PUBLISHED_NAMESPACE = "kubeflow"
 POLICIES_SINCE = (1, 30)
+MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep the files."
+NAMES = "It only names the cluster: the stack moves where the kubeconfig leads to another one."
 
 
 class ClusterConfig(Section):
@@ -83,16 +85,19 @@ class ClusterConfig(Section):
     kind: ClusterKind = setting(
         about="Which cluster the stack trains on: one that it makes with kind or MicroK8s, or one that is there.",
         default=ClusterKind.KIND,
+        changing=Outcome.CLUSTER_REPLACED,
     )
     namespace: DnsLabel = setting(
         about="Namespace of the jobs, volumes' claims and pods; made where it is missing.",
         default="kubeflow",
         allowed="a namespace's name",
         examples=["kubeflow"],
+        changing=Outcome.VOLUME_REPLACED,
     )
     pod_security: PodSecurity = setting(
         about="Pod Security level that namespaces of the stack enforce; they warn of what restricted would refuse.",
         default=PodSecurity.BASELINE,
+        changing=Outcome.IN_PLACE,
     )
     guard: Guard | None = setting(
         about=(
@@ -100,6 +105,7 @@ class ClusterConfig(Section):
             "without it warn in a cluster that the stack makes, none in others."
         ),
         default=None,
+        changing=Outcome.IN_PLACE,
     )
     quota: Quota | None = setting(
         about="What all pods of the namespace may use together.", default=None, allowed="a mapping"
@@ -114,6 +120,7 @@ class ClusterConfig(Section):
         default=None,
         allowed="a DNS label",
         examples=["trainstack-dev"],
+        changing=Outcome.CLUSTER_REPLACED,
     )
     workers: Natural = setting(
         about="Nodes of the kind cluster beside its control plane; without any, the control plane runs the pods.",
@@ -121,6 +128,7 @@ class ClusterConfig(Section):
         le=20,
         allowed="a whole number from 0 to 20",
         examples=[2],
+        changing=Outcome.CLUSTER_REPLACED,
     )
     api_server_port: Whole | None = setting(
         about="Port of this machine on which the kind cluster's API server listens; without it a free one.",
@@ -129,6 +137,7 @@ class ClusterConfig(Section):
         le=65535,
         allowed="a free port of this machine, 1 to 65535",
         examples=[6443],
+        changing=Outcome.CLUSTER_REPLACED,
     )
     channel: str = setting(
         about="Channel of the snap from which MicroK8s is installed.",
@@ -136,17 +145,21 @@ class ClusterConfig(Section):
         pattern=r"^\d+\.\d+(-strict)?/(stable|candidate|beta|edge)$",
         allowed="a channel of the microk8s snap, <version>/<risk>",
         examples=["1.34/stable"],
+        changing=Outcome.IN_PLACE,
     )
     addons: tuple[Addon, ...] = setting(
         about="Add-ons that MicroK8s gets; registry makes images travel by push instead of import.",
         default=(Addon.DNS, Addon.HOSTPATH_STORAGE),
         examples=["[dns, hostpath-storage]"],
+        changing=Outcome.IN_PLACE,
     )
     kubeconfig: AbsolutePath | None = setting(
         about="File that reaches the cluster; without it the file that kubectl would read.",
         default=None,
         allowed="an absolute path",
         examples=["/home/you/.kube/config"],
+        changing=Outcome.CLUSTER_REPLACED,
+        note=MOVES,
     )
     context: str | None = setting(
         about="Context of the kubeconfig; without it the current one.",
@@ -154,6 +167,8 @@ class ClusterConfig(Section):
         min_length=1,
         allowed="a context's name, as the kubeconfig has it",
         examples=["kind-test"],
+        changing=Outcome.CLUSTER_REPLACED,
+        note=MOVES,
     )
     server: str | None = setting(
         about="URL of the API server; a kubeconfig that leads to another one is refused.",
@@ -161,6 +176,8 @@ class ClusterConfig(Section):
         pattern=r"^https?://\S+$",
         allowed="a URL, as the kubeconfig has it",
         examples=["https://10.0.0.1:6443"],
+        changing=Outcome.CLUSTER_REPLACED,
+        note=NAMES,
     )
     id: str | None = setting(
         about="The cluster's id, the uid of its namespace kube-system; another cluster is refused.",
@@ -168,6 +185,8 @@ class ClusterConfig(Section):
         pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
         allowed="what `kubectl get namespace kube-system --output jsonpath={.metadata.uid}` prints",
         examples=["3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"],
+        changing=Outcome.CLUSTER_REPLACED,
+        note=NAMES,
     )
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, model_validator
 
 from infra.config.names import DnsLabel
-from infra.config.section import Section, Whole, refusal, setting
+from infra.config.section import Outcome, Section, Whole, every_key, refusal, setting
 
 
 class Protocol(StrEnum):
@@ -29,6 +29,8 @@ def _network(value: str) -> str:
 
 class Egress(Section):
     """One port, of every address unless a network or a namespace is named."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
 
     port: Whole = setting(
         about="Port that the replicas may reach.",

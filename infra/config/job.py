@@ -12,7 +12,7 @@ from infra.config.pod_template import Pod, ensure_none_is_a_pods
 from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
-from infra.config.section import Count, Natural, Section, refusal, setting
+from infra.config.section import Count, Natural, Outcome, Section, refusal, setting
 from infra.config.strategic_merge import merged
 from infra.config.training import Backend, TrainingConfig, options
 from infra.config.variables import ITSELF, STACKS_OWN, Encrypted, EnvSource, Value, VariableName
@@ -34,6 +34,7 @@ class JobConfig(Section):
         about="Name of the PyTorchJob, and the first part of its runs' ids.",
         allowed="the PyTorchJob's name",
         examples=["mnist"],
+        changing=Outcome.JOB_REPLACED,
     )
     replicas: Replicas = setting(
         about="How many pods train together.", default=Replicas(), allowed="a mapping with master and worker"
@@ -41,18 +42,21 @@ class JobConfig(Section):
     restart_policy: RestartPolicy = setting(
         about="When a container that has ended is started again.",
         default=RestartPolicy.ON_FAILURE,
+        changing=Outcome.JOB_REPLACED,
     )
     command: tuple[str, ...] = setting(
         about="Command of the container; the options of training follow it as --name=value.",
         default=(),
         allowed="a list of words",
         examples=["[python3, x.py]"],
+        changing=Outcome.JOB_REPLACED,
     )
     args: tuple[str, ...] = setting(
         about="Arguments of the container; where there is no command, they follow the options of training.",
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],
+        changing=Outcome.JOB_REPLACED,
     )
     training: TrainingConfig = setting(
         about="Options of the trainer.",
@@ -67,6 +71,7 @@ class JobConfig(Section):
         default_factory=dict,
         allowed=VALUES,
         examples=["{OMP_NUM_THREADS: '1'}"],
+        changing=Outcome.JOB_REPLACED,
     )
     env_from: tuple[EnvSource, ...] = setting(
         about="Secrets and ConfigMaps of the namespace whose keys become environment variables.",
@@ -82,6 +87,7 @@ class JobConfig(Section):
         default=None,
         allowed="a list of ports, [] for none",
         examples=["[{port: 443}]"],
+        changing=Outcome.IN_PLACE,
     )
     resources: ResourcesConfig = setting(
         about="What one replica may use, and what is set aside for it.",
@@ -97,6 +103,8 @@ class JobConfig(Section):
         max_length=63,
         allowed="a LocalQueue's name, at most 63 characters",
         examples=["team-a"],
+        changing=Outcome.JOB_REPLACED,
+        note="The new one waits for Kueue. The run goes on under its id.",
     )
     elastic_policy: ElasticPolicy | None = setting(
         about="Let torchrun train with as many workers as there are.", default=None, allowed="a mapping"
@@ -106,18 +114,21 @@ class JobConfig(Section):
         default=1,
         allowed="a whole number of at least 1",
         examples=[1],
+        changing=Outcome.JOB_REPLACED,
     )
     annotations: dict[LabelKey, str] = setting(
         about="Annotations of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
         examples=["{team: vision}"],
+        changing=Outcome.JOB_REPLACED,
     )
     labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
         examples=["{team: vision}"],
+        changing=Outcome.JOB_REPLACED,
     )
     pod: Pod = setting(
         about=(
@@ -127,6 +138,7 @@ class JobConfig(Section):
         default_factory=dict,
         allowed="a part of a PodTemplateSpec: metadata with labels and annotations, and spec",
         examples=["{spec: {nodeSelector: {gpu: 'true'}}}"],
+        changing=Outcome.JOB_REPLACED,
     )
     user: Count = setting(
         about="User id of the container's processes, which are in group 0; root is refused.",
@@ -134,12 +146,15 @@ class JobConfig(Section):
         le=HIGHEST_ID,
         allowed="a whole number of at least 1, at most 2147483647",
         examples=[1000],
+        changing=Outcome.JOB_REPLACED,
+        note="Its run goes on under its id.",
     )
     read_only_root: bool = setting(
         about="Keep the image's files from being written to; the volume and /tmp can be.",
         default=True,
         allowed="true or false",
         examples=["false"],
+        changing=Outcome.JOB_REPLACED,
     )
     model: str | None = setting(
         about="File that the job leaves in its run's folder and at the top of the volume.",
@@ -147,12 +162,14 @@ class JobConfig(Section):
         pattern=r"^[\w][\w.-]*$",
         allowed="a file name, or null where it leaves none",
         examples=["mnist_cnn.pt"],
+        changing=Outcome.IN_PLACE,
     )
     rerun: Natural = setting(
         about="A new number trains the same once more, as a run of its own.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
+        changing=Outcome.JOB_REPLACED,
     )
     run_id: str | None = setting(
         about="A finished run whose model is taken again instead of training, as `make use RUN=…` sets it.",
@@ -160,12 +177,14 @@ class JobConfig(Section):
         pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
         allowed="the id of a finished run, or null",
         examples=["mnist-0a1b2c3d"],
+        changing=Outcome.JOB_REPLACED,
     )
     datasets_path: AbsolutePath = setting(
         about="Where the pods see the data folder.",
         default="/data",
         allowed="an absolute path",
         examples=["/data"],
+        changing=Outcome.JOB_REPLACED,
     )
 
     @model_validator(mode="before")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from infra.config.section import Count, Natural, Section, refusal, setting
+from infra.config.section import Count, Natural, Outcome, Section, every_key, refusal, setting
 
 
 class KeepRuns(Section):
     """A run of our trainer that succeeds removes finished runs of its job that exceed a limit; a run in use stays."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED, note="Its run goes on under its id.")
 
     number: Count | None = setting(
         about="How many finished runs of a job stay, the last one among them; without it any number.",

@@ -6,11 +6,13 @@ from pydantic import model_validator
 
 from infra.config.names import Quantity
 from infra.config.resources import GPU
-from infra.config.section import Count, Section, Whole, refusal, setting
+from infra.config.section import Count, Outcome, Section, Whole, every_key, refusal, setting
 
 
 class Quota(Section):
     """The most that all pods of the namespace that have not ended may have together."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
         about="CPU that the limits of all pods may add up to.",
@@ -55,6 +57,8 @@ class Quota(Section):
 
 class LimitRange(Section):
     """Default CPU and memory of a container in the namespace, and the highest ratio of memory limit to request."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
         about="CPU limit, and request, of a container that names none.",

@@ -24,7 +24,7 @@ from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
 from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH
 from infra.config.operator import Gang, OperatorApi, OperatorConfig
-from infra.config.section import Section, refusal, setting
+from infra.config.section import Outcome, Section, refusal, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.config.sweep import SweepConfig
@@ -66,6 +66,8 @@ class Sections(Section):
         default=(),
         allowed="a list of jobs",
         examples=["[{name: mnist}]"],
+        changing=Outcome.IN_PLACE,
+        note="A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
     )
     matrix: MatrixConfig | None = setting(
         about="Values for which there is a job each, made from job: see [Many jobs](#many-jobs).",
@@ -84,6 +86,7 @@ class Sections(Section):
         default=False,
         allowed="true or false",
         examples=["true"],
+        changing=Outcome.NOTHING,
     )
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, model_validator
 
 from infra.config.matrix_keys import PLAIN, ensure_plain
-from infra.config.section import Count, Section, refusal, setting
+from infra.config.section import Count, Outcome, Section, refusal, setting
 
 # A forgotten factor makes thousands of jobs at once. GitHub's limit is 256 jobs of a matrix, GitLab's 200.
 MOST_JOBS = 1000
@@ -45,18 +45,24 @@ class MatrixConfig(Section):
         about="Keys of job, without `job.`, each with the values that it takes.",
         allowed=f"a mapping of a job's keys to lists; an entry of a list is {PLAIN}",
         examples=["{training.lr: [0.01, 0.1]}"],
+        changing=Outcome.IN_PLACE,
+        note="Jobs whose values stay are left as they are; another key renames, and so replaces, all jobs.",
     )
     exclude: tuple[Combination, ...] = setting(
         about="Combinations that are left out: those with all the values of an entry.",
         default=(),
         allowed="a list of mappings of keys of options to one of their values",
         examples=["[{training.lr: 0.1, training.seed: 2}]"],
+        changing=Outcome.IN_PLACE,
+        note="The jobs that are left out are removed; their finished runs stay on the volume.",
     )
     max_parallel: Count | None = setting(
         about="How many of the jobs run at once; without it all that Pulumi and the cluster take.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[8],
+        changing=Outcome.NOTHING,
+        note="Jobs that have started are not stopped.",
     )
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from infra.config.cluster import ClusterConfig
 from infra.config.names import DnsLabel
-from infra.config.section import Count, Section, setting
+from infra.config.section import Count, Outcome, Section, setting
 
 # Where upstream installs its operator.
 OPERATOR_NAMESPACE = "kubeflow"
@@ -40,16 +40,21 @@ class OperatorConfig(Section):
     api: OperatorApi = setting(
         about="The API that the jobs are written for: v1 the PyTorchJob, v2 the TrainJob of Kubeflow Trainer.",
         default=OperatorApi.V1,
+        changing=Outcome.JOB_REPLACED,
+        note="The operator is replaced, too. The run goes on under its id.",
     )
 
     install: Install = setting(
         about="When the stack installs the operator: where there is none, always, or never.",
         default=Install.AUTO,
+        changing=Outcome.IN_PLACE,
     )
 
     gang: Gang = setting(
         about="Who starts the replicas of a job together or not at all: nobody, or Kubernetes' scheduler-plugins.",
         default=Gang.NONE,
+        changing=Outcome.JOB_REPLACED,
+        note="The scheduler is installed or removed, and the operator starts anew.",
     )
 
     namespace: DnsLabel = setting(
@@ -57,6 +62,7 @@ class OperatorConfig(Section):
         default=OPERATOR_NAMESPACE,
         allowed="a namespace's name",
         examples=["training-operator"],
+        changing=Outcome.IN_PLACE,
     )
 
     concurrency: Count | None = setting(
@@ -64,6 +70,7 @@ class OperatorConfig(Section):
         default=None,
         allowed="a whole number from 1 on",
         examples=[8],
+        changing=Outcome.IN_PLACE,
     )
 
     qps: Count | None = setting(
@@ -71,6 +78,7 @@ class OperatorConfig(Section):
         default=None,
         allowed="a whole number from 1 on",
         examples=[200],
+        changing=Outcome.IN_PLACE,
     )
 
     burst: Count | None = setting(
@@ -78,6 +86,7 @@ class OperatorConfig(Section):
         default=None,
         allowed="a whole number from 1 on",
         examples=[400],
+        changing=Outcome.IN_PLACE,
     )
 
     def installs(self, cluster: ClusterConfig) -> bool:

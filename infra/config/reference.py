@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from infra import paths
 from infra.config.changes import NOTES, OUTCOMES
 from infra.config.errors import allowed, example, model_in
 from infra.config.load import Sections
+from infra.config.section import keys
 
 PAGE = paths.ROOT / "docs" / "configuration.md"
 INTRODUCTION = """\
@@ -77,27 +78,12 @@ Column = Callable[[str, FieldInfo], str]
 
 def page() -> str:
     """The whole of docs/configuration.md."""
-    sections = "\n".join(section(path, model) for path, model in models(Sections))
-    return f"{INTRODUCTION}\n{sections}"
+    return "\n".join([INTRODUCTION, *(section(path, model) for path, model in models().items())])
 
 
-def models(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """Every mapping of the stack file: its path and its model, the outer before the inner."""
-    yield path, model
-    for name, inner, field in _inner(model, path):
-        if field.alias != "jobs":  # each of them is like job
-            yield from models(inner, name)
-
-
-def _inner(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel], FieldInfo]]:
-    for field in model.model_fields.values():
-        inner = model_in(field.annotation)
-        if inner is not None:
-            yield _join(path, field), inner, field
-
-
-def _join(path: str, field: FieldInfo) -> str:
-    return f"{path}.{field.alias}" if path else str(field.alias)
+def models() -> dict[str, type[BaseModel]]:
+    """Every mapping of the stack file: its path -> its model, the outer before the inner."""
+    return {key.rpartition(".")[0]: model for key, model, _ in keys(Sections)}
 
 
 def section(path: str, model: type[BaseModel]) -> str:
@@ -105,7 +91,8 @@ def section(path: str, model: type[BaseModel]) -> str:
     heading = f"{'##' if '.' not in path else '###'} {path or 'Sections'}\n"
     described = f"\n{model.__doc__.partition(chr(10) * 2)[0]}\n" if model.__doc__ else ""
     rows = [
-        [_escaped(cell(_join(path, field), field)) for cell in COLUMNS.values()] for field in fields(model)
+        [_escaped(cell(f"{path}.{field.alias}".lstrip("."), field)) for cell in COLUMNS.values()]
+        for field in model.model_fields.values()
     ]
     table = [list(COLUMNS), ["---"] * len(COLUMNS), *rows]
     lines = "\n".join(f"| {' | '.join(row)} |" for row in table)
@@ -117,11 +104,6 @@ def _escaped(cell: str) -> str:
     if cell.startswith("`"):
         return cell.replace("|", "\\|")
     return cell.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def fields(model: type[BaseModel]) -> list[FieldInfo]:
-    """The keys of a mapping in the order of its model."""
-    return list(model.model_fields.values())
 
 
 def key_cell(path: str, field: FieldInfo) -> str:

@@ -6,11 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.config.section import Count, Section, Whole, setting
+from infra.config.section import Count, Outcome, Section, Whole, every_key, setting
 
 
 class Replicas(Section):
     """Pods of each type."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     master: Annotated[Whole, Field(ge=1, le=1)] | None = setting(
         about="Pods of type Master; rank 0 is in it.",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from infra.config.names import Quantity, quantity
-from infra.config.section import Natural, Section, refusal, setting
+from infra.config.section import Natural, Outcome, Section, every_key, refusal, setting
 
 GPU = "nvidia.com/gpu"
 
 
 class Requests(Section):
     """What the scheduler sets aside for one replica."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     cpu: Quantity = setting(
         about="CPU that the scheduler sets aside for a replica.",
@@ -29,6 +31,8 @@ class Requests(Section):
 
 class ResourcesConfig(Section):
     """Limits of one replica; `requests` is what the scheduler sets aside for it."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     cpu: Quantity = setting(
         about="CPU that a replica may use; the trainer starts as many threads.",

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from infra.config.names import DnsName, Quantity
-from infra.config.section import Count, Natural, Section, Whole, refusal, setting
+from infra.config.section import Count, Natural, Outcome, Section, Whole, every_key, refusal, setting
 
 
 class RestartPolicy(StrEnum):
@@ -38,6 +38,8 @@ class RendezvousBackend(StrEnum):
 
 class SchedulingPolicy(Section):
     """For a gang scheduler, which the cluster has to have."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     min_available: Count | None = setting(
         about="Replicas that a gang scheduler starts together or not at all.",
@@ -80,37 +82,44 @@ class RunPolicy(Section):
         default=3,
         allowed="a whole number of at least 0",
         examples=[3],
+        changing=Outcome.JOB_REPLACED,
     )
     active_deadline_seconds: Count = setting(
         about="How long the job may take before it is ended as failed.",
         default=3600,
         allowed="seconds, at least 1",
         examples=[3600],
+        changing=Outcome.JOB_REPLACED,
     )
     ttl_seconds_after_finished: Natural | None = setting(
         about="How long the finished job stays; only in renderings, since Pulumi would start a vanished job again.",
         default=None,
         allowed="seconds, at least 0",
         examples=[86400],
+        changing=Outcome.REFUSED,
     )
     clean_pod_policy: CleanPodPolicy = setting(
-        about="Which pods go when the job ends.", default=CleanPodPolicy.NONE
+        about="Which pods go when the job ends.", default=CleanPodPolicy.NONE, changing=Outcome.JOB_REPLACED
     )
     suspend: bool = setting(
         about="Keep the job without pods until this is false.",
         default=False,
         allowed="true or false",
         examples=["false"],
+        changing=Outcome.JOB_REPLACED,
     )
     scheduling_policy: SchedulingPolicy | None = setting(
         about="Gang scheduling, for a cluster whose scheduler has it.",
         default=None,
         allowed="a mapping",
+        changing=Outcome.JOB_REPLACED,
     )
 
 
 class ElasticPolicy(Section):
     """As the PyTorchJob's `elasticPolicy`."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     min_replicas: Count | None = setting(
         about="Fewest workers that the training goes on with.",

@@ -1,12 +1,17 @@
-"""What every section of the stack file has in common."""
+"""What every section of the stack file has in common, and what each of its keys says of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
+
+from infra.config.errors import model_in
 
 
 class Section(BaseModel):
@@ -19,15 +24,77 @@ class Section(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def setting(*, about: str, allowed: str = "", **rules: Any) -> Any:
+class Outcome(StrEnum):
+    """The most that a change replaces. Models and files on the volume are kept in every case."""
+
+    NOTHING = "nothing"
+    IN_PLACE = "in place"
+    JOB_REPLACED = "job replaced"
+    VOLUME_REPLACED = "job, claim and volume replaced, files kept"
+    CLUSTER_REPLACED = "cluster replaced, files kept"
+    REFUSED = "refused before anything is touched"
+
+
+def setting(
+    *,
+    about: str,
+    allowed: str = "",
+    changing: Outcome | None = None,
+    note: str = "",
+    on_kind: Outcome | None = None,
+    **rules: Any,
+) -> Any:
     """A key of a section.
 
     Parameters:
         about: one sentence on what the key is for, for docs/configuration.md.
         allowed: which values are, for errors and that page; a closed vocabulary speaks for itself.
+        changing: the usual outcome of a change on a stack that is up. A key that is a section has one only where
+            its empty value says something else than its absence, as that of `job.egress`.
+        note: what `changing` leaves out, in one sentence.
+        on_kind: the outcome with kind, where it is another one.
         rules: what pydantic.Field takes. The first of `examples` is what an error suggests.
     """
-    return Field(description=about, json_schema_extra={"allowed": allowed}, **rules)
+    said = {"allowed": allowed} | _given(changing=changing, note=note, on_kind=on_kind)
+    return Field(description=about, json_schema_extra=said, **rules)
+
+
+def every_key(*, changing: Outcome, note: str = "") -> ConfigDict:
+    """The `model_config` of a section whose keys have these arguments of `setting`, unless they have their own."""
+    return ConfigDict(json_schema_extra=_given(changing=changing, note=note))
+
+
+def _given(**words: Any) -> dict[str, Any]:
+    return {name: value for name, value in words.items() if value}
+
+
+def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel], FieldInfo]]:
+    """Every key below `model`, in the order of the fields: its path, `job.training.epochs`, its section and its field.
+
+    A key that is a section comes before its keys; `jobs` is listed without, since each of them is like `job`.
+    """
+    for field in model.model_fields.values():
+        key = f"{path}.{field.alias}".lstrip(".")
+        yield key, model, field
+        inner = model_in(field.annotation)
+        if inner and field.alias != "jobs":
+            yield from keys(inner, key)
+
+
+def said(top: type[BaseModel], word: str) -> dict[str, Any]:
+    """The path of each key below `top` -> what it, or else `every_key` of its section, has as `word`.
+
+    A key without it is left out. `every_key` counts for no key that is itself a section.
+
+    Parameters:
+        word: an argument of `setting`, for example `changing`.
+    """
+    found = {}
+    for key, section, field in keys(top):
+        own: Any = field.json_schema_extra
+        of_all: Any = None if model_in(field.annotation) else section.model_config.get("json_schema_extra")
+        found[key] = {**(of_all or {}), **own}.get(word)
+    return {key: value for key, value in found.items() if value}
 
 
 def refusal(allowed: str, fix: str, key: str = "", value: object = None) -> PydanticCustomError:

@@ -9,7 +9,7 @@ from pydantic import field_validator, model_validator
 
 from infra.config.kept_runs import KeepRuns
 from infra.config.names import AbsolutePath, DnsName, Host, LabelKey, LabelValue, Quantity, quantity
-from infra.config.section import Natural, Section, refusal, setting
+from infra.config.section import Natural, Outcome, Section, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
 
 # With the sticky bit nobody could replace the latest model of another user.
@@ -38,49 +38,67 @@ class StorageConfig(Section):
         about="Whose volume it is: a folder on the node; one that a storage class provisions; that of a claim which "
         "somebody else made; or an NFS export, which nodes without an NFS client (a bare machine's) cannot mount.",
         default=StorageKind.HOST_PATH,
+        changing=Outcome.VOLUME_REPLACED,
+        note="No file is moved. A claim of kind class or claim is never deleted.",
     )
     volume: DnsName | None = setting(
         about="Name of the PersistentVolume; without it trainstack-<stack>-models.",
         default=None,
         allowed="a PersistentVolume's name",
         examples=["traindb-models-volume"],
+        changing=Outcome.VOLUME_REPLACED,
+        note="Outside kind the folder has this name: give hostPath, too, to keep the old one.",
     )
     claim: DnsName | None = setting(
         about="Name of the claim; without it the volume's, with the class's name behind it for kind class.",
         default=None,
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
+        changing=Outcome.VOLUME_REPLACED,
+        note="With kind claim only the job is replaced.",
     )
     labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the volume; its claim selects it by type and name.",
         default_factory=dict,
         allowed="a mapping of text to text",
         examples=["{type: traindb}"],
+        changing=Outcome.IN_PLACE,
+        note="`type` and `name` replace job, claim and volume: the claim selects by them.",
     )
     storage_class: DnsName = setting(
         about="Storage class of volume and claim; only kind class needs a provisioner that serves it.",
         default="manual",
         allowed="a storage class's name",
         examples=["manual"],
+        changing=Outcome.VOLUME_REPLACED,
+        note="With kind class the old claim stays with its files.",
     )
     capacity: Quantity = setting(
         about="Size that the volume states; neither hostPath nor nfs enforces it.",
         default="10Gi",
         allowed="a quantity, at least the request",
         examples=["10Gi"],
+        changing=Outcome.IN_PLACE,
     )
     request: Quantity = setting(
         about="Size that the claim asks for.",
         default="3Gi",
         allowed="a quantity, at most the capacity",
         examples=["3Gi"],
+        changing=Outcome.VOLUME_REPLACED,
+        note="With kind class in place, where the class lets a claim grow.",
     )
     access_mode: AccessMode = setting(
-        about="Access mode of volume and claim.", default=AccessMode.READ_WRITE_MANY
+        about="Access mode of volume and claim.",
+        default=AccessMode.READ_WRITE_MANY,
+        changing=Outcome.VOLUME_REPLACED,
+        note="With kind class refused: the claim has files.",
     )
     reclaim_policy: ReclaimPolicy = setting(
         about="What becomes of the volume when its claim goes; the policies allow nothing but Retain.",
         default=ReclaimPolicy.RETAIN,
+        changing=Outcome.REFUSED,
+        note="Only Retain passes the policies: with Delete the files would go with the claim.",
     )
     host_path: AbsolutePath | None = setting(
         about="Folder on the node that holds the models; without it /var/lib/trainstack/volumes/<volume>, "
@@ -88,36 +106,46 @@ class StorageConfig(Section):
         default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
+        changing=Outcome.VOLUME_REPLACED,
+        note="With kind the cluster is replaced: its nodes mount the folder.",
+        on_kind=Outcome.CLUSTER_REPLACED,
     )
     nfs_server: Host | None = setting(
         about="Host name or address of the NFS server.",
         default=None,
         allowed="a host name or an IP address",
         examples=["nfs.example.org"],
+        changing=Outcome.VOLUME_REPLACED,
     )
     nfs_path: AbsolutePath | None = setting(
         about="Folder that the server exports; the trainer has to be allowed to write there.",
         default=None,
         allowed="an absolute path",
         examples=["/exports/models"],
+        changing=Outcome.VOLUME_REPLACED,
     )
     mount_path: AbsolutePath = setting(
         about="Where the pods see the volume.",
         default="/opt/mnist/models",
         allowed="an absolute path",
         examples=["/opt/mnist/models"],
+        changing=Outcome.JOB_REPLACED,
     )
     data_path: AbsolutePath | None = setting(
         about="Folder on the node with data sets, mounted read-only; with kind it is always data/ of this clone.",
         default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/data"],
+        changing=Outcome.JOB_REPLACED,
+        note="With kind nothing changes: the data folder is always there.",
+        on_kind=Outcome.NOTHING,
     )
     allowed_roots: tuple[AbsolutePath, ...] = setting(
         about="Folders on the nodes below which hostPath and dataPath may lie.",
         default=("/var/lib/trainstack",),
         allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
+        changing=Outcome.NOTHING,
     )
     keep_runs: KeepRuns | None = setting(
         about="Which finished runs stay below runs/ on the volume; without it all of them; only for a folder (nfsPath, "
@@ -131,6 +159,7 @@ class StorageConfig(Section):
         default=None,
         allowed="a node's name",
         examples=["worker-1"],
+        changing=Outcome.VOLUME_REPLACED,
     )
     shared: bool = setting(
         about="Say that all nodes see the same folder there, for example a network file system; kind's nodes do; "
@@ -138,6 +167,7 @@ class StorageConfig(Section):
         default=False,
         allowed="true or false",
         examples=["true"],
+        changing=Outcome.IN_PLACE,
     )
     prepare: bool | None = setting(
         about="Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
@@ -145,18 +175,22 @@ class StorageConfig(Section):
         default=None,
         allowed="true or false",
         examples=["false"],
+        changing=Outcome.IN_PLACE,
     )
     owner: Natural = setting(
         about="User id of the folder's owner.",
         default=1000,
         allowed="a whole number of at least 0",
         examples=[1000],
+        changing=Outcome.IN_PLACE,
     )
     group: Natural = setting(
         about="Group id of the folder; the pods are in it, and in group 0.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[0],
+        changing=Outcome.JOB_REPLACED,
+        note="Its run goes on under its id.",
     )
     mode: str = setting(
         about="Permissions of the folder.",
@@ -164,6 +198,7 @@ class StorageConfig(Section):
         pattern=r"^[0-7]{3,4}$",
         allowed=f"{WRITABLE}, quoted",
         examples=['"2775"'],
+        changing=Outcome.IN_PLACE,
     )
 
     @field_validator("mode")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from infra.config.section import Natural, Section, Whole, refusal, setting
+from infra.config.section import Natural, Outcome, Section, Whole, every_key, refusal, setting
 from infra.config.sweep_space import FORMS, Choice, Range, option
 
 MOST_TRIALS = 1000
@@ -43,10 +43,13 @@ def _name(value: str) -> str:
 class SweepConfig(Section):
     """A search for the options that train best, within a number of trials; `job` is the template of each."""
 
+    model_config = every_key(changing=Outcome.NOTHING)
+
     options: Mapping[str, Any] = setting(
         about="Keys of job's training, `training.lr` for example, each with the values that are tried.",
         allowed=f"a mapping of keys to {FORMS}",
         examples=["{training.lr: {min: 0.001, max: 0.3, log: true}}"],
+        note="`make sweep` then asks for another name: trials of other options cannot be compared.",
     )
     name: Annotated[str, AfterValidator(_name)] = setting(
         about="Name of the search: of its study's file, and within the names of its jobs.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from infra.config.section import Count, Natural, Section, setting
+from infra.config.section import Count, Natural, Outcome, Section, every_key, setting
 
 
 class Backend(StrEnum):
@@ -30,6 +30,8 @@ class Dataset(StrEnum):
 
 class TrainingConfig(Section):
     """What is not set stays the trainer's own default."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     epochs: Count | None = setting(
         about="Passes over the training images.",

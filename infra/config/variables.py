@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Discriminator, SecretStr, Tag, model_validator
 
 from infra.config.names import DnsName
-from infra.config.section import Section, refusal, setting
+from infra.config.section import Outcome, Section, every_key, refusal, setting
 
 # What both a container's variable and a key of a Secret may be called.
 NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
@@ -70,6 +70,8 @@ Value = Annotated[
 
 class EnvSource(Section):
     """All keys of one Secret or ConfigMap, as variables of these names."""
+
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     secret: DnsName | None = setting(
         about="A Secret of the namespace, each of whose keys becomes a variable.",

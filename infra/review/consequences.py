@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from infra.config import Stack
-from infra.config.changes import Outcome
 from infra.config.job import JobConfig
+from infra.config.section import Outcome
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest, title
 from infra.review.key_changes import KeyChange

@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from infra.config.changes import NOTES, Outcome, outcome
+from infra.config.changes import NOTES, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
 from infra.config.load import Sections, jobs_of
 from infra.config.pod_schema import DIRECTIVE, MERGE_KEYS
-from infra.config.section import Section
+from infra.config.section import Outcome, Section
 from infra.config.variables import Encrypted
 
 _JOBS = re.compile(r"^jobs\[([^]]*)\]")

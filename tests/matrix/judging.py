@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from infra.config.changes import Outcome
+from infra.config.section import Outcome
 from infra.objects.labels import STACK
 
 Objects = dict[str, dict[str, Any]]

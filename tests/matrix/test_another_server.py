@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config.changes import Outcome, outcome
+from infra.config.changes import outcome
 from infra.config.cluster import ClusterKind
+from infra.config.section import Outcome
 from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import client_of
 from standins.tests.kubelet import Kubelet

@@ -17,7 +17,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError
 
-from infra.config.changes import Outcome
+from infra.config.section import Outcome
 from tests.matrix.judging import job_specs, uid, uids
 from tests.matrix.project import AppliedProject
 from toolchain.operating import adoption, recovery

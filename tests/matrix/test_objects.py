@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.config.changes import Outcome, outcome
+from infra.config.changes import outcome
 from infra.config.cluster import ClusterKind
+from infra.config.section import Outcome
 from tests.matrix.entries import OBJECTS, Entry
 from tests.matrix.judging import Objects, folders, identities, job_specs, lasting, outcome_of
 from tests.matrix.project import AppliedProject, UpError

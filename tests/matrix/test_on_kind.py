@@ -9,9 +9,10 @@ import pytest
 
 from infra import folder_preparation, volumes
 from infra.config import changes
-from infra.config.changes import Outcome, outcome
+from infra.config.changes import outcome
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw
+from infra.config.section import Outcome
 from infra.job import pod
 from infra.job.context import context
 from storage.manifests import manifests

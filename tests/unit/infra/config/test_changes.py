@@ -12,6 +12,7 @@ from infra.config import reference
 from infra.config.changes import NOTES, ON_KIND, OUTCOMES
 from infra.config.errors import model_in
 from infra.config.load import Sections
+from infra.config.section import Outcome, Section, every_key, keys, said, setting
 from tests.e2e.project import ROOT
 from tests.matrix import entries
 
@@ -31,15 +32,37 @@ def is_another_empty(model: type[BaseModel], field: FieldInfo) -> bool:
 
 
 KEYS = {
-    f"{path}.{field.alias}".lstrip(".")
-    for path, model in reference.models(Sections)
-    for field in reference.fields(model)
-    if model_in(field.annotation) is None or field.alias == "jobs" or is_another_empty(model, field)
+    key
+    for key, section, field in keys(Sections)
+    if model_in(field.annotation) is None or field.alias == "jobs" or is_another_empty(section, field)
 }
 
 
 def test_every_key_has_a_rule_and_every_rule_a_key() -> None:
-    assert OUTCOMES.keys() == KEYS, "infra/config/changes.py says what changing a key does"
+    assert OUTCOMES.keys() == KEYS, "`changing` of its `setting` says what changing a key does"
+
+
+class Inner(Section):
+    model_config = every_key(changing=Outcome.NOTHING)
+
+    one: int = setting(about="One.")
+
+
+class Outer(Section):
+    model_config = every_key(changing=Outcome.JOB_REPLACED, note="All.")
+
+    usual: int = setting(about="As every key of the section.")
+    own: int = setting(about="It says otherwise.", changing=Outcome.REFUSED)
+    inner: Inner = setting(about="A section: its keys say it.")
+
+
+def test_a_key_says_what_its_section_says_of_every_key_unless_it_says_otherwise() -> None:
+    assert said(Outer, "changing") == {
+        "usual": Outcome.JOB_REPLACED,
+        "own": Outcome.REFUSED,
+        "inner.one": Outcome.NOTHING,
+    }
+    assert said(Outer, "note") == {"usual": "All.", "own": "All."}
 
 
 def test_sections_that_may_be_empty_are_found() -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from infra.config import ConfigError, counterparts, from_raw, reference
+from infra.config import ConfigError, counterparts, from_raw
 from infra.config.counterparts import COUNTERPARTS, NEITHER
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
+from infra.config.section import keys
 from infra.config.training import Dataset
 from infra.config.trainjobs import REFUSED
 from infra.job.apis import objects
@@ -23,12 +24,7 @@ from tests.matrix.entries import JOB, OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
 from tests.unit.infra.samples import job_context, stack
 
-KEYS = {
-    f"{path}.{field.alias}".lstrip(".")
-    for path, model in reference.models(JobConfig)
-    for field in reference.fields(model)
-    if model_in(field.annotation) is None
-}
+KEYS = {key for key, _, field in keys(JobConfig) if model_in(field.annotation) is None}
 # What the page says of a section that may be given empty, it says of the section's keys.
 ENTRIES = {
     key.removeprefix("job."): entry

@@ -13,10 +13,11 @@ import yaml
 
 from infra import agreed, operators
 from infra.config import ConfigError
-from infra.config.changes import OUTCOMES, Outcome, outcome
+from infra.config.changes import OUTCOMES, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.load import Sections, from_raw
 from infra.config.operator import OperatorApi
+from infra.config.section import Outcome
 from infra.guard.policy_rules import RULES
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.manifest import title
