@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, model_validator
 
+from infra.config.api_paths import outside
 from infra.config.names import DnsLabel
 from infra.config.section import Outcome, Section, Whole, every_key, refusal, setting
 
@@ -30,7 +31,10 @@ def _network(value: str) -> str:
 class Egress(Section):
     """One port, of every address unless a network or a namespace is named."""
 
-    model_config = every_key(changing=Outcome.IN_PLACE)
+    model_config = every_key(
+        changing=Outcome.IN_PLACE,
+        paths=outside("A NetworkPolicy of its own, the same in both."),
+    )
 
     port: Whole = setting(
         about="Port that the replicas may reach.",

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from infra.config import build_context
 from infra.config.names import Reference
-from infra.config.section import Outcome, Section, refusal, setting
+from infra.config.section import Outcome, Section, every_key, refusal, setting
 
 GPU_BASE = "GPU_BASE"
 """The build argument that names the base of target `gpu`."""
@@ -33,15 +33,12 @@ class Preset(StrEnum):
 class ImageConfig(Section):
     """Either `reference`, or what is built, from which sources, and where it is pushed to."""
 
-    target: Target = setting(
-        about="Target of Dockerfile_training that is built.",
-        default=Target.CPU,
-        changing=Outcome.JOB_REPLACED,
-    )
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
+
+    target: Target = setting(about="Target of Dockerfile_training that is built.", default=Target.CPU)
     preset: Preset | None = setting(
         about="Published system whose recipe and defaults the image's trainer has; without it pytorch-simple.",
         default=None,
-        changing=Outcome.JOB_REPLACED,
     )
     context: str | None = setting(
         about="Folder of your own project; it is built onto our image, with the packages that it requires.",
@@ -49,7 +46,6 @@ class ImageConfig(Section):
         min_length=1,
         allowed="a folder's path, absolute or relative to the clone",
         examples=["../my-project"],
-        changing=Outcome.JOB_REPLACED,
     )
     dockerfile: str | None = setting(
         about="Dockerfile of your own, built with context, or with its own folder, instead of our image.",
@@ -57,21 +53,18 @@ class ImageConfig(Section):
         min_length=1,
         allowed="a Dockerfile's path, absolute or relative to the clone",
         examples=["../my-project/Dockerfile"],
-        changing=Outcome.JOB_REPLACED,
     )
     repository: Reference | None = setting(
         about="Where the built image is pushed to, with the Docker configuration's credentials; kind needs none.",
         default=None,
         allowed="a repository without tag and digest",
         examples=["ghcr.io/you/trainer"],
-        changing=Outcome.JOB_REPLACED,
     )
     reference: Reference | None = setting(
         about="A ready-made image, used as it is instead of a build.",
         default=None,
         allowed="an image reference, by digest unless unpinned",
         examples=["ghcr.io/you/trainer@sha256:…"],
-        changing=Outcome.JOB_REPLACED,
     )
     unpinned: bool = setting(
         about="Allow a reference without a digest.",

@@ -6,13 +6,14 @@ from typing import Any
 
 from pydantic import model_validator
 
+from infra.config.api_paths import Counterpart, in_command, in_container, in_metadata, in_pod, in_run, outside
 from infra.config.egress import Egress
 from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue
 from infra.config.pod_template import Pod, ensure_none_is_a_pods
 from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
-from infra.config.section import Count, Natural, Outcome, Section, refusal, setting
+from infra.config.section import Count, Natural, Outcome, Section, every_key, refusal, setting
 from infra.config.strategic_merge import merged
 from infra.config.training import Backend, TrainingConfig, options
 from infra.config.variables import ITSELF, STACKS_OWN, Encrypted, EnvSource, Value, VariableName
@@ -30,11 +31,17 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 class JobConfig(Section):
     """One PyTorchJob. Its options of the trainer stand in `training`, not among the words of `command` and `args`."""
 
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
+
     name: JobName = setting(
         about="Name of the PyTorchJob, and the first part of its runs' ids.",
         allowed="the PyTorchJob's name",
         examples=["mnist"],
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(
+            "metadata.name",
+            "metadata.name",
+            "The runtime has the job's name. v2 has room for 48 characters, for 47 with more than ten replicas.",
+        ),
     )
     replicas: Replicas = setting(
         about="How many pods train together.", default=Replicas(), allowed="a mapping with master and worker"
@@ -42,21 +49,26 @@ class JobConfig(Section):
     restart_policy: RestartPolicy = setting(
         about="When a container that has ended is started again.",
         default=RestartPolicy.ON_FAILURE,
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(
+            "pytorchReplicaSpecs.*.restartPolicy",
+            "TrainingRuntime: template.spec.failurePolicy",
+            "v1 starts the container that failed anew, v2 all replicas at once. ExitCode ends the job at exit codes 1 "
+            "to 127 in both, by `podFailurePolicy` in v2. Always is refused with v2.",
+        ),
     )
     command: tuple[str, ...] = setting(
         about="Command of the container; the options of training follow it as --name=value.",
         default=(),
         allowed="a list of words",
         examples=["[python3, x.py]"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_command("command"),
     )
     args: tuple[str, ...] = setting(
         about="Arguments of the container; where there is no command, they follow the options of training.",
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_command("args"),
     )
     training: TrainingConfig = setting(
         about="Options of the trainer.",
@@ -71,7 +83,7 @@ class JobConfig(Section):
         default_factory=dict,
         allowed=VALUES,
         examples=["{OMP_NUM_THREADS: '1'}"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_container("env"),
     )
     env_from: tuple[EnvSource, ...] = setting(
         about="Secrets and ConfigMaps of the namespace whose keys become environment variables.",
@@ -103,8 +115,12 @@ class JobConfig(Section):
         max_length=63,
         allowed="a LocalQueue's name, at most 63 characters",
         examples=["team-a"],
-        changing=Outcome.JOB_REPLACED,
         note="The new one waits for Kueue. The run goes on under its id.",
+        paths=Counterpart(
+            "metadata.labels, runPolicy.suspend",
+            "metadata.labels, suspend",
+            "Kueue takes `suspend` over: see [Queues](kueue.md).",
+        ),
     )
     elastic_policy: ElasticPolicy | None = setting(
         about="Let torchrun train with as many workers as there are.", default=None, allowed="a mapping"
@@ -114,21 +130,21 @@ class JobConfig(Section):
         default=1,
         allowed="a whole number of at least 1",
         examples=[1],
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(v2="trainer.numProcPerNode"),
     )
     annotations: dict[LabelKey, str] = setting(
         about="Annotations of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
         examples=["{team: vision}"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_metadata("annotations"),
     )
     labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the job and its pods.",
         default_factory=dict,
         allowed=TEXTS,
         examples=["{team: vision}"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_metadata("labels"),
     )
     pod: Pod = setting(
         about=(
@@ -138,7 +154,7 @@ class JobConfig(Section):
         default_factory=dict,
         allowed="a part of a PodTemplateSpec: metadata with labels and annotations, and spec",
         examples=["{spec: {nodeSelector: {gpu: 'true'}}}"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_pod(note="The container pytorch is called node there."),
     )
     user: Count = setting(
         about="User id of the container's processes, which are in group 0; root is refused.",
@@ -146,15 +162,15 @@ class JobConfig(Section):
         le=HIGHEST_ID,
         allowed="a whole number of at least 1, at most 2147483647",
         examples=[1000],
-        changing=Outcome.JOB_REPLACED,
         note="Its run goes on under its id.",
+        paths=in_pod("spec.securityContext.runAsUser"),
     )
     read_only_root: bool = setting(
         about="Keep the image's files from being written to; the volume and /tmp can be.",
         default=True,
         allowed="true or false",
         examples=["false"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_container("securityContext.readOnlyRootFilesystem"),
     )
     model: str | None = setting(
         about="File that the job leaves in its run's folder and at the top of the volume.",
@@ -163,13 +179,14 @@ class JobConfig(Section):
         allowed="a file name, or null where it leaves none",
         examples=["mnist_cnn.pt"],
         changing=Outcome.IN_PLACE,
+        paths=outside("What the stack expects on the volume."),
     )
     rerun: Natural = setting(
         about="A new number trains the same once more, as a run of its own.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_run("As part of the run's id."),
     )
     run_id: str | None = setting(
         about="A finished run whose model is taken again instead of training, as `make use RUN=…` sets it.",
@@ -177,14 +194,14 @@ class JobConfig(Section):
         pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
         allowed="the id of a finished run, or null",
         examples=["mnist-0a1b2c3d"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_run("As the run's id. Such a job has one replica of one process."),
     )
     datasets_path: AbsolutePath = setting(
         about="Where the pods see the data folder.",
         default="/data",
         allowed="an absolute path",
         examples=["/data"],
-        changing=Outcome.JOB_REPLACED,
+        paths=in_container("volumeMounts", "env"),
     )
 
     @model_validator(mode="before")

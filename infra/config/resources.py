@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
+from infra.config.api_paths import in_container
 from infra.config.names import Quantity, quantity
 from infra.config.section import Natural, Outcome, Section, every_key, refusal, setting
 
@@ -20,12 +21,14 @@ class Requests(Section):
         default="250m",
         allowed="a quantity of CPUs, at most the limit",
         examples=["250m"],
+        paths=in_container("resources.requests.cpu"),
     )
     memory: Quantity = setting(
         about="Memory that the scheduler sets aside for a replica.",
         default="512Mi",
         allowed="a quantity of bytes, at most the limit",
         examples=["512Mi"],
+        paths=in_container("resources.requests.memory"),
     )
 
 
@@ -39,15 +42,21 @@ class ResourcesConfig(Section):
         default="1",
         allowed="a quantity of CPUs",
         examples=[1],
+        paths=in_container("resources.limits.cpu"),
     )
     memory: Quantity = setting(
-        about="Memory that a replica may use.", default="2Gi", allowed="a quantity of bytes", examples=["2Gi"]
+        about="Memory that a replica may use.",
+        default="2Gi",
+        allowed="a quantity of bytes",
+        examples=["2Gi"],
+        paths=in_container("resources.limits.memory"),
     )
     gpu: Natural = setting(
         about="GPUs of a replica.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
+        paths=in_container("resources.limits"),
     )
     requests: Requests = setting(
         about="What the scheduler sets aside for a replica.",

@@ -7,8 +7,11 @@ from typing import Any
 
 from pydantic import model_validator
 
+from infra.config.api_paths import Counterpart, only_v1
 from infra.config.names import DnsName, Quantity
 from infra.config.section import Count, Natural, Outcome, Section, Whole, every_key, refusal, setting
+
+NO_FIELD = "A TrainJob has no such field."
 
 
 class RestartPolicy(StrEnum):
@@ -39,7 +42,10 @@ class RendezvousBackend(StrEnum):
 class SchedulingPolicy(Section):
     """For a gang scheduler, which the cluster has to have."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+    model_config = every_key(
+        changing=Outcome.JOB_REPLACED,
+        paths=only_v1("A gang of Trainer is all replicas with what they ask for: a value is refused."),
+    )
 
     min_available: Count | None = setting(
         about="Replicas that a gang scheduler starts together or not at all.",
@@ -71,25 +77,39 @@ class SchedulingPolicy(Section):
         default=None,
         allowed="seconds, at least 1",
         examples=[300],
+        paths=Counterpart(
+            v2="TrainingRuntime: podGroupPolicy.coscheduling.scheduleTimeoutSeconds",
+            note="Of the gang's PodGroup, where `operator.gang` is scheduler-plugins.",
+        ),
     )
 
 
 class RunPolicy(Section):
     """As the PyTorchJob's `runPolicy`."""
 
+    model_config = every_key(changing=Outcome.JOB_REPLACED)
+
     backoff_limit: Natural = setting(
         about="Restarts before the job counts as failed.",
         default=3,
         allowed="a whole number of at least 0",
         examples=[3],
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(
+            v2="TrainingRuntime: template.spec.failurePolicy.maxRestarts",
+            note="v1 counts the restarts of each container, v2 those of all replicas together.",
+        ),
     )
     active_deadline_seconds: Count = setting(
         about="How long the job may take before it is ended as failed.",
         default=3600,
         allowed="seconds, at least 1",
         examples=[3600],
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(
+            "runPolicy.activeDeadlineSeconds, pytorchReplicaSpecs.*.template.spec.activeDeadlineSeconds",
+            "activeDeadlineSeconds",
+            "The training-operator looks at it only when something happens: v1's pods end by themselves a second "
+            "later. Both delete the pods of a job that has exceeded it, and count anew after a suspension.",
+        ),
     )
     ttl_seconds_after_finished: Natural | None = setting(
         about="How long the finished job stays; only in renderings, since Pulumi would start a vanished job again.",
@@ -97,16 +117,19 @@ class RunPolicy(Section):
         allowed="seconds, at least 0",
         examples=[86400],
         changing=Outcome.REFUSED,
+        paths=only_v1(NO_FIELD),
     )
     clean_pod_policy: CleanPodPolicy = setting(
-        about="Which pods go when the job ends.", default=CleanPodPolicy.NONE, changing=Outcome.JOB_REPLACED
+        about="Which pods go when the job ends.",
+        default=CleanPodPolicy.NONE,
+        paths=only_v1(f"{NO_FIELD} Finished pods stay; another value is refused."),
     )
     suspend: bool = setting(
         about="Keep the job without pods until this is false.",
         default=False,
         allowed="true or false",
         examples=["false"],
-        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(v2="suspend"),
     )
     scheduling_policy: SchedulingPolicy | None = setting(
         about="Gang scheduling, for a cluster whose scheduler has it.",
@@ -119,7 +142,10 @@ class RunPolicy(Section):
 class ElasticPolicy(Section):
     """As the PyTorchJob's `elasticPolicy`."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+    model_config = every_key(
+        changing=Outcome.JOB_REPLACED,
+        paths=only_v1("Trainer 2.2 trains with as many replicas as it was given: a value is refused."),
+    )
 
     min_replicas: Count | None = setting(
         about="Fewest workers that the training goes on with.",

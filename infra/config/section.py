@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from infra.config.api_paths import Counterpart
 from infra.config.errors import model_in
 
 
@@ -42,6 +43,7 @@ def setting(
     changing: Outcome | None = None,
     note: str = "",
     on_kind: Outcome | None = None,
+    paths: Counterpart | None = None,
     **rules: Any,
 ) -> Any:
     """A key of a section.
@@ -53,15 +55,16 @@ def setting(
             its empty value says something else than its absence, as that of `job.egress`.
         note: what `changing` leaves out, in one sentence.
         on_kind: the outcome with kind, where it is another one.
+        paths: what a key of a job is called in a PyTorchJob and in a TrainJob, for docs/trainer-v2.md.
         rules: what pydantic.Field takes. The first of `examples` is what an error suggests.
     """
-    said = {"allowed": allowed} | _given(changing=changing, note=note, on_kind=on_kind)
+    said = {"allowed": allowed} | _given(changing=changing, note=note, on_kind=on_kind, paths=paths)
     return Field(description=about, json_schema_extra=said, **rules)
 
 
-def every_key(*, changing: Outcome, note: str = "") -> ConfigDict:
+def every_key(*, changing: Outcome, note: str = "", paths: Counterpart | None = None) -> ConfigDict:
     """The `model_config` of a section whose keys have these arguments of `setting`, unless they have their own."""
-    return ConfigDict(json_schema_extra=_given(changing=changing, note=note))
+    return ConfigDict(json_schema_extra=_given(changing=changing, note=note, paths=paths))
 
 
 def _given(**words: Any) -> dict[str, Any]:

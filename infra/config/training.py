@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from infra.config.api_paths import in_command, in_container
 from infra.config.section import Count, Natural, Outcome, Section, every_key, setting
 
 
@@ -31,7 +32,7 @@ class Dataset(StrEnum):
 class TrainingConfig(Section):
     """What is not set stays the trainer's own default."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+    model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_command("command", "args"))
 
     epochs: Count | None = setting(
         about="Passes over the training images.",
@@ -48,6 +49,7 @@ class TrainingConfig(Section):
     dataset: Dataset | None = setting(
         about="Data set; auto takes the files in the data folder, and the digits in the image where there are none.",
         default=None,
+        paths=in_container("env"),
     )
     batch_size: Count | None = setting(
         about="Images of a step in each replica.",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, SecretStr, Tag, model_validator
 
+from infra.config.api_paths import in_container
 from infra.config.names import DnsName
 from infra.config.section import Outcome, Section, every_key, refusal, setting
 
@@ -71,7 +72,7 @@ Value = Annotated[
 class EnvSource(Section):
     """All keys of one Secret or ConfigMap, as variables of these names."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+    model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_container("envFrom"))
 
     secret: DnsName | None = setting(
         about="A Secret of the namespace, each of whose keys becomes a variable.",

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from infra.config import ConfigError, counterparts, from_raw
-from infra.config.counterparts import COUNTERPARTS, NEITHER
+from infra.config.api_paths import NEITHER
+from infra.config.counterparts import COUNTERPARTS
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
@@ -104,7 +105,7 @@ def is_refused(key: str, entry: Entry) -> bool:
 
 
 def test_the_page_has_each_key_of_a_job_and_no_other() -> None:
-    assert COUNTERPARTS.keys() == KEYS, "infra/config/counterparts.py says what a key is called in both APIs"
+    assert COUNTERPARTS.keys() == KEYS, "`paths` of its `setting` says what a key is called in both APIs"
 
 
 def test_the_committed_page_is_the_generated_one() -> None:
