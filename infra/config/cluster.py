@@ -107,13 +107,10 @@ class ClusterConfig(Section):
         default=None,
         changing=Outcome.IN_PLACE,
     )
-    quota: Quota | None = setting(
-        about="What all pods of the namespace may use together.", default=None, allowed="a mapping"
-    )
+    quota: Quota | None = setting(about="What all pods of the namespace may use together.", default=None)
     limit_range: LimitRange | None = setting(
         about="CPU and memory of a container that names none, and how far a memory limit may be above its request.",
         default=None,
-        allowed="a mapping",
     )
     name: DnsLabel | None = setting(
         about="Name of the kind cluster; without it trainstack-<stack>.",

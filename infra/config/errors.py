@@ -182,10 +182,15 @@ def _vocabulary(field: FieldInfo | None) -> list[str]:
 
 def allowed(field: FieldInfo | None) -> str:
     """Which values a key takes, in words; of a closed vocabulary its members."""
-    vocabulary = _vocabulary(field)
     extra = field.json_schema_extra if field else None
     described = extra.get("allowed") if isinstance(extra, dict) else None
-    return ", ".join(vocabulary) or str(described or "a mapping of keys to values")
+    return ", ".join(_vocabulary(field)) or str(described or _usual(field.annotation if field else None))
+
+
+def _usual(annotation: Any) -> str:
+    if bool in _members(annotation):
+        return "true or false"
+    return "a mapping" if model_in(annotation) else "a mapping of keys to values"
 
 
 def example(field: FieldInfo | None) -> str:

@@ -69,7 +69,6 @@ class ImageConfig(Section):
     unpinned: bool = setting(
         about="Allow a reference without a digest.",
         default=False,
-        allowed="true or false",
         examples=["true"],
         changing=Outcome.NOTHING,
     )

@@ -70,11 +70,7 @@ class JobConfig(Section):
         examples=['["--no-cuda"]'],
         paths=in_command("args"),
     )
-    training: TrainingConfig = setting(
-        about="Options of the trainer.",
-        default=TrainingConfig(),
-        allowed="a mapping",
-    )
+    training: TrainingConfig = setting(about="Options of the trainer.", default=TrainingConfig())
     env: dict[VariableName, Value] = setting(
         about=(
             "Environment variables of the container, in the order of their names; encrypted values go through a Secret "
@@ -107,7 +103,7 @@ class JobConfig(Section):
         allowed="a mapping with cpu, memory, gpu",
     )
     run_policy: RunPolicy = setting(
-        about="When the job is given up, and what stays of it.", default=RunPolicy(), allowed="a mapping"
+        about="When the job is given up, and what stays of it.", default=RunPolicy()
     )
     queue: DnsName | None = setting(
         about="Queue of Kueue's, a LocalQueue of the namespace, in which the job waits suspended until it is admitted.",
@@ -123,7 +119,7 @@ class JobConfig(Section):
         ),
     )
     elastic_policy: ElasticPolicy | None = setting(
-        about="Let torchrun train with as many workers as there are.", default=None, allowed="a mapping"
+        about="Let torchrun train with as many workers as there are.", default=None
     )
     nproc_per_node: Count = setting(
         about="Processes that torchrun starts in a pod.",
@@ -168,7 +164,6 @@ class JobConfig(Section):
     read_only_root: bool = setting(
         about="Keep the image's files from being written to; the volume and /tmp can be.",
         default=True,
-        allowed="true or false",
         examples=["false"],
         paths=in_container("securityContext.readOnlyRootFilesystem"),
     )

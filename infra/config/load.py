@@ -43,22 +43,13 @@ NODE_NAME_LENGTH = 63
 class Sections(Section):
     """The sections of a stack file; one of `job` and `jobs` is given, and `matrix` or `sweep` beside `job` alone."""
 
-    cluster: ClusterConfig = setting(
-        about="Where the training runs.", default=ClusterConfig(), allowed="a mapping"
-    )
-    operator: OperatorConfig = setting(
-        about="The Kubeflow training-operator.", default=OperatorConfig(), allowed="a mapping"
-    )
-    storage: StorageConfig = setting(
-        about="The volume that keeps the models.", default=StorageConfig(), allowed="a mapping"
-    )
-    image: ImageConfig = setting(
-        about="The trainer image, built here or ready-made.", default=ImageConfig(), allowed="a mapping"
-    )
+    cluster: ClusterConfig = setting(about="Where the training runs.", default=ClusterConfig())
+    operator: OperatorConfig = setting(about="The Kubeflow training-operator.", default=OperatorConfig())
+    storage: StorageConfig = setting(about="The volume that keeps the models.", default=StorageConfig())
+    image: ImageConfig = setting(about="The trainer image, built here or ready-made.", default=ImageConfig())
     job: JobConfig | None = setting(
         about="The PyTorchJob of a stack that has one.",
         default=None,
-        allowed="a mapping",
         examples=["{name: mnist}"],
     )
     jobs: tuple[JobConfig, ...] = setting(
@@ -84,7 +75,6 @@ class Sections(Section):
     protected: bool = setting(
         about="Let `make up` apply the stack only from a clean Git tree whose renderings are fresh.",
         default=False,
-        allowed="true or false",
         examples=["true"],
         changing=Outcome.NOTHING,
     )

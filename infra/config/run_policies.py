@@ -127,14 +127,12 @@ class RunPolicy(Section):
     suspend: bool = setting(
         about="Keep the job without pods until this is false.",
         default=False,
-        allowed="true or false",
         examples=["false"],
         paths=Counterpart(v2="suspend"),
     )
     scheduling_policy: SchedulingPolicy | None = setting(
         about="Gang scheduling, for a cluster whose scheduler has it.",
         default=None,
-        allowed="a mapping",
         changing=Outcome.JOB_REPLACED,
     )
 
@@ -186,7 +184,6 @@ class ElasticPolicy(Section):
     standalone: bool | None = setting(
         about="Start torchrun for one node only: for a job of one pod.",
         default=None,
-        allowed="true or false",
         examples=["false"],
     )
     max_restarts: Natural | None = setting(

@@ -50,7 +50,8 @@ def setting(
 
     Parameters:
         about: one sentence on what the key is for, for docs/configuration.md.
-        allowed: which values are, for errors and that page; a closed vocabulary speaks for itself.
+        allowed: which values are, for errors and that page; a closed vocabulary, a bool or a section
+            speaks for itself.
         changing: the usual outcome of a change on a stack that is up. A key that is a section has one only where
             its empty value says something else than its absence, as that of `job.egress`.
         note: what `changing` leaves out, in one sentence.

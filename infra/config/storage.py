@@ -165,7 +165,6 @@ class StorageConfig(Section):
         about="Say that all nodes see the same folder there, for example a network file system; kind's nodes do; "
         "before a job starts, one node writes a file into hostPath, and each other node has to see it.",
         default=False,
-        allowed="true or false",
         examples=["true"],
         changing=Outcome.IN_PLACE,
     )
@@ -173,7 +172,6 @@ class StorageConfig(Section):
         about="Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
         "without it true for hostPath and class, and false for claim and nfs, whose folders are others'.",
         default=None,
-        allowed="true or false",
         examples=["false"],
         changing=Outcome.IN_PLACE,
     )

@@ -76,7 +76,6 @@ class SweepConfig(Section):
     prune: bool = setting(
         about="Stop a trial that after an epoch is worse than the median of the others after the same epoch.",
         default=True,
-        allowed="true or false",
         examples=["false"],
     )
     seed: Natural = setting(
