@@ -103,18 +103,18 @@ def with_text(old: str, new: str) -> Callable[[Clone], None]:
     return write
 
 
-def with_project(name: str, more: str) -> Callable[[Clone], None]:
-    """The project's file, or another one that Pulumi takes for it, with more lines."""
+def with_project(more: str) -> Callable[[Clone], None]:
+    """The project's file with more lines."""
+    return lambda clone: clone.write("Pulumi.yaml", (ROOT / "Pulumi.yaml").read_text() + more)
 
-    def write(clone: Clone) -> None:
-        text = (ROOT / "Pulumi.yaml").read_text()
-        if name.endswith(".json"):
-            found = yaml.safe_load(text) | yaml.safe_load(more)
-            clone.write(name, json.dumps(found))
-        else:
-            clone.write(name, text + more)
 
-    return write
+def in_json(clone: Clone) -> None:
+    """Pulumi takes Pulumi.json before Pulumi.yaml, and with it the stacks' files in JSON."""
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    found = yaml.safe_load(clone.stack_file.read_text())
+    found["config"]["trainstack:matrix"] = {"options": {"training.seed": [1, 2, 3]}}
+    clone.write("Pulumi.json", json.dumps(project))
+    clone.write("stacks/Pulumi.dev.json", json.dumps(found))
 
 
 def elsewhere(clone: Clone) -> None:
@@ -126,6 +126,10 @@ def elsewhere(clone: Clone) -> None:
     clone.write("Pulumi.yaml", project)
 
 
+def another_document(clone: Clone) -> None:
+    clone.stack_file.write_text(f"{clone.stack_file.read_text()}---\nconfig: {{}}\n")
+
+
 MORE_JOBS = "config:\n  matrix:\n    value: {options: {training.seed: [1, 2, 3]}}\n"
 REFUSED: dict[str, Callable[[Clone], None]] = {
     "image without the prefix": with_line("  image: {target: gpu}"),
@@ -134,15 +138,15 @@ REFUSED: dict[str, Callable[[Clone], None]] = {
     "a key with and without the prefix": with_line(
         f"  trainstack:image: {{reference: '{IMAGE}'}}\n  image: {{target: gpu}}"
     ),
-    "config in Pulumi.yaml": with_project("Pulumi.yaml", MORE_JOBS),
-    "a committed Pulumi.json": with_project("Pulumi.json", MORE_JOBS),
+    "config in Pulumi.yaml": with_project(MORE_JOBS),
+    "a committed Pulumi.json": in_json,
     "another stackConfigDir": elsewhere,
     "a seed that Pulumi rounds": with_text("epochs: 1", "epochs: 1\n      seed: 12345678901234567890"),
     "a duplicate key": with_text("epochs: 1", "epochs: 1\n      epochs: 99"),
     "an octal number": with_text("epochs: 1", "epochs: 0o17"),
     "a number in sixties": with_text("epochs: 1", "epochs: 1:30"),
     "a number with a word for it": with_text("epochs: 1", "epochs: 1_0"),
-    "a second document": with_text("config:", "---\nconfig: {}\n---\nconfig:"),
+    "a second document": another_document,
 }
 
 
