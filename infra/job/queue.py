@@ -46,7 +46,7 @@ def noted(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manife
 def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
     """How Pulumi treats `job`: in a queue, `suspend` counts where the job is made, and never again.
 
-    A job that is to be made anew does not ignore the field: Pulumi 3.246 would give the new one the old one's value
+    A job that is to be made anew does not ignore the field: Pulumi 3.260 would give the new one the old one's value
     (processIgnoreChanges in pkg/v3/resource/deploy/step_generator.go changes what the program has given). Of one that
     Pulumi replaces for what others have changed, Kueue's webhook sets the field.
 

@@ -1,6 +1,6 @@
 """Objects in the cluster that the state lacks: put into it, so that a refresh and an update find them there.
 
-A killed run leaves pending creations. Pulumi can only forget those (in 3.246 `--import-pending-creates` forgets them,
+A killed run leaves pending creations. Pulumi can only forget those (in 3.260 `--import-pending-creates` forgets them,
 too), and then creating the object again fails where the killed run had already created it. Other objects left a state
 that was damaged or lost; what the program would register for them is asked with a preview. Everything else that our
 program creates takes over what it finds by itself.

@@ -1,6 +1,6 @@
 """The update of a protected stack: from a commit that contains the one applied last, by a plan that is shown first.
 
-`--save-plan` and `--plan` are experimental in Pulumi (3.246). An update that would do something else fails.
+`--save-plan` and `--plan` are experimental in Pulumi (3.260). An update that would do something else fails.
 """
 
 from __future__ import annotations

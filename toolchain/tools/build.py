@@ -144,7 +144,7 @@ def _go(module: Module, *arguments: str) -> None:
 
 def _environment() -> dict[str, str]:
     # The user's own flags or workspace must not change what the pinned modules build.
-    # GOTOOLCHAIN: Go 1.25 fetches the newer Go that two of the modules ask for.
+    # GOTOOLCHAIN: Go 1.25 fetches the newer Go that some of the modules ask for.
     return {
         **os.environ,
         "CGO_ENABLED": "0",

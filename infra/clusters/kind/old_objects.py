@@ -1,9 +1,10 @@
 """The objects of a kind cluster that this update replaces: they go with it, and Pulumi has to forget them.
 
-Pulumi (3.246) does not count a cluster that it deletes before its replacement as deleted, so that `deleted_with` has no
-effect: at the end of the update it wants each old object deleted, by a plugin that reaches the old cluster no more. The
-plugin drops them where PULUMI_K8S_DELETE_UNREACHABLE is "true". That must never be so by chance: while a cluster lives,
-an API server that restarts would look the same. So it has to be set for this one update.
+Pulumi before 3.260 does not count a cluster that it deletes before its replacement as deleted, so that `deleted_with`
+has no effect: at the end of the update it wants each old object deleted, by a plugin that reaches the old cluster no
+more. A user's own Pulumi may be that old. The plugin drops them where PULUMI_K8S_DELETE_UNREACHABLE is "true". That
+must never be so by chance: while a cluster lives, an API server that restarts would look the same. So it has to be
+set for this one update.
 """
 
 from __future__ import annotations
