@@ -5,7 +5,6 @@ Pulumi pickles a provider into the state. Ours hold no data and are importable c
 
 from __future__ import annotations
 
-import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,7 +16,7 @@ GONE = ""
 IGNORED = {"__provider"}
 # How the cluster is reached. A file that was moved and a context that was renamed lead to the same cluster.
 ADDRESS = ("kubeconfigPath", "context")
-# Pulumi's host (3.246) handles four calls at once, whatever PULUMI_PARALLEL says, and has no setting for it: four jobs
+# Pulumi's host (3.260) handles four calls at once, whatever PULUMI_PARALLEL says, and has no setting for it: four jobs
 # that train, or wait in a queue, would hold up every other job, and the models of jobs that have ended.
 # Source: `main` of pulumi/dynamic/__main__.py. gRPC looks for `experimental_thread_pool` at each call (_server.py).
 HOST = "pulumi.dynamic.__main__"
@@ -38,9 +37,10 @@ class Provider(ResourceProvider):
     taken_over: tuple[str, ...] = ()
 
     def configure(self, req: ConfigureRequest) -> None:
-        # gRPC would print the traceback of each of our errors beside the message that Pulumi shows.
-        logging.getLogger("grpc._server").disabled = True
-        _raise_limit()
+        host = sys.modules["__main__"]
+        if getattr(host.__spec__, "name", "") == HOST:
+            host.traceback = _Messages  # type: ignore[attr-defined]
+            _raise_limit(host)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = changed(self.replaced_by, _olds, _news)
@@ -54,11 +54,17 @@ class Provider(ResourceProvider):
         return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in self.taken_over})
 
 
-def _raise_limit() -> None:
-    """Where this process hosts dynamic providers, let it handle CALLS long calls at once."""
-    host = sys.modules["__main__"]
-    if getattr(host.__spec__, "name", "") != HOST:
-        return
+class _Messages:
+    """Stands in the host for `traceback`, with which it (3.260) answers an error. Ours say all in their message."""
+
+    @staticmethod
+    def format_exc() -> str:
+        error = sys.exception()
+        return str(error) or type(error).__name__
+
+
+def _raise_limit(host: Any) -> None:
+    """Let a host of dynamic providers handle CALLS long calls at once."""
     handlers = [getattr(host.DynamicResourceProviderServicer, name) for name in LONG]
     if not hasattr(handlers[0], "experimental_thread_pool"):
         pool = ThreadPoolExecutor(CALLS)

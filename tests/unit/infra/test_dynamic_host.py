@@ -1,4 +1,4 @@
-"""How many calls Pulumi's real host of dynamic providers handles at once."""
+"""What our providers change in Pulumi's real host of dynamic providers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,14 @@ def host() -> Iterator[Any]:
             process.terminate()
 
 
+def properties_of(folder: Path, calls: int) -> Any:
+    """What Pulumi sends for a MeetingProvider."""
+    given = {"__provider": serialize_provider(MeetingProvider()), "folder": str(folder), "calls": calls}
+    return asyncio.run(rpc.serialize_properties(given, {}))
+
+
 def test_as_many_jobs_are_waited_for_as_pulumi_asks_for(host: Any, tmp_path: Path) -> None:
-    given = {"__provider": serialize_provider(MeetingProvider()), "folder": str(tmp_path), "calls": CALLS}
-    properties = asyncio.run(rpc.serialize_properties(given, {}))
+    properties = properties_of(tmp_path, CALLS)
     host.Check(
         proto.CheckRequest(urn=URN, olds=properties, news=properties)
     )  # as Pulumi does before each creation
@@ -49,3 +54,10 @@ def test_as_many_jobs_are_waited_for_as_pulumi_asks_for(host: Any, tmp_path: Pat
     with ThreadPoolExecutor(CALLS) as pool:
         created = [*pool.map(lambda _: host.Create(request).id, range(CALLS))]
     assert created == ["met"] * CALLS
+
+
+def test_an_error_is_its_message(host: Any, tmp_path: Path) -> None:
+    properties = properties_of(tmp_path / "missing", 1)
+    with pytest.raises(grpc.RpcError) as failed:
+        host.Create(proto.CreateRequest(urn=URN, properties=properties))
+    assert str(failed.value.details()).startswith("[Errno 2] No such file or directory")
