@@ -14,6 +14,7 @@ import yaml
 from infra import paths
 from infra.config import ConfigError, from_file
 from infra.config.load import ensure_one_place
+from infra.config.shell_variables import CHANGES
 from infra.job.manifest import run_of
 from infra.review import folder, page, request
 from infra.review.text import objects_in
@@ -74,6 +75,8 @@ class Clone(Project):
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    for name in CHANGES:  # set-up's record of what it has set is that of this clone, not of the one made here
+        monkeypatch.delenv(name, raising=False)
     made = Clone(tmp_path)
     for name, value in (
         ("ROOT", made.folder),
