@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # Variables that `make up` sets for the program.
@@ -86,3 +86,8 @@ def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
 
 EXTENDS = "trainstack:extends"
 """The key of a stack file that names its base."""
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first `most` of `names`, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

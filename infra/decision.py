@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from infra import dependents, volumes
+from infra.agreed import listed
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
@@ -90,7 +91,7 @@ def _of_namespace(stack: Stack, there: list[str], others: list[str]) -> Refusal 
     name = there[0].partition("/")[2]
     allowed = (
         f"a change that keeps namespace {name}, which the stack made and would delete, as long as others have "
-        f"objects in it: {_listed(others)}"
+        f"objects in it: {listed(others, SHOWN)}"
     )
     fix = f"move or delete them, {BACK}"
     return ("cluster.namespace", stack.cluster.namespace, allowed, fix) if others else None
@@ -118,7 +119,7 @@ def _of_definitions(
     kinds = [f"{DEFINED[each].kind}s" for each in there]
     is_unwanted = install is Install.NEVER and any(DEFINED[each].crd in wanted for each in there)
     if is_unwanted and key == "api":
-        found = f", and those of others: {_listed(others)}" if others else ""
+        found = f", and those of others: {listed(others, SHOWN)}" if others else ""
         allowed = (
             f"auto or always while the definition of {' and '.join(kinds)} is the stack's: the update would delete it, "
             f"and with it the stack's own jobs{found}"
@@ -132,13 +133,9 @@ def _of_definitions(
         key, value = "install", install.value
     allowed = (
         f"what it was as long as others have {' or '.join(kinds)}, whose definitions "
-        f"the stack made and would delete: {_listed(others)}"
+        f"the stack made and would delete: {listed(others, SHOWN)}"
     )
     return (f"operator.{key}", value, allowed, f"let them end and delete them, {BACK}") if others else None
-
-
-def _listed(others: list[str]) -> str:
-    return ", ".join(others[:SHOWN]) + (f" and {len(others) - SHOWN} more" if len(others) > SHOWN else "")
 
 
 def _claims(stack: Stack, held: StackState) -> Iterator[Leaving]:

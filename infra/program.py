@@ -10,6 +10,7 @@ from typing import NoReturn
 import pulumi
 
 from infra import agreed, dataset, docker, paths, volumes
+from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind import predecessor
@@ -131,16 +132,14 @@ def ensure_shown(stack: Stack, planned: Plan, held: StackState, *, is_there: boo
     found = [each for each in rendering.unseen(stack, planned) if each not in held.objects]
     if not found:
         return
-    listed = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+    told = listed(found, SHOWN)
     if not (stack.protected and is_there):
-        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {listed}")
+        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {told}")
         return
     space = f"kubectl create namespace {stack.cluster.namespace}"
     always = "have an administrator install the operator, or write `install: always` and have that reviewed"
     fix = always if planned.operator or planned.crd or planned.installs_scheduler else space
-    said = (
-        f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {listed}"
-    )
+    said = f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {told}"
     raise ConfigError(f"{said}\n  fix: {fix}")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from infra import docker, paths
+from infra.agreed import listed
 from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
@@ -45,8 +46,7 @@ def lines(found: Iterable[Trusted | Unknown]) -> Iterator[str]:
         for gap in ("version", "checksum", "licence"):
             names = [_shown(each) for each in things if each.kind is kind and gap in each.gaps()]
             if names:
-                more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-                yield f"gap: {len(names)} {kind} without a {gap}: {', '.join(names[:SHOWN])}{more}"
+                yield f"gap: {len(names)} {kind} without a {gap}: {listed(names, SHOWN)}"
     yield from (f"gap: {each.name}: {each.reason}" for each in unknown)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from infra.agreed import listed
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
@@ -25,10 +26,10 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
         return
     if node and nodes and node not in nodes:
         fix = f"write `node: {next(iter(nodes))}`, or remove it"
-        raise _refused(stack, node, f"a node that takes pods: {_listed(list(nodes))}", fix)
+        raise _refused(stack, node, f"a node that takes pods: {listed(list(nodes), SHOWN)}", fix)
     usable = reached(stack, nodes)
     if len(usable) > 1 and not node and not config.shared:
-        allowed = f"the node that has the folder, as pods may come to several: {_listed(usable)}"
+        allowed = f"the node that has the folder, as pods may come to several: {listed(usable, SHOWN)}"
         fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
         raise _refused(stack, "(absent)", allowed, fix)
 
@@ -46,11 +47,6 @@ def has_folder(stack: Stack) -> bool:
 
 def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:
     return ConfigError(paragraph(stack.file, "trainstack:storage.node", value, allowed, fix))
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 def is_taken(taints: Taints, tolerations: Sequence[Mapping[str, Any]]) -> bool:

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from infra.agreed import listed
+
 DIRECTIVE, DELETE, REPLACE = "$patch", "delete", "replace"
 # The lists that Kubernetes merges, and the field that tells their entries apart: `patchMergeKey` in
 # k8s.io/api/core/v1/types.go, `x-kubernetes-patch-merge-key` in an API server's OpenAPI document.
@@ -112,8 +114,7 @@ def _of_field(name: object, value: object, kind: str, path: str) -> Iterator[tup
         usable = sorted(set(known) - UNUSABLE.get(kind, set()))
         near = difflib.get_close_matches(name, usable, 3, 0.5)
         names = [*near, *(each for each in usable if each not in near)]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        yield path, value, f"a field of {kind.removeprefix('V1')}: {', '.join(names[:SHOWN])}{more}"
+        yield path, value, f"a field of {kind.removeprefix('V1')}: {listed(names, SHOWN)}"
     elif name in UNUSABLE.get(kind, ()):
         yield path, value, f"nothing: a job's pods cannot have {name} of {kind.removeprefix('V1')}"
     elif not (type(value) is int and path.rpartition(".")[0].endswith(QUANTITIES)):

@@ -158,13 +158,13 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     # Which of the definitions a base had, its stack file says.
     compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
     objects = object_changes(committed, compared)
-    before = base.sections(stack.name)
+    before, was = base.sections(stack.name), base.stack(stack.name)
     keys = key_changes(before, sections(file)) if before else []
     own = [text for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
     there = [each for text in own for each in objects_in(text)]
     moved = versions.changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
-    head = [*_head(stack.name, base), *_cluster(stack, base.stack(stack.name)), *_refusal(refusal)]
+    head = [*_head(stack.name, base), *_cluster(stack, was), *_refusal(refusal)]
     values = [
         *_values(file, "now"),
         *(_values(base.file(stack.name), f"in {base.revision}") if before else []),
@@ -173,8 +173,8 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
         told = "Nothing that the stack applies has changed."
         return Page([*head, told, "", *checks], values, passed, changes=False)
     head += _versions(moved, stack, file)
-    head += _consequences(base.stack(stack.name), keys, objects, there, moved, not refusal)
-    head += [*_costs(stack, base.stack(stack.name), objects), *checks]
+    head += _consequences(was, keys, objects, there, moved, not refusal)
+    head += [*_costs(stack, was, objects), *checks]
     details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
     return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed, changes=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from infra.agreed import listed
 from toolchain import git
 from toolchain.checks import review
 from toolchain.operating import environment
@@ -27,9 +28,8 @@ def ensure_committed(stack: str) -> Callable[[], None]:
 def ensure_clean(stack: str) -> None:
     """Raises SetupError where `stack` is protected, and this clone is not as its commit has it."""
     if environment.is_protected(stack) and (found := changes()):
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise SetupError(
-            f"stack {stack} is protected, and no commit has what is here: {', '.join(found[:SHOWN])}{more}",
+            f"stack {stack} is protected, and no commit has what is here: {listed(found, SHOWN)}",
             "have it reviewed and merged, and run the same command from the merged commit; or take it back",
         )
 
