@@ -32,6 +32,8 @@ SOURCES = {"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories
 REQUESTED = "reconcile.fluxcd.io/requestedAt"
 WAITS = ("DependencyNotReady", "Progressing", "ProgressingWithRetry")
 """Reasons of a Kustomization that is not ready yet and has not failed."""
+RETRIED_S = 90.0
+"""A Kustomization that has failed is tried again after the page's minute, and has ended by then."""
 SERVER = ("--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--requeue-dependency=1s")
 
 
@@ -73,8 +75,8 @@ class FluxFolder(MergedFolder):
     """Commits are archived, and applied by the controller, which runs until each Kustomization has been reconciled."""
 
     def apply(self) -> str:
-        """Reconcile; what the Kustomizations say of it."""
-        found = self._reconciled()
+        """Reconcile; what the Kustomizations say of it. One that fails has its next try."""
+        found = self._reconciled(RETRIED_S)
         assert all(each["status"] == "True" for each in found.values()), found
         return str(found)
 
@@ -89,8 +91,12 @@ class FluxFolder(MergedFolder):
         with self._controller():
             return self.run(block("kubectl -n flux-system delete", {**SHOWN, "gpu": STACK}))
 
-    def _reconciled(self) -> dict[str, dict[str, str]]:
-        """The name of each Kustomization -> its condition Ready, for the last commit."""
+    def _reconciled(self, failing_s: float = 0.0) -> dict[str, dict[str, str]]:
+        """The name of each Kustomization -> its condition Ready, for the last commit.
+
+        Parameters:
+            failing_s: for how long one may fail until that is its end.
+        """
         definitions_file, objects = self.root.parent / "definitions.json", self.root.parent / "flux.json"
         definitions_file.write_text(_list(definitions()))
         self.run(f"kubectl apply --server-side -f {definitions_file}")
@@ -115,13 +121,15 @@ class FluxFolder(MergedFolder):
             objects.write_text(_list(asked))
             self.run(f"kubectl apply --server-side -f {objects}")
             with self._controller() as log:
-                return self._ended(
-                    {each["metadata"]["name"] for each in asked}, token, artifact["revision"], log
-                )
+                names = {each["metadata"]["name"] for each in asked}
+                return self._ended(names, token, artifact["revision"], log, failing_s)
 
-    def _ended(self, names: set[str], token: str, revision: str, log: Path) -> dict[str, dict[str, str]]:
-        """Wait until all are ready, or one has failed and no other is on its way."""
+    def _ended(
+        self, names: set[str], token: str, revision: str, log: Path, failing_s: float
+    ) -> dict[str, dict[str, str]]:
+        """Wait until all are ready, or one has failed for `failing_s`."""
         end = time.monotonic() + self.patience_s
+        well = time.monotonic()
         while True:
             answer = json.loads(
                 self.run(f"kubectl -n {NAMESPACE} get kustomizations.kustomize.toolkit.fluxcd.io -o json")
@@ -134,7 +142,9 @@ class FluxFolder(MergedFolder):
             failed = [
                 each for each in found.values() if each["status"] == "False" and each["reason"] not in WAITS
             ]
-            if failed or all(each["status"] == "True" for each in found.values()):
+            well = well if failed else time.monotonic()
+            is_failed = bool(failed) and time.monotonic() - well >= failing_s
+            if is_failed or all(each["status"] == "True" for each in found.values()):
                 return found
             assert time.monotonic() < end, f"{found}\n{log.read_text()}"
             time.sleep(0.2)
