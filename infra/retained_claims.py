@@ -9,11 +9,10 @@ from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
+from infra.objects import adoption
 from infra.objects.kinds import CLAIM, STORAGE_CLASS, Kind
 from infra.objects.look import ForbiddenError, Look
 from infra.objects.manifest import Manifest
-
-WITHOUT = "a claim in a namespace where you have that right (`cluster.namespace`)"
 
 
 def ensure_usable(stack: Stack, look: Look, own: Collection[str]) -> None:
@@ -36,7 +35,7 @@ class _Check:
         """Raises ConfigError, UnknownError."""
         kind = self.stack.storage.kind
         claim, namespace = self.wanted.claim, self.wanted.namespace
-        live = self.look.get(CLAIM, claim, namespace, without=WITHOUT)
+        live = self.look.get(CLAIM, claim, namespace, without=adoption.ELSEWHERE)
         if not self.look.is_there:
             if kind is StorageKind.CLAIM and self.stack.cluster.kind.is_ours:
                 raise _absent(self.stack, "the cluster is not there yet: begin with another kind of storage")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed
+from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.kinds import Kind
 from infra.objects.labels import OWNER, STACK, is_copied
 from infra.objects.look import Look
@@ -22,20 +23,21 @@ from infra.objects.stack_state import StackState
 
 SHOWN = 10
 NEVER = "write `operator.install: never`, where somebody else has installed the operator"
+ELSEWHERE = "take a namespace where you have it (`cluster.namespace`)"
 
 WITHOUT = {
-    **dict.fromkeys(
-        ("PersistentVolume", "PersistentVolumeClaim"), "write `storage: {kind: claim, claim: …}`"
-    ),
+    **dict.fromkeys(("PersistentVolumeClaim", *NAMES, RUNTIME), ELSEWHERE),
     **dict.fromkeys(("ResourceQuota", "LimitRange"), "leave `cluster.quota` and `cluster.limitRange` out"),
+    **dict.fromkeys(
+        ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"), "write `cluster.guard: none`"
+    ),
     "Job": "write `storage.prepare: false`",
-    "Namespace": "take a namespace that has your claim: `storage.kind: claim`",
+    "Namespace": f"take one that has your claim (`storage: {{kind: claim, claim: …}}`); for the operator's, {NEVER}",
     "NetworkPolicy": "leave `job.egress` out",
-    "Secret": "name a Secret that is there (`secret:`) in `job.env`",
-    "ValidatingAdmissionPolicy": "write `cluster.guard: none`",
-    "ValidatingAdmissionPolicyBinding": "write `cluster.guard: none`",
+    "PersistentVolume": "write `storage: {kind: claim, claim: …}` without `storage.dataPath`",
+    "Secret": f"name a Secret that is there (`secret:`) in `job.env`; for the operator's, {NEVER}",
 }
-"""Kind of an object that may not be looked at -> how a stack does without it; else `operator.install: never` does."""
+"""Kind of an object that may not be looked at -> how a stack does without that look; of the others NEVER says it."""
 
 
 class OthersObjectsError(RuntimeError):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import copy
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,16 +23,19 @@ from infra.clusters import discovery, foreign_objects, selection
 from infra.clusters.discovery import ClusterContents, Question
 from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError
+from infra.config.operator import Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
 from infra.objects import adoption, gangs, patience
 from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
 from infra.objects.look import ANSWER_S, READY, Look, UnknownError
+from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
-from infra.training_operator.plan import Plan
+from infra.review import rendering
+from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.objects.faulty_server import FAULTS, Server, kubeconfig, serving
-from tests.unit.infra.samples import stack
+from tests.unit.infra.samples import IMAGE, JOB, stack
 from tests.unit.infra.test_claim_users import asking, held
 from tests.unit.infra.test_storage_kinds import of_kind
 
@@ -104,6 +109,43 @@ TAKEN_TO_BE_THERE = {
 """Those that take what may not be looked at to be there, and somebody else's (docs/security.md)."""
 REFUSALS = (adoption.OthersObjectsError, adoption.LostObjectsError, ConfigError)
 """What a guard knows may not pass."""
+WHOLE: dict[str, Any] = {
+    "cluster": {
+        "kind": "existing",
+        "namespace": "team",
+        "guard": "warn",
+        "quota": {"pods": 8},
+        "limitRange": {"memoryRatio": 4},
+    },
+    "operator": {"install": "auto"},
+    "storage": {"dataPath": "/var/lib/trainstack/data"},
+    "image": {"reference": IMAGE},
+    "job": {**JOB, "egress": [], "env": {"TOKEN": {"secure": "v1:cipher"}}},
+}
+"""A stack with an object of every kind, in a cluster that has nothing yet."""
+AVOIDS: dict[str, dict[str, Any]] = {
+    adoption.NEVER: {"operator.install": "never"},
+    adoption.ELSEWHERE: {"cluster.namespace": "another"},
+    adoption.WITHOUT["ResourceQuota"]: {"cluster.quota": None, "cluster.limitRange": None},
+    adoption.WITHOUT["ValidatingAdmissionPolicy"]: {"cluster.guard": "none"},
+    adoption.WITHOUT["Job"]: {"storage.prepare": False},
+    adoption.WITHOUT["Namespace"]: {
+        "storage.kind": "claim",
+        "storage.claim": "given",
+        "operator.install": "never",
+    },
+    adoption.WITHOUT["NetworkPolicy"]: {"job.egress": None},
+    adoption.WITHOUT["PersistentVolume"]: {
+        "storage.kind": "claim",
+        "storage.claim": "given",
+        "storage.dataPath": None,
+    },
+    adoption.WITHOUT["Secret"]: {
+        "job.env": {"TOKEN": {"secret": "given", "key": "token"}},
+        "operator.install": "never",
+    },
+}
+"""What an object may not be looked at without -> the keys that it names, with the values that it names."""
 COPIES = "/api/v1/namespaces/default/configmaps"
 """Asked for to leave out what is in every namespace: without an answer more counts as others'."""
 
@@ -123,7 +165,7 @@ def told(users: dict[str, Any]) -> None:
 
 def survey_of_program(look: Look) -> bool:
     return program.only_cluster(
-        stack(**EXISTING), look, PLANNED, Ownership(StackState(), None, own_cluster=True)
+        stack(**EXISTING), look, PLANNED, Ownership(StackState(), "0" * 16, own_cluster=True)
     )
 
 
@@ -140,7 +182,9 @@ def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     server.fault, server.at = None, None
     server.asked.clear()
     address = ApiAddress(str(kubeconfig(server, tmp_path)))
-    return lambda answer_s=ANSWER_S: Look(address, lambda _: None, limit_s=0, answer_s=answer_s)
+    return lambda answer_s=ANSWER_S, limit_s=0: Look(
+        address, lambda _: None, limit_s=limit_s, answer_s=answer_s
+    )
 
 
 def handed_a_look() -> set[str]:
@@ -199,6 +243,7 @@ def test_what_it_could_not_look_at_is_not_allowed(
 def questions(guard: Guard, server: Server, look: Callable[..., Look]) -> list[str]:
     """The paths that a guard asks for, but for the server's own word on itself."""
     server.asked.clear()
+    server.fault = None
     with suppress(*REFUSALS):
         guard(look())
     found = [each.partition(" ")[2] for each in server.asked]
@@ -215,3 +260,34 @@ def test_what_may_not_be_looked_at_is_taken_to_be_there(
     assert isinstance(found, ClusterContents)
     assert "team" in found.namespaces
     assert (found.operator, found.crd) == (True, True)
+
+
+def planned_by(changes: dict[str, Any], **of_operator: str) -> list[Manifest]:
+    """What a stack of WHOLE with `changes`, key to value, registers in a cluster that has nothing yet."""
+    sections = copy.deepcopy(WHOLE)
+    sections["operator"] |= of_operator
+    for key, value in changes.items():
+        section, name = key.split(".")
+        sections[section][name] = value
+    made = stack(**sections)
+    never = made.operator.install is Install.NEVER
+    space = {made.cluster.namespace} if made.storage.kind is StorageKind.CLAIM else set()
+    found = ClusterContents(namespaces=frozenset(space), crd=never, operator=never, gang_scheduler=never)
+    return rendering.preview(made, plan(made, found))
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_the_key_that_does_without_a_look_avoids_it(api: OperatorApi) -> None:
+    """Of an object of every kind: with the keys that the advice names, the stack asks for it no more."""
+    of_operator = {"api": api.value, "gang": "scheduler-plugins" if api is OperatorApi.V1 else "none"}
+    for each in planned_by({}, **of_operator):
+        advice = adoption.WITHOUT.get(each["kind"], adoption.NEVER)
+        changes = AVOIDS[advice]
+        assert [key for key in changes if not set(key.split(".")) <= set(re.findall(r"\w+", advice))] == []
+        assert title(each) not in map(title, planned_by(changes, **of_operator)), advice
+
+
+def test_every_advice_is_tried() -> None:
+    kinds = {each["kind"] for api in OperatorApi for each in planned_by({}, api=api.value)}
+    assert kinds >= adoption.WITHOUT.keys()
+    assert {adoption.NEVER, *adoption.WITHOUT.values()} == AVOIDS.keys()
