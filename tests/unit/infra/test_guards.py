@@ -34,11 +34,13 @@ from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 from infra.review import rendering
 from infra.training_operator.plan import Plan, plan
-from tests.unit.infra.objects.faulty_server import FAULTS, Server, kubeconfig, serving
+from tests.unit.infra.objects.faulty_server import FAULTS, Handler, Server, kubeconfig, served, serving
 from tests.unit.infra.samples import IMAGE, JOB, stack
 from tests.unit.infra.test_claim_users import asking, held
 from tests.unit.infra.test_storage_kinds import of_kind
 
+PATIENT_S = 20.0
+"""For how long a server that starts is waited for here. Its faults end much earlier."""
 LATE, LATE_S = {"no answer", "slow answer"}, 0.3
 """Faults that take as long as an answer may take, and how long that is for them alone."""
 ONE_BY_ONE = {"403", "503", "login page"}
@@ -238,6 +240,65 @@ def test_what_it_could_not_look_at_is_not_allowed(
         assert {each.partition(" ")[0] for each in server.asked} == {"GET"}
         if fault == "403" and place is not None:
             assert "this user may not " in str(raised.value)
+
+
+class Restarting:
+    """A server that restarts when `place` is asked for: it gives that many faults of each name, then its last word."""
+
+    def __init__(self, place: str, faults: dict[str, int], last: str = "") -> None:
+        self.place, self.last = place, last
+        self.left = [name for name, number in faults.items() for _ in range(number)]
+        self.asked = 0
+
+    def __call__(self, handler: Handler) -> None:
+        is_asked = handler.path.partition("?")[0] == self.place
+        self.asked += is_asked
+        last = self.last if is_asked else ""
+        name = self.left.pop(0) if self.asked and self.left else last
+        (FAULTS[name] if name else served(handler).well)(handler)
+
+
+@pytest.mark.parametrize(("name", "guard"), CASES)
+def test_a_server_that_restarts_is_asked_until_it_answers(
+    name: str, guard: Guard, server: Server, look: Callable[..., Look]
+) -> None:
+    """First it is not ready, then it refuses everybody. What it says at last counts."""
+    wanted = answer(guard, look())
+    for place in ends(questions(guard, server, look)):
+        restarting = Restarting(place, {"503": 3, "403": 3})
+        server.fault = restarting
+        assert answer(guard, look(limit_s=PATIENT_S)) == wanted
+        assert not restarting.left
+
+
+@pytest.mark.parametrize("name", sorted(GUARDS.keys() - TAKEN_TO_BE_THERE))
+def test_a_right_that_is_missing_is_named_once_the_server_is_back(
+    name: str, server: Server, look: Callable[..., Look]
+) -> None:
+    """It is not waited for: a server that is ready does not change its mind."""
+    for guard in GUARDS[name]:
+        for place in ends(questions(guard, server, look)):
+            missing = Restarting(place, {"503": 3}, "403")
+            server.fault = missing
+            with pytest.raises(UnknownError, match="this user may not ") as raised:
+                guard(look(limit_s=PATIENT_S))
+            assert "fix: have the right given" in str(raised.value) or name.endswith(".users")
+            assert not missing.left
+            assert missing.asked <= 3, "a guard may ask twice"
+
+
+def ends(asked: list[str]) -> set[str]:
+    """The first question and the last that has to be answered."""
+    needed = [each for each in asked if each != COPIES]
+    return {needed[0], needed[-1]}
+
+
+def answer(guard: Guard, look: Look) -> str:
+    """What a guard says: of what may not pass by an error."""
+    try:
+        return repr(guard(look))
+    except REFUSALS as error:
+        return str(error)
 
 
 def questions(guard: Guard, server: Server, look: Callable[..., Look]) -> list[str]:
