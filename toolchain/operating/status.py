@@ -192,7 +192,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim[0])
     waiting = claim[0] if claim and claim[1] else None
-    *parts, owner = inspect_objects(objects, waiting, _owner_in_state(stack))
+    *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack))
     names = {each["metadata"]["name"] for each in objects}
     warnings = warning_events.recent(variables, access, namespace, names)
     events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
@@ -285,13 +285,17 @@ def _claim_by_name(
 
 
 def inspect_objects(
-    objects: list[dict[str, Any]], waiting: str | None = None, owner: str | None = None
+    objects: list[dict[str, Any]],
+    waiting: str | None = None,
+    owner: str | None = None,
+    not_asked: str = "",
 ) -> list[Finding]:
     """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
 
     Parameters:
         waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.
-        owner: the id in the stack's state; None where it is not known.
+        owner: the id in the stack's state; None where it has none, or was not asked.
+        not_asked: why the state was not asked; empty where it was.
     """
 
     def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
@@ -318,7 +322,7 @@ def inspect_objects(
     ]
     if not by_kind.keys() & {"PyTorchJob", TRAINJOB}:
         findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))
-    return [*findings, _owner(objects, owner)]
+    return [*findings, _owner(objects, owner, not_asked)]
 
 
 def _each(
@@ -359,17 +363,20 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
     return ["Succeeded" if name == "Complete" else name for name in held]
 
 
-def _owner_in_state(stack: str) -> str | None:
-    """The stack's id, as our own backend has it: a stack that was refused before its first object has one, too."""
+def _owner_in_state(stack: str) -> tuple[str | None, str]:
+    """The stack's id, as our own backend has it, or why nobody could ask for it.
+
+    A stack that was refused before its first object has an id, too.
+    """
     if user_backend.backend():
-        return None
+        return None, "it is in the state, and your own backend is not asked: `pulumi stack export` shows it"
     try:
-        return state.owner(recovery.deployment(stack))
-    except SetupError:
-        return None
+        return state.owner(recovery.deployment(stack)), ""
+    except SetupError as error:
+        return None, str(error)
 
 
-def _owner(objects: list[dict[str, Any]], in_state: str | None) -> Finding:
+def _owner(objects: list[dict[str, Any]], in_state: str | None, not_asked: str) -> Finding:
     carried = {owner for each in objects if (owner := adoption.owner_of(each))}
     ids = sorted(carried | ({in_state} if in_state else set()))
     if len(ids) > 1:
@@ -378,5 +385,7 @@ def _owner(objects: list[dict[str, Any]], in_state: str | None) -> Finding:
         return Finding(Part.OWNER, Health.NOT, told)
     if in_state and not carried:
         return Finding(Part.OWNER, Health.HEALTHY, f"{in_state}, which no object carries yet")
+    if not ids and not_asked:
+        return Finding(Part.OWNER, Health.UNKNOWN, f"no object carries an id; {not_asked}")
     said = ids[0] if ids else "no id yet: `make up` gives one"
     return Finding(Part.OWNER, Health.HEALTHY if ids else Health.NOT, said)

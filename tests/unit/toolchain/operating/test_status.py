@@ -92,17 +92,28 @@ def test_the_owner_is_told_from_the_state_and_the_objects(
     assert (owner.what, owner.said, owner.health) == (Part.OWNER, said, health)
 
 
-@pytest.mark.parametrize("theirs", [False, True])
 def test_a_stack_that_was_refused_before_its_first_object_shows_its_owner(
-    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, theirs: bool
+    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not where its backend is the user's own, which is not asked."""
     held = {"resources": [{"type": agreed.OWNER, "outputs": {"owner": OWNER}}]}
     monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    told["objects"] = []
+    assert status.inspect_stack("dev")[-1].said.startswith(OWNER)
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["a torn state", "the user's own backend"])
+def test_an_id_that_nobody_could_ask_for_is_unknown(
+    told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, theirs: bool
+) -> None:
+    def torn(stack: str) -> dict[str, Any]:
+        raise SetupError(f"the state of stack {stack} is torn")
+
+    monkeypatch.setattr(recovery, "deployment", torn)
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
     told["objects"] = []
     owner = status.inspect_stack("dev")[-1]
-    assert owner.said.startswith("no id yet" if theirs else OWNER)
+    assert (owner.what, owner.health) == (Part.OWNER, Health.UNKNOWN)
+    assert ("your own backend" if theirs else "is torn") in owner.said
 
 
 @pytest.mark.parametrize(
