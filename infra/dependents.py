@@ -66,7 +66,8 @@ def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -
 
     Parameters:
         own: titles of the stack's objects.
-        api: what the stack file asks for. Kinds that the stack has defined are asked about, too.
+        api: what the stack file asks for: others' jobs of it matter where the stack has an operator, whose Deployment
+            is the only one of a stack's. Kinds that the stack has defined are asked about, too.
     """
 
     def ask(*titles: str) -> list[str]:
@@ -79,7 +80,7 @@ def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -
         return [each for each in own if each.startswith(f"{kind.kind}/")]
 
     definitions = [f"{DEFINITION}/{each.crd}" for each in EVERY]
-    own_api = {f"{DEFINITION}/{each}" for each in OF_API[api].crds}
+    own_api = {f"{DEFINITION}/{each}" for each in OF_API[api].crds} if made(DEPLOYMENT) else set()
     return {
         "jobs": ask(*(each for each in definitions if each in own_api or each in own)),
         "namespaces": {each.partition("/")[2]: ask(each) for each in made(NAMESPACE)},
@@ -154,21 +155,18 @@ def _is_nobodys(each: Manifest) -> bool:
     return is_helper or is_token or (kind == CONFIG_MAP.kind and metadata["name"] in EVERYWHERE)
 
 
-def _served(look: Look, kinds: Collection[Kind], without: str) -> Iterator[Listed]:
+def _served(look: Look, kinds: Collection[Kind], without: str, namespace: str = "") -> Iterator[Listed]:
     """Of each kind that the server has: without the kind there are no jobs."""
     for kind in kinds:
-        found = look.listed(kind, without=without)
+        found = look.listed(kind, namespace, without=without)
         if found is not None:
             yield kind, found
 
 
 def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
-    for kind in NAMESPACED:
-        found = look.listed(kind, namespace, without=without) or []
+    for kind, found in _served(look, (*NAMESPACED, *EVERY), without, namespace):
         has_copies = kind == CONFIG_MAP and namespace != DEFAULT
         yield kind, _without_copies(look, found) if has_copies else found
-    for kind, jobs in _served(look, EVERY, without):
-        yield kind, [each for each in jobs if each["metadata"]["namespace"] == namespace]
 
 
 def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from infra import dependents
+from infra.config import cluster_access
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 from tests.matrix.hurried_program import ANSWER_S
@@ -93,7 +94,8 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
     def users(_: object, __: str, own: list[str]) -> dict[str, Any]:
         asked = Look(ApiAddress(project.environment["KUBECONFIG"]), lambda line: print(line, file=sys.stderr))
         try:
-            return dependents.users(replace(asked, limit_s=0, answer_s=ANSWER_S), own)
+            api = cluster_access.valid_sections(project.stack_file).operator.api
+            return dependents.users(replace(asked, limit_s=0, answer_s=ANSWER_S), own, api)
         except UnknownError as error:
             raise SetupError(str(error)) from None  # as program_calls makes it of what the module says
 

@@ -25,6 +25,7 @@ from infra.objects.look import READY, ForbiddenError
 from tests.unit.infra.objects.played_api import Request, listed, look, play, played
 
 KUBECONFIG = "/etc/there.yaml"
+OPERATOR = "Deployment/kubeflow/operator"
 CLUSTER = {"kind": "existing", "kubeconfig": KUBECONFIG, "context": "shared"}
 WRONG: dict[str, dict[str, Any]] = {
     **{name: {name: {"nmae": 1}} for name in Sections.model_fields if name not in ASKED_FOR},
@@ -43,9 +44,9 @@ def definitions(*kinds: Kind) -> list[str]:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Written:
-    """Writes the file of stack `dev` in a clone of its own, and puts an empty list on standard input."""
+    """Writes the file of stack `dev` in a clone of its own, and puts an operator's titles on standard input."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO("[]"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([OPERATOR])))
     (tmp_path / "stacks").mkdir()
 
     def write(**sections: Any) -> None:
@@ -107,13 +108,15 @@ def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
 @pytest.mark.parametrize(
     ("api", "own", "kinds"),
     [
-        (OperatorApi.V1, [], [PYTORCHJOB]),
-        (OperatorApi.V2, [], [TRAINJOB, JOBSET]),
-        (OperatorApi.V1, [f"{DEFINITION}/{each}" for each in TRAINJOB.crds], [PYTORCHJOB, TRAINJOB, JOBSET]),
-        (OperatorApi.V2, [f"{DEFINITION}/{PYTORCHJOB.crd}"], [PYTORCHJOB, TRAINJOB, JOBSET]),
+        (OperatorApi.V1, [], []),
+        (OperatorApi.V2, [], []),
+        (OperatorApi.V1, [OPERATOR], [PYTORCHJOB]),
+        (OperatorApi.V2, [OPERATOR], [TRAINJOB, JOBSET]),
+        (OperatorApi.V1, [OPERATOR, *definitions(TRAINJOB, JOBSET)], [PYTORCHJOB, TRAINJOB, JOBSET]),
+        (OperatorApi.V2, [OPERATOR, *definitions(PYTORCHJOB)], [PYTORCHJOB, TRAINJOB, JOBSET]),
     ],
 )
-def test_the_kinds_are_those_of_the_stack_file_and_those_that_the_stack_has_defined(
+def test_the_kinds_are_those_of_the_stacks_operator_and_those_that_the_stack_has_defined(
     api: OperatorApi, own: list[str], kinds: list[Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -138,8 +141,8 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
 
     def answer(request: Request) -> object:
         asked.append(request.path)
-        own = path(kind, "" if kind in dependents.EVERY else "a")
-        return listed({"metadata": OURS}, {"metadata": THEIRS}) if request.path == own else listed()
+        is_asked = request.path == path(kind, "a")
+        return listed({"metadata": OURS}, {"metadata": THEIRS}) if is_asked else listed()
 
     play(monkeypatch, answer)
     found = dependents.of(look(), ["Namespace/a"], [f"{kind.kind}/a/ours"])
@@ -158,7 +161,7 @@ def test_jobs_that_may_not_be_listed_may_be_there(monkeypatch: pytest.MonkeyPatc
     play(monkeypatch, lambda _: 403)
     with pytest.raises(ForbiddenError, match=r"list pytorchjobs\.kubeflow\.org in the whole cluster"):
         dependents.of(look(), definitions(PYTORCHJOB), [])
-    (told,) = dependents.users(look(), [])["jobs"]
+    (told,) = dependents.users(look(), definitions(PYTORCHJOB))["jobs"]
     assert told.startswith("unknown: this user may not list pytorchjobs")
 
 

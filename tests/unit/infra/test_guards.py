@@ -93,7 +93,7 @@ GUARDS: dict[str, list[Guard]] = {
     ],
     "dependents.users": [
         lambda look, own=own: told(dependents.users(look, [own]))  # type: ignore[misc]
-        for own in ("Namespace/a", MODELS)
+        for own in ("Namespace/a", MODELS, "Deployment/a/operator")
     ],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
     "program.only_cluster": [lambda look: survey_of_program(look)],
