@@ -13,7 +13,7 @@ from infra.job import queue, secret
 from infra.job.apis import objects
 from infra.job.context import JobContext, held_by
 from infra.job.manifest import run_of
-from infra.objects.manifest import Manifest, Object, read_from, register
+from infra.objects.manifest import Manifest, Object, register
 
 
 class Job(pulumi.ComponentResource):
@@ -59,10 +59,14 @@ class Job(pulumi.ComponentResource):
         return register(wanted, _replaced(cluster.options(self, depends_on), "data"))
 
 
-def _on(trainjob: Manifest, runtime: pulumi.Resource) -> Manifest:
-    """`trainjob`, such that it is deleted before its `runtime` is, and made anew with it."""
-    spec = trainjob["spec"]
-    reference = {**spec["runtimeRef"], "name": read_from(runtime, spec["runtimeRef"]["name"])}
+def _on(trainjob: Manifest, runtime: pulumi.CustomResource) -> Manifest:
+    """`trainjob`, such that it is deleted before its `runtime` is, and made anew with it.
+
+    While the runtime is not there yet, a preview does not know the reference, and so does not try the TrainJob out:
+    Trainer's webhook would refuse it.
+    """
+    spec, name = trainjob["spec"], trainjob["spec"]["runtimeRef"]["name"]
+    reference = {**spec["runtimeRef"], "name": runtime.id.apply(lambda _: name)}
     return {**trainjob, "spec": {**spec, "runtimeRef": reference}}
 
 

@@ -16,38 +16,47 @@ import pytest
 from kubernetes import client, config
 
 from infra.config.load import from_file
+from infra.config.operator import OperatorApi
 from infra.inspection import inspect
 from infra.objects import informer
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.informer import Selection, shared
+from infra.objects.job_kinds import OF_API, JobKind
 from infra.objects.kinds import EVENT, POD, Kind
 from infra.release_volumes import Releasing
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
+from tests.matrix.played_trainer import PlayedTrainer
 from tests.matrix.project import AppliedProject
+from tests.matrix.test_gitops import trainer  # noqa: F401 - a fixture
+from tests.matrix.test_trainer_v2 import controllers, server, v2  # noqa: F401 - its fixtures
+from tests.matrix.verbs import VERBS
 from tests.preview.project import ROOT
 from toolchain.operating import status
 from toolchain.operating.state import Access
 
 NAMESPACE, USER, CLAIM = "one-namespace", "trainer", "given"
-ROW = re.compile(r"^\| (`[a-z0-9`./, -]+`) \| ([a-z, ]+) \| .+ \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (`[a-z0-9`./, -]+`) \| ([a-z, ]+) \| (.+) \|$", re.MULTILINE)
+OF_ONE_API = "`operator.api` "
 
 
-def rules() -> list[dict[str, Any]]:
-    """The rights that docs/security.md lists."""
+def rules(api: OperatorApi) -> list[dict[str, Any]]:
+    """The rights that docs/security.md lists for a stack of this API."""
     page = (ROOT / "docs" / "security.md").read_text().partition("## A user with rights in one namespace")[2]
     made = []
-    for objects, verbs in ROW.findall(page.partition("\n## ")[0]):
+    for objects, verbs, purpose in ROW.findall(page.partition("\n## ")[0]):
+        if purpose.startswith(OF_ONE_API) and not purpose.startswith(OF_ONE_API + api):
+            continue
         named = [each.strip("` ").partition(".") for each in objects.split(",")]
         names, groups = [each[0] for each in named], sorted({each[2] for each in named})
         made.append({"apiGroups": groups, "resources": names, "verbs": verbs.split(", ")})
     return made
 
 
-RULES = rules()
+RULES = rules(OperatorApi.V1)
 TENANT: dict[str, Any] = {
     "cluster.namespace": NAMESPACE,
     "storage": {"kind": "claim", "claim": CLAIM},
@@ -160,22 +169,51 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     assert claim.metadata.deletion_timestamp is None
 
 
-def test_a_quota_a_limit_range_and_a_network_policy_take_the_rights_that_are_listed(
-    project: AppliedProject, api_server: ApiServer
+@pytest.fixture(params=OperatorApi)
+def api(request: pytest.FixtureRequest, admin: Any) -> Iterator[OperatorApi]:
+    """That of the stack's job. The user has its rights, and not those of the other."""
+    give(request.param, admin)
+    yield request.param
+    give(OperatorApi.V1, admin)
+
+
+def give(api: OperatorApi, admin: Any) -> None:
+    rights: Any = client.RbacAuthorizationV1Api(admin.api_client)
+    reviews: Any = client.AuthorizationV1Api(admin.api_client)
+    rights.patch_namespaced_role(USER, NAMESPACE, {"rules": rules(api)})
+
+    def may_list(kind: JobKind) -> bool:
+        asked = {"namespace": NAMESPACE, "verb": "list", "group": kind.group, "resource": kind.plural}
+        user = f"system:serviceaccount:{NAMESPACE}:{USER}"
+        review = {"spec": {"user": user, "resourceAttributes": asked}}
+        return bool(reviews.create_namespaced_local_subject_access_review(NAMESPACE, review).status.allowed)
+
+    wait_until("the rights are given", lambda: [each for each in OF_API if may_list(OF_API[each])] == [api])
+
+
+def test_each_command_gets_by_with_the_rights_that_are_listed(
+    api: OperatorApi,
+    project: AppliedProject,
+    trainer: PlayedTrainer,  # noqa: F811 - the fixture
+    api_server: ApiServer,
 ) -> None:
+    """Of a stack with everything that needs a right. `make status` asks for objects of all namespaces first."""
     began = api_server.audit.stat().st_size
-    project.up(**LIMITED)
-    assert project.preview().status == 0
-    project.up("--expect-no-changes", **LIMITED)
-    assert project.drifted() == []
-    project.up(**{**LIMITED, "cluster.quota": {"pods": 9}})
-    project.destroy()
-    asked = requests(api_server, began)
-    made = {written(each) for each in asked if each["verb"] == "create"}
-    assert {
-        f"create {kind} in {NAMESPACE}" for kind in ("resourcequotas", "limitranges", "networkpolicies")
-    } <= made
-    assert (forbidden(asked), of_the_cluster(asked)) == ([], [])
+    secret = {"job.env": {"TOKEN": {"secure": True}}}
+    for verb, quota in (
+        *(("preview", 8), ("up", 8), ("up", 9), ("preview", 9)),
+        *(("drift", 9), ("status", 9), ("down", 9)),
+    ):
+        project.configured(**LIMITED, **secret, **{"cluster.quota.pods": quota, "operator.api": api.value})
+        since = api_server.audit.stat().st_size
+        ended = VERBS[verb](project)
+        assert ended.status == 0, f"{verb}: {ended.told}"
+        asked = requests(api_server, since)
+        if verb != "status":
+            assert (forbidden(asked), of_the_cluster(asked)) == ([], []), verb
+    made = {written(each) for each in requests(api_server, began) if each["verb"] == "create"}
+    wanted = ("resourcequotas", "limitranges", "networkpolicies", "secrets", OF_API[api].plural)
+    assert made >= {f"create {each} in {NAMESPACE}" for each in wanted}
 
 
 def test_who_lets_the_stack_look_for_an_operator_is_refused_two_lists_and_goes_on(
