@@ -42,6 +42,9 @@ ASTRAY = (
 )
 """Variables of docker's and kind's that lead our own calls astray: to images that this engine does not have, and to
 nodes of another engine or network. No child of ours gets them."""
+KUBECTL = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+"""What `kubectl exec` gets, unless the user's shell has it: over WebSockets it may lose output on a busy machine. Since
+1.30 it prefers them (`RemoteCommandWebsockets` in kubectl 1.34, pkg/cmd/util/helpers.go)."""
 BUILDKIT = "DOCKER_BUILDKIT"
 """Docker's own: a Dockerfile of the user's may want it. Ours need none, and it fails where docker has no buildx."""
 

@@ -20,7 +20,7 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
     """Standard output of `command`. Raises CommandError when it fails or cannot be found."""
     try:
         done = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, env={**_environment(), **(env or {})}
+            command, input=stdin, capture_output=True, text=True, env={**environment(), **(env or {})}
         )
     except FileNotFoundError:
         raise _not_installed(command) from None
@@ -29,9 +29,10 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
     return done.stdout
 
 
-def _environment() -> dict[str, str]:
-    """This process's variables, without those that lead docker and kind astray."""
-    return {name: value for name, value in os.environ.items() if name not in agreed.ASTRAY}
+def environment() -> dict[str, str]:
+    """The variables of a child: this process's without those that lead docker and kind astray, and kubectl's."""
+    kept = {name: value for name, value in os.environ.items() if name not in agreed.ASTRAY}
+    return {**agreed.KUBECTL, **kept}
 
 
 def pipe(source: Sequence[str], target: Sequence[str]) -> None:
@@ -42,9 +43,7 @@ def pipe(source: Sequence[str], target: Sequence[str]) -> None:
     try:
         with (
             tempfile.TemporaryFile() as complaints,
-            subprocess.Popen(
-                source, stdout=subprocess.PIPE, stderr=complaints, env=_environment()
-            ) as writing,
+            subprocess.Popen(source, stdout=subprocess.PIPE, stderr=complaints, env=environment()) as writing,
         ):
             assert writing.stdout
             with writing.stdout as stream:
@@ -53,7 +52,7 @@ def pipe(source: Sequence[str], target: Sequence[str]) -> None:
                     stdin=stream,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
-                    env=_environment(),
+                    env=environment(),
                 )
             written = writing.wait()
             complaints.seek(0)

@@ -14,7 +14,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
-from infra.process import CommandError, output
+from infra.process import CommandError, environment, output
 from storage.manifests import Manifest
 
 NAME_PREFIX = "trainstack-reader-"
@@ -184,7 +184,7 @@ def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[byt
     target.seek(0)
     target.truncate()
     command = [*inside, "sh", "-c", script, "read", *arguments]
-    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE)
+    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, env=environment())
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         if done.returncode != MISSING:

@@ -28,7 +28,7 @@ PARALLEL = {"PULUMI_PARALLEL": "128"}
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
     """All variables but PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is kept."""
-    given = {name: os.environ.get(name) or value for name, value in PARALLEL.items()}
+    given = {name: os.environ.get(name) or value for name, value in (PARALLEL | agreed.KUBECTL).items()}
     return {**user_backend.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **given, **found}
 
 

@@ -22,6 +22,16 @@ def test_no_command_gets_what_leads_docker_or_kind_astray(name: str, monkeypatch
     process.pipe(["sh", "-c", f'echo "${name}"'], ["sh", "-c", f'read said; test -z "$said${name}"'])
 
 
+@pytest.mark.parametrize("name", agreed.KUBECTL)
+def test_kubectl_gets_what_it_needs_unless_the_user_says_something_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    assert f"{name}={agreed.KUBECTL[name]}" in process.output("env").splitlines()
+    monkeypatch.setenv(name, "theirs")
+    assert f"{name}=theirs" in process.output("env").splitlines()
+
+
 def test_a_pipe_moves_all_of_it() -> None:
     process.pipe(["seq", "100000"], ["sh", "-c", "test $(wc -l) = 100000"])
 

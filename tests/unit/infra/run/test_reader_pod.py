@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.job.auxiliary_pods import spec_fields
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
@@ -42,7 +43,10 @@ class Kubectl:
             self.pod = json.loads(stdin)
         return ""
 
-    def run(self, command: list[str], stdout: Any, stderr: Any) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, command: list[str], stdout: Any, stderr: Any, env: dict[str, str]
+    ) -> subprocess.CompletedProcess[bytes]:
+        assert env.keys() >= agreed.KUBECTL.keys()
         code, said = self.exec_codes.pop(0) if self.exec_codes else (0, "")
         whole = self.archive if ARCHIVE in command else b"model"
         stdout.write(whole[: len(whole) // 2] if code else whole)

@@ -37,6 +37,14 @@ def test_pulumi_follows_more_runs_at_once_than_by_itself(monkeypatch: pytest.Mon
     assert environment.local({})["PULUMI_PARALLEL"] == "3", "the user knows better"
 
 
+@pytest.mark.parametrize("name", agreed.KUBECTL)
+def test_kubectl_in_the_shell_of_make_env_does_as_our_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(name, raising=False)
+    assert environment.local({})[name] == agreed.KUBECTL[name]
+    monkeypatch.setenv(name, "true")
+    assert environment.local({})[name] == "true", "the user knows better"
+
+
 def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
     assert "PULUMI_CONFIG_PASSPHRASE" not in environment.for_child({"PATH": "/bin"})
