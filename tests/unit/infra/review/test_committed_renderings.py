@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,39 @@ def test_nothing_else_lies_below_stacks() -> None:
         wanted |= folder.files(from_file(path)).keys()
     listed = subprocess.check_output(["git", "ls-files", "stacks"], cwd=paths.ROOT, text=True).split()
     assert {name.removeprefix("stacks/") for name in listed} == wanted
+
+
+ASKING_NOBODY = """
+import sys
+
+LOOKS = {"connect", "getaddrinfo", "gethostbyname", "gethostbyaddr", "sendto", "sendmsg"}
+STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system"}
+
+def refuse(event, given):
+    if event in STARTS or event in {f"socket.{each}" for each in LOOKS}:
+        sys.exit(f"{event} {given}")
+
+sys.addaudithook(refuse)
+from infra.review import __main__ as rendering, request
+
+base, root, *stacks = sys.argv[1:]
+page = f"{root}/page.md"
+for stack in stacks:
+    assert rendering.main([stack, "--into", root, "--base", base, "--page", page]) == 0
+    assert rendering.main([stack, "--into", root, "--check"]) == 0
+request.main(["--base", "/dev/null", "--revision", "main", "--commit", "0123", "--page", page])
+"""
+"""Ends where anything is asked: an address looked up, a connection begun, another program started."""
+
+
+@pytest.mark.parametrize("asks", ["", "socket.create_connection(('127.0.0.1', 1))", "os.system('true')"])
+def test_a_rendering_and_its_pages_ask_nobody(asks: str, tmp_path: Path) -> None:
+    """By a process of its own: Python takes no audit hook away again. Two that ask show that it is seen."""
+    code = f"import os, socket\n{ASKING_NOBODY}\n{asks}"
+    names = [path.stem.removeprefix("Pulumi.") for path in STACKS]
+    given = [str(folder.STACKS), str(tmp_path), *([] if asks else names)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given], cwd=paths.ROOT, capture_output=True, text=True
+    )
+    assert bool(done.returncode) == bool(asks), done.stderr
+    assert not asks or done.stderr.startswith(("socket.", "os.system"))
