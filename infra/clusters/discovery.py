@@ -1,13 +1,14 @@
-"""Looks at an existing cluster before anything is registered: its objects, ours and others', and its GPUs."""
+"""Looks at an existing cluster before anything is registered: its objects, ours and others', and its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 from infra.config.names import quantity
-from infra.config.resources import GPU
+from infra.config.resources import counted
 from infra.objects import gangs
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
@@ -24,7 +25,8 @@ IsOurs = Callable[[dict[str, Any]], bool]
 class ClusterContents:
     """What the cluster holds that is not this stack's. `problem` says why there is none to ask, else it is empty.
 
-    `gpus` counts what the nodes offer to pods, whoever uses them now; None where nodes were not listed. `nodes` are
+    `offered` sums up the GPUs and other counted resources of the nodes, whoever uses them now; None where nodes were
+    not listed. `nodes` are
     those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
     `beneath` whether what the kind of job runs on is there. `schedulers` are those of gangs, by the names that pods ask
     them by, and `gang_definitions` the CRDs of scheduler-plugins.
@@ -38,7 +40,7 @@ class ClusterContents:
     gang_scheduler: bool = False
     schedulers: tuple[str, ...] = ()
     gang_definitions: frozenset[str] = frozenset()
-    gpus: int | None = 0
+    offered: Mapping[str, Decimal] | None = field(default_factory=dict)
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
@@ -50,7 +52,7 @@ class Question:
         namespaces: those that the stack would make where they are missing.
         operator: whether there is an operator. Else only whether the server serves the stack's kind of job; an
             operator of somebody else's, with a gang scheduler, is taken to be there.
-        nodes: which nodes there are, and their GPUs.
+        nodes: which nodes there are, and what they offer.
         kind: of the stack's jobs.
         gangs: which schedulers of gangs there are. Whoever may not ask is taken to have upstream's.
     """
@@ -102,7 +104,7 @@ def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterCon
         gang_scheduler=operators is None or found.gang_scheduler,
         schedulers=gang_schedulers(is_ours, schedulers) if question.gangs else (),
         gang_definitions=frozenset(_foreign(is_ours, "CustomResourceDefinition", of_gangs)),
-        gpus=None if nodes is None else found.gpus,
+        offered=None if nodes is None else found.offered,
     )
 
 
@@ -153,19 +155,27 @@ def contents_of(
     operators: list[dict[str, Any]],
     nodes: list[dict[str, Any]],
 ) -> ClusterContents:
-    """What is not this stack's among the listed objects, and the GPUs of `nodes` that take pods."""
+    """What is not this stack's among the listed objects, and the counted resources of `nodes`."""
     return ClusterContents(
         namespaces=frozenset(_foreign(is_ours, "Namespace", namespaces)),
         crd=_is_foreign(is_ours, crds),
         operator=bool(_foreign(is_ours, "Deployment", operators)),
         gang_scheduler=any(_has_gang_scheduler(each) for each in operators),
-        gpus=sum(int(quantity(node["status"].get("allocatable", {}).get(GPU, "0"))) for node in nodes),
+        offered=_offered(nodes),
         nodes={
             node["metadata"]["name"]: node["spec"].get("taints") or []
             for node in nodes
             if not node["spec"].get("unschedulable")
         },
     )
+
+
+def _offered(nodes: Objects) -> dict[str, Decimal]:
+    found: dict[str, Decimal] = {}
+    for node in nodes:
+        for name, value in counted(node["status"].get("allocatable", {})).items():
+            found[name] = found.get(name, Decimal(0)) + quantity(value)
+    return found
 
 
 def _has_gang_scheduler(operator: dict[str, Any]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 
 import pulumi
 from kubernetes.config import ConfigException
@@ -25,7 +27,9 @@ from infra.clusters.node_folders import ensure_one_folder, has_folder
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
+from infra.config.names import quantity
 from infra.config.operator import Gang, Install
+from infra.config.resources import counted
 from infra.config.storage_kinds import StorageKind
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.job_kinds import OF_API
@@ -77,12 +81,12 @@ def _names_a_server(address: ApiAddress) -> bool:
 def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
     """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, and UnknownError.
 
-    Of our own kind cluster everything in it is ours; it is only asked where GPUs are wanted.
+    Of our own kind cluster everything in it is ours; it is only asked where GPUs or the like are wanted.
     """
     own = stack.cluster.kind is ClusterKind.KIND
     if stack.cluster.kind is ClusterKind.EXISTING:
         ensure_named(stack.file, stack.cluster, asked)
-    wanted = max((job.resources.gpu * job.replicas.total for job in stack.jobs), default=0)
+    wanted = any(counted(job.resources.limits()) for job in stack.jobs)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()
     if stack.cluster.kind is ClusterKind.MICROK8S:
@@ -93,8 +97,8 @@ def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
             problem=f"the cluster of stack {stack.name} is not there: nobody was asked what it holds"
         )
         pulumi.log.warn(found.problem)
-    elif wanted and found.gpus is not None:
-        ensure_gpus(stack, found.gpus)
+    elif found.offered is not None:
+        ensure_offered(stack, found.offered)
     if own:
         return ClusterContents(problem=found.problem)
     ensure_one_folder(stack, found.nodes)
@@ -116,7 +120,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
     return Question(
         namespaces=frozenset(asked - given),
         operator=installs or wants_gangs,
-        nodes=has_folder(stack) or any(job.resources.gpu for job in stack.jobs),
+        nodes=has_folder(stack) or any(counted(job.resources.limits()) for job in stack.jobs),
         kind=OF_API[stack.operator.api],
         gangs=gang,
     )
@@ -174,15 +178,21 @@ def creation_of(stack: Stack, held: StackState) -> Standing | None:
     return ownership.standing(name)
 
 
-def ensure_gpus(stack: Stack, offered: int) -> None:
-    """Raises ConfigError for the first job that asks for more GPUs than the cluster's nodes offer."""
+def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
+    """Raises ConfigError for the first job that asks for more GPUs, or the like, than the cluster's nodes offer."""
     for job in stack.jobs:
-        wanted = job.resources.gpu * job.replicas.total
-        if wanted > offered:
-            key = f"trainstack:{job_key(stack, job.name)}.resources.gpu"
-            allowed = f"at most {offered} nvidia.com/gpu in this cluster; {job.replicas.total} replicas want {wanted}"
-            fix = "lower resources.gpu or replicas, or install NVIDIA's device plugin on the nodes with GPUs"
-            raise ConfigError(paragraph(stack.file, key, job.resources.gpu, allowed, fix))
+        for name, value in counted(job.resources.limits()).items():
+            wanted, there = quantity(value) * job.replicas.total, offered.get(name, Decimal(0))
+            if wanted > there:
+                of = "gpu" if name == job.resources.gpu_resource else name
+                key = f"trainstack:{job_key(stack, job.name)}.resources.{of}"
+                allowed = (
+                    f"at most {there.normalize():f} {name} in this cluster; "
+                    f"{job.replicas.total} replicas want {wanted.normalize():f}"
+                )
+                fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on its nodes"
+                shown = job.resources.gpu if of == "gpu" else value
+                raise ConfigError(paragraph(stack.file, key, shown, allowed, fix))
 
 
 def job_key(stack: Stack, name: str) -> str:

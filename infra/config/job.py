@@ -9,7 +9,7 @@ from pydantic import model_validator
 from infra.config.api_paths import Counterpart, in_command, in_container, in_metadata, in_pod, in_run, outside
 from infra.config.egress import Egress
 from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue
-from infra.config.pod_template import Pod, ensure_none_is_a_pods
+from infra.config.pod_template import CONTAINER, Pod, ensure_none_is_a_pods
 from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
@@ -220,6 +220,7 @@ class JobConfig(Section):
                 raise refusal(f"--{name} in one place", fix, f"training.{name}", value)
         self._ensure_kueue_alone_suspends()
         self._ensure_none_is_the_stacks()
+        self._ensure_resources_stand_once()
         if self.elastic_policy and self.replicas.worker is None:
             raise refusal("at least 1 with elasticPolicy", "set `worker: 1`", "replicas.worker", None)
         elastic = self.elastic_policy
@@ -282,6 +283,19 @@ class JobConfig(Section):
                 raise refusal(
                     f"variables that are not the stack's own: {key} says it", fix, f"env.{name}", shown
                 )
+
+    def _ensure_resources_stand_once(self) -> None:
+        """Raises a refusal for a resource of `pod` that `resources` has, too."""
+        limits, requests = self.resources.limits(), self.resources.requests.quantities()
+        for container in self.pod_spec.get("containers") or []:
+            asked = container.get("resources") or {} if container["name"] == CONTAINER else {}
+            for kind, own in (("limits", limits), ("requests", {**limits, **requests})):
+                for name in sorted({*(asked.get(kind) or {})} & own.keys()):
+                    where = f"pod.spec.containers[{CONTAINER}].resources.{kind}.{name}"
+                    allowed = "resources that job.resources does not have"
+                    raise refusal(
+                        allowed, f"take it out of pod; set job.resources.{name}", where, asked[kind][name]
+                    )
 
     @property
     def starts_suspended(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pydantic import model_validator
 
 from infra.config.names import Quantity
@@ -27,7 +29,10 @@ class Quota(Section):
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="GPUs of all pods.", default=None, allowed="a whole number of at least 1", examples=[4]
+        about="GPUs of all pods, of each resource that a job counts them by.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[4],
     )
     pods: Count | None = setting(
         about="Pods of all kinds, the one that reads a model at the end included.",
@@ -44,12 +49,12 @@ class Quota(Section):
             )
         return self
 
-    def hard(self) -> dict[str, str]:
-        """As in a ResourceQuota."""
+    def hard(self, gpu_resources: Collection[str] = (GPU,)) -> dict[str, str]:
+        """As in a ResourceQuota. `gpu_resources`: what the nodes call the GPUs of the jobs."""
         found = {
             "limits.cpu": self.cpu,
             "limits.memory": self.memory,
-            f"requests.{GPU}": self.gpu,
+            **{f"requests.{name}": self.gpu for name in sorted(gpu_resources)},
             "pods": self.pods,
         }
         return {name: str(value) for name, value in found.items() if value is not None}

@@ -37,6 +37,12 @@ REFERENCE = re.compile(
 )
 
 
+# Resources of a container without a domain: IsStandardContainerResourceName in pkg/apis/core/helper/helpers.go of 1.34.
+OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+HUGE_PAGES = "hugepages-"
+EXTENDED = "a resource of the nodes with its domain, as example.org/device"
+
+
 def quantity(text: str) -> Decimal:
     """Value of a Kubernetes quantity (`500m`, `2Gi`). Raises ValueError when it is none."""
     match = QUANTITY.fullmatch(text)
@@ -51,7 +57,7 @@ def _text(value: Any) -> Any:
 
 
 def _quantity(value: str) -> str:
-    if QUANTITY.fullmatch(value) is None or not quantity(value):
+    if not _is_quantity(value):
         raise refusal(
             "a Kubernetes quantity above zero: a number, or one with m, k, M, G, T, Ki, Mi, Gi, Ti or the like",
             "write for example 500m for half a CPU, or 2Gi for memory",
@@ -86,6 +92,30 @@ def _label_key(value: str) -> str:
             "write for example gpu, or example.org/gpu",
         )
     return value
+
+
+def is_resource(name: str) -> bool:
+    """Whether a container may ask for `name`: one of Kubernetes' own resources, or one of nodes with its domain."""
+    if name.startswith(HUGE_PAGES):
+        return _is_quantity(name.removeprefix(HUGE_PAGES))
+    return name in OWN_RESOURCES or _has_domain(name)
+
+
+def _has_domain(name: str) -> bool:
+    prefix, _, end = name.rpartition("/")
+    is_domain = SUBDOMAIN.fullmatch(prefix) is not None and len(prefix) <= 253
+    return is_domain and "kubernetes.io" not in prefix and LABEL_NAME.fullmatch(end) is not None
+
+
+def _extended(value: str) -> str:
+    if not _has_domain(value):
+        fix = "write the name as the node has it, for example amd.com/gpu or nvidia.com/mig-1g.5gb"
+        raise refusal(EXTENDED, fix)
+    return value
+
+
+def _is_quantity(value: str) -> bool:
+    return QUANTITY.fullmatch(value) is not None and bool(quantity(value))
 
 
 def _label_value(value: str) -> str:
@@ -151,4 +181,5 @@ Host = Annotated[str, AfterValidator(_host)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 Reference = Annotated[str, AfterValidator(_reference)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
+ExtendedResource = Annotated[str, AfterValidator(_extended)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]

@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ConfigDict, Field, model_validator
 
 from infra.config.api_paths import in_container
-from infra.config.names import Quantity, quantity
+from infra.config.names import (
+    EXTENDED,
+    HUGE_PAGES,
+    OWN_RESOURCES,
+    ExtendedResource,
+    Quantity,
+    is_resource,
+    quantity,
+)
 from infra.config.section import Natural, Outcome, Section, every_key, refusal, setting
 
 GPU = "nvidia.com/gpu"
 
 
-class Requests(Section):
-    """What the scheduler sets aside for one replica."""
+class Amounts(Section):
+    """A section whose other keys are Kubernetes' own names of resources, with a quantity each."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+    model_config = ConfigDict(**every_key(changing=Outcome.JOB_REPLACED), extra="allow")
+    __pydantic_extra__: dict[str, Quantity] = Field(init=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_container(cls, given: Any) -> Any:
+        fields = [str(field.alias) for field in cls.model_fields.values()]
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in fields and not is_resource(name):
+                known = [*fields, *(own for own in OWN_RESOURCES if own not in fields), f"{HUGE_PAGES}2Mi"]
+                near = difflib.get_close_matches(name, known, 1, 0.7)
+                fix = (
+                    f"did you mean {near[0]}? Rename the key"
+                    if near
+                    else "remove the key, or write its domain before it"
+                )
+                raise refusal(f"{', '.join(known)}, or {EXTENDED}", fix, name, given[name])
+        return given
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Resource name -> quantity, of those that are no field of the section."""
+        return dict(sorted(self.__pydantic_extra__.items()))
+
+
+class Requests(Amounts):
+    """What the scheduler sets aside for one replica. Every resource of Kubernetes is a key: `ephemeral-storage`."""
 
     cpu: Quantity = setting(
         about="CPU that the scheduler sets aside for a replica.",
@@ -31,11 +69,13 @@ class Requests(Section):
         paths=in_container("resources.requests.memory"),
     )
 
+    def quantities(self) -> dict[str, str]:
+        """Resource name -> quantity, as in a container's `requests`."""
+        return {"cpu": self.cpu, "memory": self.memory, **self.others}
 
-class ResourcesConfig(Section):
-    """Limits of one replica; `requests` is what the scheduler sets aside for it."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED)
+class ResourcesConfig(Amounts):
+    """Limits of one replica. Every resource of Kubernetes is a key: `ephemeral-storage`, `nvidia.com/mig-1g.5gb`."""
 
     cpu: Quantity = setting(
         about="CPU that a replica may use; the trainer starts as many threads.",
@@ -58,26 +98,65 @@ class ResourcesConfig(Section):
         examples=[1],
         paths=in_container("resources.limits"),
     )
+    gpu_resource: ExtendedResource = setting(
+        about="What the nodes call the GPUs that `gpu` counts: those of another vendor, or slices.",
+        default=GPU,
+        allowed=EXTENDED,
+        examples=["amd.com/gpu"],
+        paths=in_container("resources.limits"),
+    )
     requests: Requests = setting(
         about="What the scheduler sets aside for a replica.",
         default=Requests(),
-        allowed="a mapping with cpu and memory",
+        allowed="a mapping with cpu, memory and other resources",
     )
 
     @model_validator(mode="after")
+    def _counts_gpus_once(self) -> ResourcesConfig:
+        if given := self.others.get(self.gpu_resource):
+            fix = f"write `gpu: {given}` in its place"
+            raise refusal(f"gpu, which counts {self.gpu_resource}", fix, self.gpu_resource, given)
+        return self
+
+    @model_validator(mode="after")
+    def _whole(self) -> ResourcesConfig:
+        """As ValidateResourceQuantityValue in pkg/apis/core/validation/validation.go of Kubernetes 1.34."""
+        for prefix, given in (("", self.others), ("requests.", self.requests.others)):
+            for name, value in given.items():
+                huge = name.startswith(HUGE_PAGES)
+                unit = name.removeprefix(HUGE_PAGES) if huge else "1"
+                if is_counted(name) and quantity(value) % quantity(unit):
+                    what = f"a whole number of pages of {unit}" if huge else "a whole number"
+                    raise refusal(what, f"write for example `{name}: {unit}`", f"{prefix}{name}", value)
+        return self
+
+    @model_validator(mode="after")
     def _requests_below_limits(self) -> ResourcesConfig:
-        for name in ("cpu", "memory"):
-            asked, limit = getattr(self.requests, name), getattr(self, name)
-            if quantity(asked) > quantity(limit):
+        limits = self.limits()
+        for name, asked in self.requests.quantities().items():
+            limit, key = limits.get(name), f"requests.{name}"
+            if limit is None and is_counted(name):
+                raise refusal("a request beside a limit", f"write {name} above requests", key, asked)
+            if limit is not None and quantity(asked) > quantity(limit):
+                fix = f"lower {key}, or raise {name}"
+                raise refusal(f"a request of at most the limit ({limit})", fix, key, asked)
+            if limit is not None and is_counted(name) and quantity(asked) < quantity(limit):
                 raise refusal(
-                    f"a request of at most the limit ({limit})",
-                    f"lower requests.{name}, or raise {name}",
-                    f"requests.{name}",
-                    asked,
+                    f"the limit itself ({limit}): {name} is not shared", f"remove {key}", key, asked
                 )
         return self
 
     def limits(self) -> dict[str, str]:
         """Resource name -> quantity, as in a container's `limits`."""
-        gpu = {GPU: str(self.gpu)} if self.gpu else {}
-        return {"cpu": self.cpu, "memory": self.memory, **gpu}
+        gpu = {self.gpu_resource: str(self.gpu)} if self.gpu else {}
+        return {"cpu": self.cpu, "memory": self.memory, **gpu, **self.others}
+
+
+def is_counted(name: str) -> bool:
+    """Whether a node gives the resource `name` away in whole pieces, and none of them twice."""
+    return "/" in name or name.startswith(HUGE_PAGES)
+
+
+def counted(given: Mapping[str, str]) -> dict[str, str]:
+    """Those of `given`, resource name -> quantity, that a node gives away in whole pieces."""
+    return {name: value for name, value in given.items() if is_counted(name)}

@@ -8,7 +8,7 @@ from decimal import Decimal
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
-from infra.config.resources import GPU
+from infra.config.resources import counted
 from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest
 
@@ -27,8 +27,9 @@ def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manife
     }
     found: list[Manifest] = []
     if quota:
-        ensure_quota(stack, quota.hard(), controllers)
-        found.append({"kind": "ResourceQuota", "spec": {"hard": quota.hard()}})
+        hard = quota.hard({job.resources.gpu_resource for job in stack.jobs})
+        ensure_quota(stack, hard, controllers)
+        found.append({"kind": "ResourceQuota", "spec": {"hard": hard}})
     if limit_range:
         ensure_ratio(stack, limit_range.memory_ratio)
         limits = [{"type": "Container", **limit_range.item()}]
@@ -48,13 +49,13 @@ def ensure_quota(stack: Stack, hard: dict[str, str], controllers: Iterable[Manif
     used = dict.fromkeys(hard, Decimal(0))
     for limits, number in [*pods, *beside]:
         wanted = {"limits.cpu": limits["cpu"], "limits.memory": limits["memory"], "pods": "1"}
-        wanted[f"requests.{GPU}"] = limits.get(GPU, "0")
+        wanted |= {f"requests.{name}": value for name, value in counted(limits).items()}
         for name in hard:
-            used[name] += quantity(wanted[name]) * number
-    keys = {"limits.cpu": "cpu", "limits.memory": "memory", f"requests.{GPU}": "gpu", "pods": "pods"}
+            used[name] += quantity(wanted.get(name, "0")) * number
+    keys = {"limits.cpu": "cpu", "limits.memory": "memory", "pods": "pods"}
     for name, limit in hard.items():
         if used[name] > quantity(limit):
-            key = f"trainstack:cluster.quota.{keys[name]}"
+            key = f"trainstack:cluster.quota.{keys.get(name, 'gpu')}"
             whose = "the replicas of the stack's jobs" + (" and its controllers there" if beside else "")
             elsewhere = ", or give the controllers a namespace of their own (operator.namespace)"
             fix = f"raise it, or lower the jobs' replicas or resources{elsewhere if beside else ''}"

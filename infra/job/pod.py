@@ -113,7 +113,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
         **({"args": args} if args else {}),
         "env": environment(job, context),
         **({"envFrom": sources(job)} if job.env_from else {}),
-        "resources": {"limits": job.resources.limits(), "requests": dict(job.resources.requests)},
+        "resources": {"limits": job.resources.limits(), "requests": job.resources.requests.quantities()},
         "securityContext": {**restricted_container(), "readOnlyRootFilesystem": job.read_only_root},
         "volumeMounts": mounts,
     }

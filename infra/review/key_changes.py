@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from infra.config.changes import NOTES, outcome
+from infra.config.changes import NOTES, OUTCOMES, outcome
 from infra.config.cluster import ClusterKind
 from infra.config.errors import model_in
 from infra.config.job import JobConfig
@@ -66,7 +66,10 @@ def rule_of(key: str) -> str:
     if _JOBS.fullmatch(key):
         return "jobs"
     plain = _PLACE.sub("", _JOBS.sub("job", key))
-    return POD if plain.startswith(f"{POD}.") else plain
+    if plain.startswith(f"{POD}."):
+        return POD
+    # Further resources have the rule of those with a field.
+    return plain if plain in OUTCOMES or not plain.startswith("job.resources.") else "job.resources.cpu"
 
 
 def _keys(sections: Sections, single: bool) -> Keys:
@@ -104,6 +107,8 @@ def _below(path: str, section: BaseModel) -> Iterator[tuple[str, Any]]:
         else:
             empty: Any = {} if isinstance(value, BaseModel) else []
             yield from list(_inside(key, value)) or ([(key, empty)] if field.default is None else [])
+    for name, value in (section.__pydantic_extra__ or {}).items():
+        yield f"{path}.{name}", value
 
 
 def _inside(key: str, value: BaseModel | tuple[BaseModel, ...]) -> Iterator[tuple[str, Any]]:

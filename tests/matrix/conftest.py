@@ -28,7 +28,7 @@ def operator(api_server: ApiServer) -> Iterator[PlayedOperator]:  # noqa: F811 -
 def wanted(api_server: ApiServer) -> None:  # noqa: F811 - the fixture
     """What the entries ask of a cluster: GPUs, a priority class and a runtime class."""
     connection: Any = config.new_client_from_config(str(api_server.kubeconfig))  # type: ignore[no-untyped-call]
-    gpus = {"nvidia.com/gpu": "8"}
+    gpus = {"nvidia.com/gpu": "8", "amd.com/gpu": "8"}
     client.CoreV1Api(connection).patch_node_status(NODE, {"status": {"capacity": gpus, "allocatable": gpus}})
     priority: Any = {"metadata": {"name": "high"}, "value": 1000}
     client.SchedulingV1Api(connection).create_priority_class(priority)

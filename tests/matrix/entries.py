@@ -123,6 +123,7 @@ OBJECTS: dict[str, Entry] = {
     "job.resources.cpu": Entry("2"),
     "job.resources.memory": Entry("3Gi"),
     "job.resources.gpu": Entry(1),
+    "job.resources.gpuResource": Entry("amd.com/gpu", {"job.resources.gpu": 1}),
     "job.resources.requests.cpu": Entry("300m"),
     "job.resources.requests.memory": Entry("600Mi"),
     "job.runPolicy.backoffLimit": Entry(5),

@@ -53,7 +53,11 @@ def look(address: ApiAddress) -> Look:
 def test_what_a_tenant_may_not_list_is_taken_to_be_there(tenant: ApiAddress) -> None:
     found = read_contents(look(tenant), lambda _: False, Question(frozenset({NAMESPACE, "kubeflow"})))
     assert found == ClusterContents(
-        namespaces=frozenset({NAMESPACE, "kubeflow"}), crd=True, operator=True, gang_scheduler=True, gpus=None
+        namespaces=frozenset({NAMESPACE, "kubeflow"}),
+        crd=True,
+        operator=True,
+        gang_scheduler=True,
+        offered=None,
     )
 
 
@@ -61,6 +65,6 @@ def test_an_administrator_sees_what_is_there(admin: client.ApiClient, api_server
     question = Question(frozenset({NAMESPACE, "nowhere"}))
     found = read_contents(look(ApiAddress(str(api_server.kubeconfig))), lambda _: False, question)
     assert (found.problem, found.crd, found.operator) == ("", True, True)
-    assert found.gpus is not None, "other tests on this server may have made nodes with GPUs"
+    assert found.offered is not None, "other tests on this server may have made nodes with GPUs"
     assert NAMESPACE in found.namespaces
     assert "nowhere" not in found.namespaces

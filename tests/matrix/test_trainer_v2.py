@@ -153,7 +153,11 @@ def test_every_job_is_taken_and_nothing_of_it_dropped(server: Server) -> None:
     each block in docs/pods.md.
     """
     given = {key: (key, ENTRIES[key].applied(f"job.{key}")) for key in KEYS}
-    given |= {f"pod, {number}": ("pod", {"job.pod": job["pod"]}) for number, job in enumerate(of_the_page())}
+    given |= {
+        f"{name}, {number}": (name, {f"job.{name}": job[name]})
+        for number, job in enumerate(of_the_page())
+        for name in job
+    }
     wrong = {}
     for key, (changed, changes) in given.items():
         for each in rendered(OperatorApi.V2, changed, **changes):

@@ -13,9 +13,10 @@ from infra import agreed, paths
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.selection import ensure_old_cluster_may_go, examine, look, question
+from infra.clusters.selection import ensure_offered, ensure_old_cluster_may_go, examine, look, question
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
+from infra.config.names import quantity
 from infra.objects.look import Look, UnknownError
 from infra.objects.stack_state import StackState
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -146,6 +147,10 @@ BOTH = frozenset({"team", "kubeflow"})
             Question(frozenset(), operator=False, nodes=True),
         ),
         (
+            {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", "resources": {"amd.com/gpu": 1}}},
+            Question(frozenset(), operator=False, nodes=True),
+        ),
+        (
             {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", **GANG}},
             Question(frozenset(), operator=True, nodes=False),
         ),
@@ -199,3 +204,24 @@ def test_only_a_preview_goes_on_without_a_kubeconfig(
         for part in (str(file), "nothing was touched", "fix: "):
             assert part in str(refused.value)
     assert bool(warnings) is preview
+
+
+@pytest.mark.parametrize(
+    ("resources", "key", "name"),
+    [
+        ({"gpu": 2}, "gpu", "nvidia.com/gpu"),
+        ({"gpu": 2, "gpuResource": "amd.com/gpu"}, "gpu", "amd.com/gpu"),
+        ({"nvidia.com/mig-1g.5gb": 2}, "nvidia.com/mig-1g.5gb", "nvidia.com/mig-1g.5gb"),
+        ({"hugepages-2Mi": "4Mi"}, "hugepages-2Mi", "hugepages-2Mi"),
+    ],
+)
+def test_more_than_the_nodes_offer_is_refused(resources: dict[str, Any], key: str, name: str) -> None:
+    found = stack(job={"name": "x", "resources": resources, "replicas": {"worker": 1}})
+    wanted = 2 * quantity(str(resources[key]))
+    ensure_offered(found, {name: wanted})
+    few = rf"job\.resources\.{key} = .*\n.*at most {wanted - 1} {name} in this cluster; 2 replicas want {wanted}"
+    with pytest.raises(ConfigError, match=few):
+        ensure_offered(found, {name: wanted - 1})
+    with pytest.raises(ConfigError, match=f"at most 0 {name}"):
+        ensure_offered(found, {"other.example/gpu": wanted})
+    ensure_offered(stack(job={"name": "x", "resources": {"ephemeral-storage": "8Gi"}}), {})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.clusters.selection import ensure_gpus
+from infra.clusters.selection import ensure_offered
 from infra.config import ConfigError, Stack, from_file, from_raw
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
@@ -292,7 +292,7 @@ def test_it_stands_beside_a_template_alone(given: dict[str, Any], fix: str) -> N
 def test_other_errors_name_the_template() -> None:
     found = of({"resources.gpu": [1, 2]})
     with pytest.raises(ConfigError, match=r"trainstack:job\.resources\.gpu = 1"):
-        ensure_gpus(found, 0)
+        ensure_offered(found, {})
     with pytest.raises(ConfigError, match=r"trainstack:job\.name = 'mnist-a-x{42}'"):
         from_raw(
             "dev",

@@ -233,7 +233,9 @@ PAGE = paths.ROOT / "docs" / "pods.md"
 
 
 @pytest.mark.parametrize("api", OperatorApi)
-@pytest.mark.parametrize("job", of_the_page(), ids=lambda job: ", ".join(job["pod"]["spec"]))
+@pytest.mark.parametrize(
+    "job", of_the_page(), ids=lambda job: ", ".join(job["pod"]["spec"] if "pod" in job else job["resources"])
+)
 def test_what_the_page_shows_is_taken_and_breaks_no_policy(job: dict[str, Any], api: OperatorApi) -> None:
     found = stack(
         cluster={"kind": "existing", "podSecurity": "privileged"},

@@ -195,6 +195,78 @@ CASES: dict[str, Case] = {
         "at most the limit",
         "lower requests.cpu",
     ),
+    "a resource's name that is none": Case(
+        job(resources={"ephemeral_storage": "8Gi"}),
+        "job.resources.ephemeral_storage",
+        "'8Gi'",
+        "cpu, memory, gpu, gpuResource, requests, ephemeral-storage, hugepages-2Mi, or",
+        "did you mean ephemeral-storage?",
+    ),
+    "a request for what has a limit alone": Case(
+        job(resources={"requests": {"gpu": 1}}), "job.resources.requests.gpu", "1", "cpu, memory", "remove"
+    ),
+    "a resource with no quantity": Case(
+        job(resources={"amd.com/gpu": "two"}), "job.resources.amd.com/gpu", "'two'", "quantity", "example"
+    ),
+    "a part of a device": Case(
+        job(resources={"amd.com/gpu": "1500m"}),
+        "job.resources.amd.com/gpu",
+        "'1500m'",
+        "whole",
+        "amd.com/gpu: 1",
+    ),
+    "a part of a huge page": Case(
+        job(resources={"hugepages-2Mi": "3Mi"}), "job.resources.hugepages-2Mi", "'3Mi'", "pages of 2Mi", "2Mi"
+    ),
+    "GPUs counted twice": Case(
+        job(resources={"gpu": 1, "nvidia.com/gpu": 1}),
+        "job.resources.nvidia.com/gpu",
+        "'1'",
+        "gpu, which counts nvidia.com/gpu",
+        "write `gpu: 1`",
+    ),
+    "a vendor for a resource": Case(
+        job(resources={"gpu": 1, "gpuResource": "amd"}),
+        "job.resources.gpuResource",
+        "'amd'",
+        "domain",
+        "amd.com/gpu",
+    ),
+    "a request for a device without its limit": Case(
+        job(resources={"requests": {"amd.com/gpu": 1}}),
+        "job.resources.requests.amd.com/gpu",
+        "'1'",
+        "beside a limit",
+        "write amd.com/gpu",
+    ),
+    "fewer devices requested than limited": Case(
+        job(resources={"amd.com/gpu": 2, "requests": {"amd.com/gpu": 1}}),
+        "job.resources.requests.amd.com/gpu",
+        "'1'",
+        "the limit itself (2)",
+        "remove requests.amd.com/gpu",
+    ),
+    "more ephemeral storage requested than limited": Case(
+        job(resources={"ephemeral-storage": "1Gi", "requests": {"ephemeral-storage": "2Gi"}}),
+        "job.resources.requests.ephemeral-storage",
+        "'2Gi'",
+        "at most the limit (1Gi)",
+        "lower requests.ephemeral-storage",
+    ),
+    "a resource at two places": Case(
+        job(
+            resources={"ephemeral-storage": "1Gi"},
+            pod={
+                "spec": {
+                    "containers": [{"name": "pytorch", "resources": {"limits": {"ephemeral-storage": "2Gi"}}}]
+                }
+            },
+        ),
+        "job.pod.spec.containers[pytorch].resources.limits.ephemeral-storage",
+        "'2Gi'",
+        "resources that job.resources does not have",
+        "take it out of pod",
+    ),
     "claim over volume": Case(
         with_job(storage={"request": "20Gi"}),
         "storage.request",

@@ -52,6 +52,19 @@ def test_a_quota_below_the_stacks_own_jobs_is_refused(key: str, too_little: obje
         namespace_limits.manifests(stack(job=GPU_JOB, cluster={"quota": {**QUOTA, key: too_little}}))
 
 
+def test_gpus_are_counted_by_the_names_that_the_jobs_have_for_them() -> None:
+    other = {
+        "name": "other",
+        "resources": {"gpu": 2, "gpuResource": "amd.com/gpu"},
+        "replicas": {"worker": 1},
+    }
+    jobs = [GPU_JOB, other]
+    (quota,) = namespace_limits.manifests(stack(jobs=jobs, job=None, cluster={"quota": {"gpu": 4}}))
+    assert quota["spec"]["hard"] == {"requests.amd.com/gpu": "4", "requests.nvidia.com/gpu": "4"}
+    with pytest.raises(ConfigError, match=r"(?s)cluster.quota.gpu = '3'.*at least .*: 4"):
+        namespace_limits.manifests(stack(jobs=jobs, job=None, cluster={"quota": {"gpu": 3}}))
+
+
 FIVE = {"cpu": 5, "memory": "5Gi", "pods": 5}
 # What is left of a quota for two replicas that have 1 CPU and 2Gi each, beside a controller with the usual limits.
 TOO_LITTLE = [("cpu", "2400m"), ("memory", "4200Mi"), ("pods", 2)]

@@ -9,8 +9,10 @@ import pytest
 
 from infra import paths
 from infra.config import from_file
+from infra.config.job import JobConfig
 from infra.config.training import Dataset
 from infra.config.variables import STACKS_OWN
+from infra.job import trainjob
 from infra.job.context import context
 from infra.job.manifest import manifest, run_of
 from infra.job.pod import command_line
@@ -133,15 +135,38 @@ def test_torchrun_starts_one_process_in_a_pod() -> None:
     assert built()["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
 
 
-def test_gpus() -> None:
-    job = built(
-        {
-            "name": "x",
-            "training": {"backend": "nccl"},
-            "resources": {"gpu": 1},
+@pytest.mark.parametrize(
+    ("given", "limits", "requests"),
+    [
+        ({"gpu": 1}, {"nvidia.com/gpu": "1"}, {}),
+        ({"gpu": 2, "gpuResource": "amd.com/gpu"}, {"amd.com/gpu": "2"}, {}),
+        ({"gpuResource": "amd.com/gpu"}, {}, {}),
+        ({"nvidia.com/mig-1g.5gb": 1, "gpu": 1}, {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.5gb": "1"}, {}),
+        (
+            {"ephemeral-storage": "8Gi", "requests": {"ephemeral-storage": "4Gi"}},
+            {"ephemeral-storage": "8Gi"},
+            {"ephemeral-storage": "4Gi"},
+        ),
+        ({"requests": {"ephemeral-storage": "4Gi"}}, {}, {"ephemeral-storage": "4Gi"}),
+        ({"hugepages-2Mi": "64Mi"}, {"hugepages-2Mi": "64Mi"}, {}),
+    ],
+)
+def test_resources_of_every_name(given: Any, limits: Any, requests: Any) -> None:
+    job, context = JobConfig.model_validate({"name": "x", "resources": given}), job_context()
+    pods = [each["template"] for each in manifest(job, context)["spec"]["pytorchReplicaSpecs"].values()]
+    (replicated,) = trainjob.runtime(job, context)["spec"]["template"]["spec"]["replicatedJobs"]
+    pods.append(replicated["template"]["spec"]["template"])
+    for pod in pods:
+        assert pod["spec"]["containers"][0]["resources"] == {
+            "limits": {"cpu": "1", "memory": "2Gi", **limits},
+            "requests": {"cpu": "250m", "memory": "512Mi", **requests},
         }
+
+
+def test_nccl_takes_gpus_of_another_name() -> None:
+    assert built(
+        {"name": "x", "training": {"backend": "nccl"}, "resources": {"gpu": 1, "gpuResource": "amd.com/gpu"}}
     )
-    assert container(job)["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
 @pytest.mark.parametrize("replica", ["Master", "Worker"])

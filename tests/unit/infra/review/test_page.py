@@ -228,6 +228,18 @@ def test_each_key_has_its_row_and_what_it_replaces(key: str) -> None:
     assert consequences.replaced(found, [], there) == [f"{each}/mnist" for each in KINDS if each in kinds]
 
 
+def test_a_resource_without_a_field_has_its_row() -> None:
+    before, after = (
+        Sections.model_validate({"job": {"name": "x", "resources": each}})
+        for each in ({"amd.com/gpu": 1}, {"requests": {"ephemeral-storage": "4Gi"}})
+    )
+    found = [(each.key, each.before, each.after, each.outcome) for each in key_changes(before, after)]
+    assert found == [
+        ("job.resources.amd.com/gpu", "1", None, Outcome.JOB_REPLACED),
+        ("job.resources.requests.ephemeral-storage", None, "4Gi", Outcome.JOB_REPLACED),
+    ]
+
+
 @pytest.mark.parametrize("key", OUTCOMES)
 def test_each_key_of_the_stack_file_has_a_rule_wherever_it_stands(key: str) -> None:
     assert rule_of(key) == key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -214,10 +215,18 @@ def test_what_another_stack_made_is_foreign() -> None:
     assert not found.operator
 
 
-def test_gpus_of_all_nodes_count() -> None:
-    offered: list[dict[str, Any]] = [{"allocatable": {"nvidia.com/gpu": "2"}}, {}]
+def test_devices_of_all_nodes_count() -> None:
+    offered: list[dict[str, Any]] = [
+        {"allocatable": {"nvidia.com/gpu": "2", "cpu": "4", "hugepages-2Mi": "64Mi"}},
+        {"allocatable": {"nvidia.com/gpu": "1", "amd.com/gpu": "1"}},
+        {},
+    ]
     nodes = [{"metadata": {"name": f"n{n}"}, "spec": {}, "status": each} for n, each in enumerate(offered)]
-    assert contents_of(marked_dev, [], [], [], nodes).gpus == 2
+    assert dict(contents_of(marked_dev, [], [], [], nodes).offered or {}) == {
+        "nvidia.com/gpu": Decimal(3),
+        "amd.com/gpu": Decimal(1),
+        "hugepages-2Mi": Decimal(64 * 2**20),
+    }
 
 
 def test_auto_uses_what_was_there() -> None:
