@@ -43,21 +43,8 @@ class Object(pulumi.CustomResource):
         plugin = pulumi.ResourceOptions(version=version("pulumi-kubernetes"))
         merged = pulumi.ResourceOptions.merge(plugin, opts)
         super().__init__(token, name, {"apiVersion": api_version, "kind": kind, **props}, merged)
-        self.uid = self.metadata.apply(_uid)
-
-
-def _uid(metadata: dict[str, Any]) -> pulumi.Input[str]:
-    """The uid of an object that is there. A preview has none to tell of one that an update will make."""
-    if found := metadata.get("uid"):
-        return str(found)
-    return _unknown() if pulumi.runtime.is_dry_run() else ""
-
-
-def _unknown() -> pulumi.Output[str]:
-    async def answer(value: T) -> T:
-        return value
-
-    return pulumi.Output(set(), answer(""), answer(False))
+        # Of an object that an update will make, a preview knows no id; the uid in its metadata is a dry run's own.
+        self.uid = pulumi.Output.all(self.id, self.metadata).apply(lambda known: str(known[1].get("uid", "")))
 
 
 def read_from(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from tests.matrix.entries import JOB
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
 from tests.unit.toolchain.conftest import git
@@ -58,6 +59,15 @@ def test_a_stack_is_made_from_nothing_by_a_plan(project: AppliedProject, printed
     project.configured()
     assert update(project) == 0, printed
     assert job_specs(project.settled()) == project.job_specs()
+
+
+def test_a_job_is_added_by_a_plan(project: AppliedProject, printed: Printed) -> None:
+    """A dry run of its creation makes up a uid, which is no part of what is planned."""
+    project.stand()
+    more = {"job": None, "jobs": [JOB, {**JOB, "name": "more"}]}
+    project.configured(**more)
+    assert update(project) == 0, printed
+    assert job_specs(project.settled()) == project.job_specs(**more)
 
 
 def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pulumi
 import pytest
 
-from infra.objects import manifest
+from infra.objects.manifest import register
+from tests.unit.infra.recorder import Recorder
+
+JOB = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "mnist"}, "spec": {}}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "previews", "known"), [({"uid": "a"}, True, True), ({}, True, False), ({}, False, True)]
-)
-def test_a_preview_says_nothing_of_an_object_to_come(
-    monkeypatch: pytest.MonkeyPatch, metadata: dict[str, Any], previews: bool, known: bool
-) -> None:
-    """A plan that has a value is violated by another one; one that is not known yet may be any."""
-    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: previews)
+@pytest.mark.parametrize(("id_", "known"), [("team/mnist", True), ("", False)])
+def test_a_preview_says_nothing_of_an_object_to_come(id_: str, known: bool) -> None:
+    """A plan that has a value is violated by another one. A dry run of a creation makes up a uid, and no id."""
 
-    async def is_known() -> bool:
-        return await pulumi.Output.from_input(manifest._uid(metadata)).is_known()
+    class Server(Recorder):
+        def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+            return id_, {**args.inputs, "metadata": {**args.inputs["metadata"], "uid": "1"}}
 
-    assert asyncio.run(is_known()) is known
+    pulumi.runtime.set_mocks(Server(), preview=True)
+    found: list[bool] = []
+
+    @pulumi.runtime.test
+    def registered() -> pulumi.Output[None]:
+        uid = register(JOB, pulumi.ResourceOptions()).uid
+
+        async def ask() -> None:
+            found.append(await uid.is_known())
+
+        return pulumi.Output.from_input(ask())
+
+    registered()
+    assert found == [known]
