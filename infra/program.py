@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pulumi
 
@@ -213,10 +213,10 @@ def export(stack: Stack, runs: dict[str, JobRun]) -> None:
     leaves_model = {job.name: job.model is not None for job in stack.jobs}
     jobs = {
         name: {
-            "jobStatus": run.status,
-            "accuracy": run.accuracy,
-            "loss": run.loss,
-            "modelPath": run.model_path if leaves_model[name] else None,
+            "jobStatus": _known(run.status),
+            "accuracy": _known(run.accuracy),
+            "loss": _known(run.loss),
+            "modelPath": _known(run.model_path) if leaves_model[name] else None,
         }
         for name, run in runs.items()
     }
@@ -226,3 +226,8 @@ def export(stack: Stack, runs: dict[str, JobRun]) -> None:
         pulumi.export("jobName", name)
         for key, value in outputs.items():
             pulumi.export(key, value)
+
+
+def _known(output: pulumi.Output[Any]) -> pulumi.Output[Any]:
+    """`output`; None in an update that leaves out what it comes from, by `--exclude`."""
+    return output if pulumi.runtime.is_dry_run() else pulumi.Output.from_input(output.future())

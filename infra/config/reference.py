@@ -62,9 +62,9 @@ config:
   same name and the same run, in whatever order the file has them. So a value that is added or removed adds or removes
   its jobs, and the others stay. A name has 50 characters at most; a longer one is refused before anything is touched.
   There may be 1000 combinations.
-- `maxParallel` makes each job wait for the end of the run that stands so many places before it. A job that fails ends
-  the update: what runs goes on to its end, and what waits is not started. The next `make up` starts the failed job
-  again, and goes on. To go on without it, leave its combination out with `exclude`.
+- `maxParallel` makes each job wait for the end of the run that stands so many places before it. Where a job fails, what
+  waits for it is not started; the others go on, and then `make up` fails. The next `make up` starts the failed job
+  again. To go on without it, leave its combination out with `exclude`.
 - Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, 128 by default in what `make` starts. Set that
   variable to more than `maxParallel` for more. A queue of Kueue's (`job.queue`) limits jobs in the cluster instead.
 - Only `make up` keeps to `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. A stack with

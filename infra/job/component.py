@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pulumi
 
+from infra import agreed
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.job import queue, secret
@@ -36,7 +37,7 @@ class Job(pulumi.ComponentResource):
         depends_on: list[pulumi.Resource],
         queued: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__("trainstack:job:Job", job.name)
+        super().__init__(agreed.JOB, job.name)
         if job.encrypted:
             held = self._secret(job, context.namespace, cluster, depends_on)
             context = replace(context, image=held_by(context.image, [held]))

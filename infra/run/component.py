@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pulumi
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
@@ -38,7 +38,7 @@ class JobRun(pulumi.ComponentResource):
 
     def __init__(self, *, job: Job, cluster: Cluster, models: Path | None, model: Path) -> None:
         config = job.config
-        super().__init__("trainstack:run:JobRun", config.name)
+        super().__init__(agreed.JOB_RUN, config.name)
         metadata = job.object.metadata
         identity = {
             "kubeconfigPath": cluster.kubeconfig_path,

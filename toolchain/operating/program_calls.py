@@ -73,7 +73,7 @@ def watch(stack: str) -> int:
     venv.ensure()
     variables = environment.for_stack(environment.load() or {}, stack)
     with live_view.shown(), step(f"jobs of {stack}") as running:
-        status = _follow({**variables, **pulumi_output.WANTED}, stack)
+        status = _follow({**variables, **pulumi_output.DRAWN}, stack)
         if status:
             running.fail()
     report_timeline.complete(MODELS.glob(f"{stack}/runs/*"))

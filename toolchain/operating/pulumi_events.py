@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,31 @@ class Reader:
         named = list(self.running.values())
         more = [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
         self.note(", ".join([*named[:MOST_NAMED], *more]))
+
+
+def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """URN -> job, of what has failed; empty unless jobs alone have failed, and others than these are registered."""
+    jobs, failed = set(), set()
+    parents: dict[str, str] = {}
+    for event in events:
+        if begun := event.get("resourcePreEvent") or event.get("resOpFailedEvent"):
+            metadata = begun["metadata"]
+            parents[metadata["urn"]] = (metadata.get("new") or metadata.get("old") or {}).get("parent") or ""
+            kind, name = metadata["urn"].split("::")[-2:]
+            jobs |= {name} if kind == agreed.JOB else set()
+        if ended := event.get("resOpFailedEvent"):
+            failed.add(ended["metadata"]["urn"])
+        told = event.get("diagnosticEvent") or {}
+        if told.get("severity") == "error" and told.get("urn"):  # a preview that fails says no more
+            failed.add(told["urn"])
+    found = {urn: _job(parents.get(urn, "")) for urn in failed}
+    return found if all(found.values()) and jobs - {*found.values()} else {}
+
+
+def _job(component: str) -> str:
+    """The job whose component this URN names; empty for another's."""
+    kind, name = f"::{component}".split("::")[-2:]
+    return name if kind in (agreed.JOB, agreed.JOB_RUN) else ""
 
 
 def _is_custom(metadata: Mapping[str, Any]) -> bool:

@@ -20,8 +20,10 @@ from toolchain.steps import note, say, tell
 VERBOSE = "TRAINSTACK_VERBOSE"
 """Variable that has Pulumi's own output shown."""
 
-WANTED = {"PULUMI_DEBUG_COMMANDS": "true", agreed.DRAWN_EVERY_S: "0.5"}
-"""Pulumi hides the option for the event log unless the first is there; the second has the program tell more steps."""
+HIDDEN = {"PULUMI_DEBUG_COMMANDS": "true"}
+"""Pulumi hides the option for the event log without it."""
+DRAWN = {agreed.DRAWN_EVERY_S: "0.5"}
+"""Has the program tell more steps."""
 
 LAST_LINES_S = 2.0
 """Seconds to wait for the last output of a pulumi that has ended."""
@@ -30,6 +32,7 @@ MOST_KEPT = 40
 PLANS = "preview"
 _reader = pulumi_events.Reader(say, tell, note)
 _begun: set[Path] = set()
+_failed: dict[str, str] = {}
 
 
 def is_verbose() -> bool:
@@ -45,6 +48,11 @@ def be_verbose() -> None:
 def fix() -> str:
     """What to do about the errors of the last pulumi; empty where they have said so."""
     return "" if _reader.has_fix else pulumi_events.FIX
+
+
+def failed_jobs() -> dict[str, str]:
+    """URN -> job, of what has failed in the last pulumi: see pulumi_events.failed_jobs."""
+    return dict(_failed)
 
 
 class Output:
@@ -109,6 +117,8 @@ class Watching:
         self.over.set()
         for reader in self.readers:
             reader.join(LAST_LINES_S)
+        _failed.clear()
+        _failed.update(pulumi_events.failed_jobs(pulumi_events.follow(self.events, self.over)))
         last = self.output.last_lines()
         told = "\n".join(last)
         if self.output.shown:
@@ -143,7 +153,7 @@ def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], di
         events.touch(0o600)
         watch = Watching(Output(log, shown), events, follows=not shown)
         try:
-            yield watch, *(([], {}) if shown else (["--event-log", str(events)], dict(WANTED)))
+            yield watch, ["--event-log", str(events)], HIDDEN | ({} if shown else DRAWN)
         finally:
             watch.over.set()
 

@@ -28,23 +28,48 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
     """
     options = ["--refresh"]
     asked: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    rounds, fix = 0, ""
     with tempfile.TemporaryDirectory(prefix="trainstack-update-") as folder:
         file = Path(folder) / "asked"
-        for _ in range(ROUNDS):
+        while rounds < ROUNDS:
             file.unlink(missing_ok=True)
             status = pulumi_up({**variables, agreed.LOST_OBJECTS: str(file), **_replacing(asked)}, *options)
             asked = json.loads(file.read_text()) if file.exists() else {}
             if not asked and status == 0:
-                return
-            if status and not any(asked.values()) and not mended():
                 break
-            options = ["--refresh"]
+            failed, said = pulumi_output.failed_jobs(), pulumi_output.fix()
+            if status and not any(asked.values()) and not mended():
+                fix = fix or said
+                if not failed.keys() - left_out.keys():
+                    break
+                left_out |= failed
+                say(f"{_named(left_out)} failed: the others go on, but for what waits for it")
+            else:
+                rounds += 1
+            # What Pulumi was refused is not in the state, and a refresh would not know its name.
+            options = _excluding(left_out) if left_out else ["--refresh"]
             if "replaced" in asked:
                 say(f"cluster {asked['replaced']} is replaced; its objects go with it")
                 options = []  # a refresh would start the plugin while the old cluster is there
             elif lost := asked.get("objects"):
                 _adopt_lost(variables, stack, lost)
-    raise SetupError(f"`pulumi up` failed ({status}); its messages are above", pulumi_output.fix())
+    if status or asked or left_out:
+        where = f"for {_named(left_out)}" if left_out and not status else f"({status})"
+        raise SetupError(f"`pulumi up` failed {where}; its messages are above", fix or pulumi_output.fix())
+
+
+def _named(left_out: Mapping[str, str]) -> str:
+    names = sorted({*left_out.values()})
+    return f"job{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def _excluding(left_out: Mapping[str, str]) -> list[str]:
+    """Options that leave out what has failed, and what depends on it.
+
+    `--continue-on-error` goes on, too, but deletes what the program has not registered when it ends early.
+    """
+    return ["--exclude-dependents", *(word for urn in sorted(left_out) for word in ("--exclude", urn))]
 
 
 def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:

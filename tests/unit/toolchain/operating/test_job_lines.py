@@ -81,4 +81,4 @@ def test_what_the_program_shows_of_a_wait_is_understood(monkeypatch: pytest.Monk
 
 
 def test_whoever_draws_asks_for_more_steps() -> None:
-    assert agreed.DRAWN_EVERY_S in pulumi_output.WANTED
+    assert agreed.DRAWN_EVERY_S in pulumi_output.DRAWN

@@ -207,3 +207,57 @@ def test_of_many_findings_only_some_are_said(read: Read) -> None:
     read.reader.begin()
     read.reader.end()
     assert len(read.lines) == pulumi_events.MOST_DRIFTED + 1, "the next pulumi has found nothing yet"
+
+
+COMPONENT = "urn:pulumi:dev::trainstack::trainstack"
+IMAGE = f"{COMPONENT}:image:Image::dev-image"
+
+
+def made(urn: str, parent: str = "") -> dict[str, Any]:
+    return {"resourcePreEvent": {"metadata": {"urn": urn, "op": "create", "new": {"parent": parent}}}}
+
+
+def object_of(kind: str, name: str, component: str) -> tuple[str, dict[str, Any]]:
+    urn = f"{component.rpartition('::')[0]}${kind}::{name}"
+    return urn, made(urn, component)
+
+
+def failure(urn: str, parent: str) -> dict[str, Any]:
+    return {"resOpFailedEvent": {"metadata": {"urn": urn, "op": "create", "new": {"parent": parent}}}}
+
+
+def job(name: str) -> str:
+    return f"{COMPONENT}:job:Job::{name}"
+
+
+def run(name: str) -> str:
+    return f"{COMPONENT}:run:JobRun::{name}"
+
+
+REFUSED, BEGUN = object_of("kubernetes:kubeflow.org/v1:PyTorchJob", "PyTorchJob/bad", job("bad"))
+FAILED = f"{run('bad').rpartition('::')[0]}$pulumi-python:dynamic/trainstack:Run::bad"
+BUILT = f"{IMAGE.rpartition('::')[0]}$pulumi-python:dynamic/trainstack:BuiltImage::dev"
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([BEGUN, failure(REFUSED, job("bad"))], {REFUSED: "bad"}),
+        ([failure(FAILED, run("bad"))], {FAILED: "bad"}),
+        ([failure(FAILED, run("bad")), said("no such", "error", urn=FAILED)], {FAILED: "bad"}),
+        ([BEGUN, said("a preview says no more", "error", urn=REFUSED)], {REFUSED: "bad"}),
+        ([BEGUN, said("retried", "warning", urn=REFUSED)], {}),
+        ([failure(REFUSED, job("bad")), said("update failed", "error")], {REFUSED: "bad"}),
+        ([failure(REFUSED, job("bad")), failure(BUILT, IMAGE)], {}),
+        ([failure(REFUSED, job("bad")), said("the program", "error", urn=f"{COMPONENT}::Stack::dev")], {}),
+        ([failure(REFUSED, job("bad")), failure(FAILED, run("good"))], {}),
+        ([], {}),
+    ],
+)
+def test_jobs_that_have_failed_alone_are_told(events: list[dict[str, Any]], expected: dict[str, str]) -> None:
+    registered = [made(IMAGE), *(made(job(name)) for name in ("good", "bad"))]
+    assert pulumi_events.failed_jobs([*registered, *events]) == expected
+
+
+def test_the_only_job_is_not_left_out() -> None:
+    assert pulumi_events.failed_jobs([made(job("bad")), failure(REFUSED, job("bad"))]) == {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from toolchain.operating import consents, environment, update
+from toolchain.operating import consents, environment, pulumi_output, update
 from toolchain.steps import SetupError
 
 Round = tuple[int, dict[str, Any] | None]
@@ -85,6 +85,51 @@ def test_a_failure_ends_it(taken: list[Any], rounds: list[Round], runs: int) -> 
 
 def test_a_failure_that_can_be_mended_is_tried_again(taken: list[Any]) -> None:
     pulumi = Pulumi((1, None), (0, None))
+    update.update({}, "dev", pulumi.up, lambda: True)
+    assert pulumi.ran == [("--refresh",)] * 2
+
+
+BAD, WORSE = "urn:1", "urn:2"
+NOTHING: dict[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "failed", "options", "said"),
+    [
+        ([1, 0], [{BAD: "bad"}, NOTHING], [(BAD,)], r"for job bad;"),
+        (
+            [1, 1, 0],
+            [{BAD: "bad"}, {WORSE: "worse"}, NOTHING],
+            [(BAD,), (BAD, WORSE)],
+            "for jobs bad, worse;",
+        ),
+        ([1, 1], [{BAD: "bad"}, {BAD: "bad"}], [(BAD,)], r"failed \(1\)"),
+        ([1, 1], [{BAD: "bad"}, NOTHING], [(BAD,)], r"failed \(1\)"),
+        ([1], [NOTHING], [], r"failed \(1\)"),
+        ([1] * 9 + [0], [{str(n): "a"} for n in range(9)], None, "for job a;"),
+    ],
+)
+def test_a_job_that_fails_is_left_out_of_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+    rounds: list[int],
+    failed: list[dict[str, str]],
+    options: list[tuple[str, ...]] | None,
+    said: str,
+) -> None:
+    """A refresh would not know the name of what Pulumi has not made."""
+    pulumi = Pulumi(*((status, None) for status in rounds))
+    monkeypatch.setattr(pulumi_output, "failed_jobs", lambda: failed[len(pulumi.ran) - 1])
+    with pytest.raises(SetupError, match=said):
+        update.update({}, "dev", pulumi.up, lambda: False)
+    assert len(pulumi.ran) == len(rounds)
+    assert pulumi.ran[0] == ("--refresh",)
+    for ran, urns in zip(pulumi.ran[1:], options or [], strict=options is not None):
+        assert ran == ("--exclude-dependents", *(word for urn in urns for word in ("--exclude", urn)))
+
+
+def test_what_fails_is_not_left_out_where_it_can_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    pulumi = Pulumi((1, None), (0, None))
+    monkeypatch.setattr(pulumi_output, "failed_jobs", lambda: {BAD: "bad"})
     update.update({}, "dev", pulumi.up, lambda: True)
     assert pulumi.ran == [("--refresh",)] * 2
 
