@@ -133,6 +133,14 @@ def _only_on(node: str) -> Manifest:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}
 
 
+def is_provisioned(manifest: Manifest) -> bool:
+    """Whether it is the claim of a ProvisionedClaim."""
+    return (
+        SKIP_AWAIT in manifest["metadata"].get("annotations", {})
+        and manifest["kind"] == "PersistentVolumeClaim"
+    )
+
+
 def persistent_volume_claim(volume: Volume | ProvisionedClaim) -> Manifest:
     """The claim. That of a volume of ours can be bound to no other: it selects by two labels.
 

@@ -27,6 +27,7 @@ from infra.objects.manifest import Manifest
 from infra.review.text import document
 from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
+from storage.manifests import is_provisioned
 
 KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
 # Kinds of a stack's workload that hold what only people may delete.
@@ -92,13 +93,28 @@ def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]
     # By itself kustomize would put a TrainJob before its TrainingRuntime.
     order = {"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}
     own = {
-        KEPT: kustomization([f"{KEPT}.yaml"], commonAnnotations=NEVER_PRUNED),
+        KEPT: kustomization(
+            [f"{KEPT}.yaml"], commonAnnotations=NEVER_PRUNED, **_with_their_pods(groups, kind)
+        ),
         JOBS: kustomization([f"{JOBS}.yaml"], patches=[_renaming(each) for each in groups[JOBS]], **order),
     }
     resources = [each if each in own else file_of(each) for each in groups]
     patches = {"patches": _as_registered(kind)} if crds else {}
     found = {f"{name}/{KUSTOMIZATION}": text for name, text in own.items() if name in groups}
     return {KUSTOMIZATION: kustomization([*crds, *resources], **patches, **order), **found}
+
+
+def _with_their_pods(groups: Mapping[str, Sequence[Manifest]], kind: JobKind) -> dict[str, Any]:
+    """Patches that put a provisioned claim into the wave of the jobs, unless a Job that prepares it mounts it before.
+
+    Many classes make a volume for the first pod that mounts it, and Argo CD waits for what is pending in a wave.
+    """
+    if any(each["kind"] == "Job" for each in groups[JOBS]):
+        return {}
+    wave = _patch([{"op": "add", "path": WAVE, "value": WAVES[kind.kind]}])
+    waiting = [each["metadata"] for each in groups.get(KEPT, ()) if is_provisioned(each)]
+    targets = [{"kind": "PersistentVolumeClaim", "name": each["name"]} for each in waiting]
+    return {"patches": [{"target": each, "patch": wave} for each in targets]} if targets else {}
 
 
 def file_of(group: str) -> str:

@@ -146,6 +146,41 @@ def test_each_run_of_a_trainjob_has_a_runtime_that_comes_before_it(path: Path) -
         assert 0 < before < after, "the operator answers before"
 
 
+@pytest.mark.parametrize("api", OperatorApi)
+@pytest.mark.parametrize(
+    ("storage", "waits"),
+    [
+        ({"kind": "class", "storageClass": "fast", "prepare": False}, True),
+        ({"kind": "class", "storageClass": "fast", "prepare": True}, False),
+        ({"kind": "hostPath", "prepare": False}, False),
+    ],
+)
+def test_a_claim_that_waits_for_a_pod_comes_in_the_wave_of_the_job(
+    api: OperatorApi, storage: dict[str, Any], waits: bool
+) -> None:
+    """Argo CD waits for a claim of an earlier wave to be bound, and the class for the first pod."""
+    sections = {
+        **OTHERS,
+        "operator": {**OTHERS["operator"], "api": api.value},
+        "storage": storage,
+        "job": JOB,
+    }
+    known = from_raw("dev", sections, "dev")
+    files = {
+        name.removeprefix("rendered/dev/"): yaml.safe_load(each) for name, each in folder.files(known).items()
+    }
+    kept = files[f"{gitops.KEPT}/{gitops.KUSTOMIZATION}"]
+    (renaming,) = [
+        yaml.safe_load(each["patch"])
+        for each in files[f"{gitops.JOBS}/{gitops.KUSTOMIZATION}"]["patches"]
+        if each["target"]["kind"] == OF_API[api].kind
+    ]
+    wave = [each for each in renaming if each["path"] == gitops.WAVE]
+    target = {"kind": "PersistentVolumeClaim", "name": known.claim}
+    found = [(each["target"], yaml.safe_load(each["patch"])) for each in kept.get("patches", [])]
+    assert found == ([(target, wave)] if waits else [])
+
+
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> None:
     for group, objects in folder.groups(committed(path, api)).items():
