@@ -89,9 +89,9 @@ class JobConfig(Section):
     )
     egress: tuple[Egress, ...] | None = setting(
         about=(
-            "What a NetworkPolicy lets the replicas reach besides each other and DNS; without it nothing in a cluster that "
-            "the stack makes, and in others everything. Some networks do not enforce it, that of our own node image among "
-            "them: see [the replicas' network](security.md#the-replicas-network)."
+            "What the replicas may reach besides each other and DNS, by a NetworkPolicy; without it nothing in a "
+            "cluster that the stack makes, and in others everything. Our own node image for kind does not enforce it: "
+            "see [networks that do](security.md#the-replicas-network)."
         ),
         default=None,
         allowed="a list of ports, [] for none",
