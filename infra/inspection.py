@@ -19,11 +19,11 @@ from infra.clusters import addresses
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import NAMES, OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
-from infra.objects.patience import Patience
+from infra.objects.look import Look, UnknownError
+from infra.objects.patience import PATIENCE_S
 from infra.run import job_status, reader_pod
 
 Objects = list[dict[str, Any]]
@@ -33,16 +33,15 @@ PAUSE_S = 1
 RUNBOOK = "docs/runbooks/released-volume.md"
 
 
-def objects(stack: Stack) -> Objects:
-    """The stack's volumes, claims, jobs and pods, each with its `kind`."""
-    api = ClusterApi.at(addresses.of_stack(stack))
+def objects(stack: Stack, look: Look) -> Objects:
+    """The stack's volumes, claims, jobs and pods, each with its `kind`. Raises UnknownError."""
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
-    found = [*api.listed(CLAIM, namespace), *api.listed(POD, namespace, labels=selector)]
+    listed = [look.listed(CLAIM, namespace), look.listed(POD, namespace, labels=selector)]
     if volumes.own_volumes(stack):  # whoever has none of his own may not be allowed to list them
-        found += api.listed(VOLUME)
-    found += api.listed(OF_API[stack.operator.api], namespace)
-    return [each for each in found if is_ours(each, stack)]
+        listed.append(look.listed(VOLUME))
+    listed.append(look.listed(OF_API[stack.operator.api], namespace))
+    return [each for found in listed for each in found or [] if is_ours(each, stack)]
 
 
 def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
@@ -106,18 +105,18 @@ def _digest(file: Path) -> str:
 
 
 def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None] = print) -> list[str]:
-    """The findings that are left after at most SETTLE_S seconds."""
-    patience = Patience(show)
+    """The findings that are left after at most SETTLE_S seconds. Raises UnknownError."""
+    look = Look(addresses.of_stack(stack), show, limit_s=PATIENCE_S)
     end = time.monotonic() + SETTLE_S
     while True:
-        found = patience.ask(lambda: objects(stack))
+        found = objects(stack, look)
         findings = [*cluster_findings(stack, found), *model_findings(outputs, stack, found)]
         if not findings or time.monotonic() > end:
             return findings
         time.sleep(PAUSE_S)
 
 
-@errors_as_text(ConfigError)
+@errors_as_text(ConfigError, UnknownError)
 def main(name: str) -> int:
     """Print the problems of the stack `name`; the exit status."""
     stack = from_file(paths.stack_file(name))

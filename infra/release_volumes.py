@@ -9,6 +9,7 @@ as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
@@ -20,14 +21,17 @@ from kubernetes.config import ConfigException
 
 from infra import paths, volumes
 from infra.clusters import addresses
+from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
+from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
-from infra.objects.kinds import CLAIM, POD, VOLUME
+from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
 from infra.objects.labels import job_of
+from infra.objects.look import NOT_FOUND, ForbiddenError, Look, UnknownError
 from infra.objects.mounts import pods_with_claim
-from infra.objects.patience import Patience, UnreachableError
+from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience, UnreachableError
 from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")
@@ -45,24 +49,24 @@ class Releasing:
     """The volumes of one stack in its cluster.
 
     Parameters:
-        show: gets a line for everything that is done.
+        show: gets a line for everything that is done, and about a server that is away.
         own: titles of the stack's objects, those among them that its file does not name: a search's trials, jobs of
             before.
     """
 
     def __init__(
-        self, stack: Stack, api: ClusterApi, show: Callable[[str], None], own: Collection[str] = ()
+        self, stack: Stack, address: ApiAddress, show: Callable[[str], None], own: Collection[str] = ()
     ) -> None:
-        self.stack, self.api, self.show, self.own = stack, api, show, own
-        self.patience = Patience(show)
+        self.stack, self.api, self.show, self.own = stack, ClusterApi.at(address), show, own
+        self.look, self.patience = Look(address, show, limit_s=PATIENCE_S), Patience(show)
 
     def run(self) -> None:
-        """Free each volume of ours. Raises HeldError, UnreachableError."""
+        """Free each volume of ours. Raises HeldError, UnknownError, UnreachableError."""
         for volume in volumes.volumes(self.stack):
-            claim = self._get(self.api.get, CLAIM, volume.claim, volume.namespace)
+            claim = self.look.get(CLAIM, volume.claim, volume.namespace)
             is_ending = _is_ending(claim)
             if isinstance(volume, Volume):
-                found = self._get(self.api.get, VOLUME, volume.name)
+                found = self.look.get(VOLUME, volume.name)
                 if claim is not None and (is_ending or _is_ending(found)):
                     self._keep_files(volume, found)
                     if not is_ending:
@@ -84,14 +88,14 @@ class Releasing:
         """Somebody may have changed the reclaim policy; with the stack's own the claim goes without the files."""
         if found is not None and found["spec"].get(RECLAIM) != RETAIN:
             kept = [{"op": "add", "path": f"/spec/{RECLAIM}", "value": RETAIN}]
-            self._get(self.api.patch, VOLUME, volume.name, kept)
+            self._change(self.api.patch, VOLUME, volume.name, kept)
 
     def _give_claim_up(self, volume: Volume) -> None:
         """Delete the claim that holds a Terminating volume of ours; the next update makes both again."""
         self.show(
             f"volume {volume.name} is Terminating: deleting claim {volume.claim}, which holds it, files kept"
         )
-        self._get(self.api.delete, CLAIM, volume.claim, volume.namespace)
+        self._change(self.api.delete, CLAIM, volume.claim, volume.namespace)
 
     def _await_end(self, volume: Volume) -> None:
         """Return once a Terminating volume without a claim is gone. Raises HeldError."""
@@ -103,7 +107,7 @@ class Releasing:
                 "  fix: have what set them let it go, then run this again"
             )
 
-        self._await_gone(lambda: self._get(self.api.get, VOLUME, volume.name), held)
+        self._await_gone(lambda: self.look.get(VOLUME, volume.name), held)
 
     def _end_claim(self, volume: Volume) -> None:
         """Delete our jobs that hold a Terminating claim; the next update makes them again."""
@@ -115,7 +119,7 @@ class Releasing:
         held = sorted({job_of(pod["metadata"].get("labels")) for pod in pods} & names)
         for name in held:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
-            self._get(self.api.delete, kind, name, volume.namespace, propagation="Foreground")
+            self._change(self.api.delete, kind, name, volume.namespace, propagation="Foreground")
 
         def holders(_: Manifest) -> str:
             others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
@@ -124,7 +128,7 @@ class Releasing:
                 f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
             )
 
-        self._await_gone(lambda: self._get(self.api.get, CLAIM, volume.claim, volume.namespace), holders)
+        self._await_gone(lambda: self.look.get(CLAIM, volume.claim, volume.namespace), holders)
 
     @staticmethod
     def _await_gone(look: Callable[[], Manifest | None], held: Callable[[Manifest], str]) -> None:
@@ -136,8 +140,7 @@ class Releasing:
             time.sleep(PAUSE_S)
 
     def _pods(self, volume: Volume) -> list[Manifest]:
-        listed = self.patience.ask(lambda: self.api.listed(POD, volume.namespace))
-        return pods_with_claim(volume.claim, listed)
+        return pods_with_claim(volume.claim, self.look.listed(POD, volume.namespace) or [])
 
     def _forget_claim(self, volume: Volume, found: Manifest, claim: Manifest | None) -> None:
         """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
@@ -157,16 +160,19 @@ class Releasing:
         self.show(
             f"volume {volume.name} is bound to a claim that is gone: letting it be claimed again, files kept"
         )
-        self._get(self.api.patch, VOLUME, volume.name, [same, *removed])
+        self._change(self.api.patch, VOLUME, volume.name, [same, *removed])
 
-    def _get(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """The answer, waited for with patience; None for what is not there."""
+    def _change(self, call: Callable[..., Any], kind: Kind, *arguments: Any, **options: Any) -> None:
+        """Change an object with patience; nothing where it is gone."""
         try:
-            return self.patience.ask(lambda: call(*arguments, **options))
+            self.patience.ask(lambda: call(kind, *arguments, **options))
         except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
+            if error.status == FORBIDDEN:
+                raise ForbiddenError(
+                    f"this user may not {call.__name__} {kind.plural}\n  fix: have that right given"
+                ) from None
+            if error.status != NOT_FOUND:
+                raise
 
 
 def _is_ending(found: Manifest | None) -> bool:
@@ -174,18 +180,16 @@ def _is_ending(found: Manifest | None) -> bool:
     return found is not None and "deletionTimestamp" in found["metadata"]
 
 
+@errors_as_text(HeldError, UnknownError, UnreachableError)
 def main(name: str) -> int:
     """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
     try:
         stack = from_file(paths.stack_file(name))
-        api = ClusterApi.at(addresses.of_stack(stack))
+        show = functools.partial(print, flush=True)
+        releasing = Releasing(stack, addresses.of_stack(stack), show, json.load(sys.stdin))
     except (ConfigError, ConfigException):
         return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
-    try:
-        Releasing(stack, api, lambda line: print(line, flush=True), json.load(sys.stdin)).run()
-    except (HeldError, UnreachableError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    releasing.run()
     return 0
 
 

@@ -12,7 +12,7 @@ from kubernetes.client.exceptions import NotFoundException
 
 from infra.config import Stack
 from infra.config.load import from_file
-from infra.objects.cluster_api import ClusterApi
+from infra.objects.api import ApiAddress
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import identities, uid, uids
@@ -29,7 +29,7 @@ def stack_of(project: AppliedProject) -> Stack:
 
 def release(project: AppliedProject) -> list[str]:
     shown: list[str] = []
-    Releasing(stack_of(project), ClusterApi(project.connection), shown.append).run()
+    Releasing(stack_of(project), ApiAddress(project.environment["KUBECONFIG"]), shown.append).run()
     return shown
 
 

@@ -20,7 +20,6 @@ from infra.config.operator import OperatorApi
 from infra.inspection import inspect
 from infra.objects import informer
 from infra.objects.api import ApiAddress
-from infra.objects.cluster_api import ClusterApi
 from infra.objects.informer import Selection, shared
 from infra.objects.job_kinds import OF_API, JobKind
 from infra.objects.kinds import EVENT, POD, Kind
@@ -149,7 +148,7 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     project.up("--expect-no-changes", **TENANT)
     monkeypatch.setenv("KUBECONFIG", str(tenant.kubeconfig))
     stack = from_file(Path(project.stack_file))
-    Releasing(stack, ClusterApi.at(tenant), print).run()
+    Releasing(stack, tenant, print).run()
     assert inspect(stack, outputs) == []
     project.configured(**TENANT)
     project.plant("job.env.TOKEN", "planted")

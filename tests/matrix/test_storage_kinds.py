@@ -13,7 +13,7 @@ from kubernetes import client
 
 from infra import agreed
 from infra.config.load import from_file
-from infra.objects.cluster_api import ClusterApi
+from infra.objects.api import ApiAddress
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import identities, job_specs, uid
 from tests.matrix.project import AppliedProject
@@ -235,7 +235,7 @@ def test_a_claim_that_somebody_deletes_is_said_and_not_hurried(project: AppliedP
     before = identities(project.objects())
     stack = from_file(Path(project.stack_file))
     with pytest.raises(HeldError, match=rf"(?s){name} is Terminating.*nothing was touched.*fix: copy"):
-        Releasing(stack, ClusterApi(project.connection), print).run()
+        Releasing(stack, ApiAddress(project.environment["KUBECONFIG"]), print).run()
     assert identities(project.objects()) == before, "the job that holds it is left, too"
 
 

@@ -43,7 +43,7 @@ def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
-    about = "`pulumi up` has ended, and the stack is not whole:\n"
+    about = "`pulumi up` has ended; of the stack a last look says:\n"
     _show(_run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about))
 
 

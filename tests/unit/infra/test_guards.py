@@ -15,6 +15,7 @@ import pytest
 from infra import (
     decision,
     dependents,
+    inspection,
     paths,
     program,
     retained_claims,
@@ -95,6 +96,7 @@ GUARDS: dict[str, list[Guard]] = {
         lambda look, own=own: told(dependents.users(look, [own]))  # type: ignore[misc]
         for own in ("Namespace/a", MODELS, "Deployment/a/operator")
     ],
+    "inspection.objects": [lambda look: inspection.objects(stack(**EXISTING), look)],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
     "program.only_cluster": [lambda look: survey_of_program(look)],
     "retained_claims.ensure_usable": [

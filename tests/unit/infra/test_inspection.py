@@ -123,7 +123,7 @@ def test_what_goes_in_time_is_no_finding(models: Path, monkeypatch: pytest.Monke
     leaving = settled()
     leaving[-1]["metadata"]["deletionTimestamp"] = "now"
     views = iter([leaving, leaving, settled()])
-    monkeypatch.setattr(inspection, "objects", lambda stack: next(views))
+    monkeypatch.setattr(inspection, "objects", lambda *_: next(views))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     assert inspection.inspect(STACK_, outputs(models)) == []
 
@@ -132,7 +132,7 @@ def test_what_stays_is_a_finding(models: Path, monkeypatch: pytest.MonkeyPatch) 
     leaving = settled()
     leaving[1]["metadata"]["deletionTimestamp"] = "now"
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(inspection, "objects", lambda stack: leaving)
+    monkeypatch.setattr(inspection, "objects", lambda *_: leaving)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     (finding,) = inspection.inspect(STACK_, outputs(models))

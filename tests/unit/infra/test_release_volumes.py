@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from infra import volumes
+from infra import release_volumes, volumes
+from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import path
 from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import OF_JOB
+from infra.objects.look import UnknownError
 from infra.release_volumes import HeldError, Releasing
-from tests.unit.infra.objects.played_api import Request, listed, played
+from tests.unit.infra.objects.played_api import Answer, Request, listed, play
 from tests.unit.infra.samples import stack
 
 OLD, NEW = "1-old", "2-new"
@@ -71,6 +74,12 @@ class Server:
         return {"metadata": {"name": f"{job}-0", "labels": {OF_JOB: job}}, "spec": {"volumes": mounted}}
 
 
+def release(server: Answer, show: Callable[[str], None], own: Collection[str] = ()) -> None:
+    with pytest.MonkeyPatch.context() as changed:
+        play(changed, server)
+        Releasing(STACK, ApiAddress(None), show, own).run()
+
+
 @pytest.mark.parametrize(
     ("phase", "ours", "uid", "claim", "forgets"),
     [
@@ -93,7 +102,7 @@ def test_a_volume_forgets_a_claim_of_before(
     """Also before the controller has seen that the claim has gone, and when a claim of its name waits already."""
     server = Server(phase, (OWN.namespace, OWN.claim if ours else "theirs", uid), claim)
     shown: list[str] = []
-    Releasing(STACK, played(server), shown.append).run()
+    release(server, shown.append)
     assert len(server.patches) == len(shown) == int(forgets)
     if forgets:
         assert server.patches[0][0] == {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
@@ -101,14 +110,14 @@ def test_a_volume_forgets_a_claim_of_before(
 
 def test_a_volume_without_a_claim_is_left_alone() -> None:
     server = Server("Available", None, None)
-    Releasing(STACK, played(server), print).run()
+    release(server, print)
     assert server.patches == []
 
 
 def test_finished_jobs_that_hold_a_claim_on_its_way_out_are_deleted_with_their_pods() -> None:
     server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD, ending=(JOB, JOB, "theirs"))
     shown: list[str] = []
-    Releasing(STACK, played(server), shown.append).run()
+    release(server, shown.append)
     (asked,) = server.deleted
     assert asked.path == path(PYTORCHJOB, OWN.namespace, JOB)
     assert asked.query == {"propagationPolicy": "Foreground"}
@@ -125,7 +134,7 @@ def test_jobs_that_the_stack_file_does_not_name_are_the_stacks_own_by_its_state(
         "PyTorchJob/other/elsewhere",
         f"Pod/{OWN.namespace}/theirs",
     ]
-    Releasing(STACK, played(server), print, own).run()
+    release(server, print, own)
     assert [asked.path for asked in server.deleted] == [path(PYTORCHJOB, OWN.namespace, "mnist-sweep-7")]
 
 
@@ -136,7 +145,7 @@ def test_a_claim_that_others_hold_is_waited_for_and_then_named(monkeypatch: pyte
     )
     server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD, ending=("theirs",))
     with pytest.raises(HeldError, match="held by: theirs-0"):
-        Releasing(STACK, played(server), print).run()
+        release(server, print)
     assert server.deleted == []
 
 
@@ -161,7 +170,7 @@ class EndingVolume(Server):
 def test_a_volume_on_its_way_out_gets_rid_of_its_claim_and_keeps_its_files(policy: str, patches: int) -> None:
     server = EndingVolume(policy)
     shown: list[str] = []
-    Releasing(STACK, played(server), shown.append).run()
+    release(server, shown.append)
     (asked,) = server.deleted
     assert asked.path == path(CLAIM, OWN.namespace, OWN.claim)
     assert len(server.patches) == patches
@@ -176,4 +185,17 @@ def test_a_volume_that_others_hold_is_waited_for_and_then_named(monkeypatch: pyt
         "infra.release_volumes.time", SimpleNamespace(monotonic=now.__next__, sleep=lambda _: 0)
     )
     with pytest.raises(HeldError, match="held by its finalizers: theirs"):
-        Releasing(STACK, played(EndingVolume("Retain", held=True)), print).run()
+        release(EndingVolume("Retain", held=True), print)
+
+
+@pytest.mark.parametrize("place", [path(CLAIM, OWN.namespace, OWN.claim), path(VOLUME, name=OWN.name)])
+@pytest.mark.parametrize("answer", [403, "404 page not found"], ids=["no right", "a proxy's words"])
+def test_what_could_not_be_looked_at_is_not_touched(
+    answer: object, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that nobody could look at was taken for gone, and its volume forgot it."""
+    monkeypatch.setattr(release_volumes, "PATIENCE_S", 0.0)
+    server = Server("Bound", (OWN.namespace, OWN.claim, OLD), OLD)
+    with pytest.raises(UnknownError, match="fix: "):
+        release(lambda asked: answer if asked.path == place else server(asked), print)
+    assert (server.patches, server.deleted) == ([], [])
