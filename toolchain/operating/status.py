@@ -194,8 +194,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     waiting = claim[0] if claim and claim[1] else None
     *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack))
     names = {each["metadata"]["name"] for each in objects}
-    warnings = warning_events.recent(variables, access, namespace, names)
-    events = [Finding(Part.EVENT, Health.HEALTHY, each) for each in warnings]
+    events = _events(variables, access, namespace, names)
     drift = _drift(variables, access, stack, objects)
     return [*findings, *parts, *_space(stack), *drift, *events, owner]
 
@@ -204,6 +203,16 @@ def _space(stack: str) -> list[Finding]:
     found = volume_space.of(stack)
     health = Health.NOT if found and found.is_nearly_full else Health.HEALTHY
     return [Finding(Part.SPACE, health, str(found))] if found else []
+
+
+def _events(
+    variables: Mapping[str, str], access: state.Access, namespace: str | None, names: set[str]
+) -> list[Finding]:
+    try:
+        said = warning_events.recent(variables, access, namespace, names)
+    except SetupError as error:
+        return [Finding(Part.EVENT, Health.UNKNOWN, str(error))]
+    return [Finding(Part.EVENT, Health.HEALTHY, each) for each in said]
 
 
 def _drift(

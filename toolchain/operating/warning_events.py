@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from toolchain.operating import live_objects, state
+from toolchain.steps import SetupError
 
 RECENT = timedelta(minutes=30)
 SHOWN = 3
@@ -16,18 +17,16 @@ SHOWN = 3
 def recent(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
 ) -> list[str]:
-    """A sentence for each of the last recent warnings, with its age.
+    """A sentence for each of the last recent warnings, with its age. Raises SetupError where they cannot be read.
 
     Parameters:
         names: of objects; an event counts when it is of one of them, or of one that is named after it, as pods are.
-
-    Nothing where events may not be read.
     """
     place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
     chosen = ("--field-selector", "type=Warning", "--output", "json")
     done = live_objects.kubectl(variables, access, "get", "events", *place, *chosen)
-    if done.returncode or not done.stdout.strip():
-        return []
+    if done.returncode:
+        raise SetupError(f"cannot list events: {done.stderr.strip()}")
     return sentences(json.loads(done.stdout)["items"], set(names), datetime.now(UTC))
 
 

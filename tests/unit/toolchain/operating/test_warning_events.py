@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import live_objects, state, warning_events
+from toolchain.operating import live_objects, state, status, warning_events
+from toolchain.steps import SetupError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -63,7 +64,7 @@ def test_a_sentence_is_one_line() -> None:
     ("namespace", "place"), [("kubeflow", ("--namespace", "kubeflow")), (None, ("--all-namespaces",))]
 )
 @pytest.mark.parametrize("allowed", [True, False])
-def test_who_may_not_read_them_is_told_nothing(
+def test_who_may_not_read_them_is_told_so(
     monkeypatch: pytest.MonkeyPatch, namespace: str | None, place: tuple[str, ...], allowed: bool
 ) -> None:
     recent = event("job", 0, lastTimestamp=datetime.now(UTC).isoformat())
@@ -74,5 +75,11 @@ def test_who_may_not_read_them_is_told_nothing(
         return subprocess.CompletedProcess([], int(not allowed), found, "" if allowed else "Forbidden")
 
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
-    found = warning_events.recent({}, state.Access("kubeconfig"), namespace, ["job"])
-    assert found == (["0 min ago: Pod/job Failed: of job"] if allowed else [])
+    asked: Any = {}, state.Access("kubeconfig"), namespace, {"job"}
+    if allowed:
+        assert warning_events.recent(*asked) == ["0 min ago: Pod/job Failed: of job"]
+    else:
+        with pytest.raises(SetupError, match="cannot list events: Forbidden"):
+            warning_events.recent(*asked)
+        (told,) = status._events(*asked)
+        assert (told.what, told.health) == (status.Part.EVENT, status.Health.UNKNOWN)
