@@ -21,9 +21,11 @@ from infra.process import CommandError, output
 PYPROJECT = "pyproject.toml"
 REQUIREMENTS = "requirements.txt"
 _FOLDER = re.compile(
-    r"\s*(?:(?:-e|--editable)[\s=]+)?(?P<path>\.{1,2}(?:/[^\s#\[;]*)?)(?:\[[^\]]*\])?\s*(?:#.*)?"
+    r"\s*(?:(?:-e|--editable)[\s=]+)?(?P<path>\.{1,2}(?:/[^\s#\[;]*)?)(?P<extras>(?:\[[^\]]*\])?)\s*(?:#.*)?"
 )
-"""A line of requirements.txt that names a folder by its path, `.`, `-e .` or `./lib`."""
+"""A line of requirements.txt that names a folder by its path, `.`, `-e .` or `./lib[extra]`."""
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+"""The package at the beginning of a line of requirements.txt."""
 _MARK = "+image"
 _VERSION = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?")
 _ASK = """
@@ -52,18 +54,27 @@ def contents(image: str) -> Contents:
 def sources(folder: Path) -> list[str]:
     """The words of `uv pip install` for what `folder` declares; empty for a plain folder.
 
-    A folder that can be built (setup.py, or a `build-system` in its pyproject.toml) is itself one of the packages.
+    A folder that can be built (setup.py, or a `build-system` in its pyproject.toml) is itself one of the packages. So
+    is one whose requirements.txt asks for it by name: an index may have a stranger's package of that name.
     """
     file = folder / PYPROJECT
     declared = tomllib.loads(file.read_text()) if file.is_file() else {}
     found: list[str] = []
-    if "build-system" in declared or (folder / "setup.py").is_file():
+    buildable = "build-system" in declared or (folder / "setup.py").is_file()
+    if buildable or _asks_for(folder, declared.get("project", {}).get("name", "")):
         found.append(str(folder))
     elif "project" in declared:
         found += ["--requirement", str(file)]
     if (folder / REQUIREMENTS).is_file():
         found += ["--requirement", str(folder / REQUIREMENTS)]
     return found
+
+
+def _asks_for(folder: Path, name: str) -> bool:
+    """Whether the requirements.txt of `folder` has a line for the package `name`."""
+    file = folder / REQUIREMENTS
+    named = map(_NAME.match, file.read_text().splitlines() if file.is_file() else ())
+    return _normal(name) in {_normal(each[1]) for each in named if each}
 
 
 def install(folder: Path, target: Path, image: str) -> None:
@@ -83,9 +94,10 @@ def install(folder: Path, target: Path, image: str) -> None:
     with tempfile.TemporaryDirectory(prefix="trainstack-packages-") as place:
         wheels, held = Path(place), Path(place) / "held.txt"
         held.write_text("".join(f"{_held(wheels, *each)}\n" for each in _plain(known.packages)))
+        built: dict[Path, str] = {}
         if wanted[0] == str(folder):
-            wanted[0] = _built(folder, wheels / "built")
-        _build_folders(folder, wheels)
+            wanted[0] = _built(folder, wheels, built)
+        _build_folders(folder, wheels, built)
         _uv_install(folder, wanted, target, known, held)
     for made in target.glob(f"*{_MARK}.dist-info"):
         shutil.rmtree(made)
@@ -96,10 +108,12 @@ def install(folder: Path, target: Path, image: str) -> None:
 
 def _plain(packages: dict[str, str]) -> list[tuple[str, str]]:
     """Names as wheels spell them, with versions as an index orders them; others cannot be compared."""
-    public = {
-        re.sub(r"[-_.]+", "_", name).lower(): version.partition("+")[0] for name, version in packages.items()
-    }
+    public = {_normal(name): version.partition("+")[0] for name, version in packages.items()}
     return sorted((name, version) for name, version in public.items() if _VERSION.fullmatch(version))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def _held(wheels: Path, name: str, version: str) -> str:
@@ -113,15 +127,18 @@ def _held(wheels: Path, name: str, version: str) -> str:
     return f"{name}=={whole}"
 
 
-def _built(folder: Path, into: Path) -> str:
-    """The wheel of the project itself."""
-    output(
-        "uv", "build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", str(into), str(folder)
-    )
-    return str(next(into.glob("*.whl")))
+def _built(folder: Path, wheels: Path, built: dict[Path, str]) -> str:
+    """The wheel of `folder`, built once: uv takes two files of one package for a conflict."""
+    place = folder.resolve()
+    if place not in built:
+        into = wheels / f"built-{len(built)}"
+        made = ("uv", "build", "--quiet", "--wheel", "--python", sys.executable, "--out-dir", str(into))
+        output(*made, str(folder))
+        built[place] = str(next(into.glob("*.whl")))
+    return built[place]
 
 
-def _build_folders(folder: Path, wheels: Path) -> None:
+def _build_folders(folder: Path, wheels: Path, built: dict[Path, str]) -> None:
     """Have requirements.txt name wheels where it names folders: the image has only what is copied into it."""
     file = folder / REQUIREMENTS
     if not file.is_file():
@@ -129,8 +146,8 @@ def _build_folders(folder: Path, wheels: Path) -> None:
     lines = file.read_text().splitlines()
     for number, line in enumerate(lines):
         named = _FOLDER.fullmatch(line)
-        if named and (place := (folder / named["path"]).resolve()).is_dir():
-            lines[number] = _built(place, wheels / f"line-{number}")
+        if named and (place := folder / named["path"]).is_dir():
+            lines[number] = _built(place, wheels, built) + named["extras"]
     file.write_text("".join(f"{line}\n" for line in lines))
 
 

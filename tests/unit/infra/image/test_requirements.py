@@ -40,6 +40,14 @@ def write(folder: Path, **files: str) -> None:
         ({"setup__py": ""}, ["."]),
         ({"setup__py": "", "requirements__txt": "einops"}, [".", "--requirement requirements.txt"]),
         ({"pyproject__toml": LISTED}, ["--requirement pyproject.toml"]),
+        (
+            {"pyproject__toml": LISTED, "requirements__txt": "Mine[gpu]>=1"},
+            [".", "--requirement requirements.txt"],
+        ),
+        (
+            {"pyproject__toml": LISTED, "requirements__txt": "mine-too"},
+            ["--requirement pyproject.toml", "--requirement requirements.txt"],
+        ),
         ({"pyproject__toml": "[tool.ruff]\n"}, []),
     ],
 )
@@ -109,7 +117,7 @@ def test_a_project_that_can_be_built_is_a_package_itself(folder: Path, tmp_path:
     build, install = uv.calls
     assert build[:2] == ("uv", "build")
     assert build[-1] == str(folder)
-    assert install[-3].endswith("built/mine-1-py3-none-any.whl")
+    assert install[-3].endswith("built-0/mine-1-py3-none-any.whl")
     assert install[-2:] == ("--requirement", str(folder / "requirements.txt"))
 
 
@@ -121,11 +129,24 @@ def test_a_folder_that_requirements_name_is_built(folder: Path, tmp_path: Path, 
     requirements.install(folder, tmp_path / "packages", "trainer:1")
     build, install = uv.calls
     assert build[:2] == ("uv", "build")
-    assert build[-1] == str(folder / "lib" if "lib" in line else folder)
+    assert Path(build[-1]).resolve() == (folder / "lib" if "lib" in line else folder)
     kept, built, wheel = (folder / "requirements.txt").read_text().splitlines()
     assert (kept, wheel) == ("einops", "./wheels/x-1-py3-none-any.whl")
-    assert built.endswith("mine-1-py3-none-any.whl")
+    assert built.endswith("mine-1-py3-none-any.whl[extra]" if "extra" in line else "mine-1-py3-none-any.whl")
     assert after(install, "--directory") == str(folder), "where ./wheels is looked for"
+
+
+@pytest.mark.parametrize("line", [".", "-e .", "../project", ".[gpu]", "mine", "Mine[gpu]==1"])
+@pytest.mark.parametrize("declared", [PACKAGED, LISTED])
+def test_a_project_that_names_itself_is_built_once(
+    folder: Path, tmp_path: Path, uv: Uv, declared: str, line: str
+) -> None:
+    """uv takes two wheels of one package for a conflict, and an index may have another package of that name."""
+    write(folder, pyproject__toml=declared, requirements__txt=f"{line}\n-e .\n")
+    requirements.install(folder, tmp_path / "packages", "trainer:1")
+    assert [call[1] for call in uv.calls if call[1] == "build"] == ["build"]
+    asked = [*uv.calls[-1], *(folder / "requirements.txt").read_text().splitlines()]
+    assert len({each.partition("[")[0] for each in asked if ".whl" in each}) == 1
 
 
 def test_a_plain_folder_needs_no_uv(folder: Path, tmp_path: Path, uv: Uv) -> None:
