@@ -45,7 +45,6 @@ def become(request: dict[str, Any]) -> None:
 
 
 def serve() -> None:
-
     from trainer import __main__, evaluation, pictures, train  # noqa: F401
 
     ended: dict[int, int] = {}
@@ -58,6 +57,7 @@ def serve() -> None:
                     become(request["start"])
                 finally:
                     os._exit(1)
+            ended.pop(answer, None)  # the kernel gives the id of a process again that has ended
         else:
             if request["poll"] not in ended:
                 process, status = os.waitpid(request["poll"], os.WNOHANG)
