@@ -111,8 +111,8 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
 
     Parameters:
         state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
-            nested; `config` and `data`, what a resumed run has to share; `machine`, what it has to share for the
-            same file bit for bit
+            nested; `first_examples`, what somebody's own network makes of them; `config` and `data`, what a resumed
+            run has to share; `machine`, what it has to share for the same file bit for bit
 
     Needs no links, which some volumes have not: a crash between the two renames leaves the one before, which counts.
     Raises volume.VolumeError.

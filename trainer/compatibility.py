@@ -1,23 +1,31 @@
-"""Whether a user's network takes a user's data: tried before anybody trains, on the sizes that will come."""
+"""Whether a user's network takes a user's data: tried before anybody trains, on the sizes that will come. And whether
+it is the same network in each process: what it makes of the first examples is compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from trainer import networks
 from trainer.custom import CustomError, Objective, kept, raised
 from trainer.distributed import SetupError, World
 from trainer.draws import drawn_by
 from trainer.examples import Examples, Tensors, share_of
+from trainer.exchange import real, same
 from trainer.options import Config
+from trainer.precision import whole_float32
 
 IGNORED = -100  # a target that torch's cross-entropy passes over
+OUTPUTS = "outputs on the first examples"
+SAMPLED = 1000  # numbers of one tensor that are compared
+ROUNDING = 0.01  # of the largest number: what another processor, or number of threads, may make of a sum
 _TESTS_UNEVENLY = (
     "would wait for ever or fail: replicas have different numbers of examples to test on; choose a --test-batch-size "
     "that gives all as many, call other replicas only while self.training is true, or train with one replica"
@@ -88,6 +96,116 @@ def check(
                 loss.sum().backward()
             network.zero_grad()
     return classifies
+
+
+class FirstExamples:
+    """Finds where a network is another one on another rank, or in the process that goes on with its run.
+
+    Such a network keeps what is neither parameter nor buffer: numbers of a generator of its own, the order of a set, a
+    tensor as a plain attribute that training changes. Our own networks keep nothing, and are not tried.
+
+    Parameters:
+        inputs: the first ones to test on, (n, ...); None where nothing is compared.
+        draws_unseeded: whether the network makes something else of them each time.
+    """
+
+    def __init__(
+        self, network: nn.Module, test: Examples, config: Config, world: World, machine: str
+    ) -> None:
+        """`machine`: what rounding depends on, in this process."""
+        self.network, self.seed, self.world, self.machine = network, config.seed, world, machine
+        self.ours = config.network in networks.NETWORKS
+        drawn = getattr(test, "draws_unseeded", False)
+        self.inputs = None if self.ours or drawn else test.first()[0]
+        first, again = self.record(), self.record()
+        self.draws_unseeded = bool(differing(first, again))
+        if first is None or self.draws_unseeded:
+            self.inputs = None
+
+    def record(self) -> dict[str, Any] | None:
+        """Up to SAMPLED numbers (n,) of the outputs now, and of each tensor or array that is an attribute, by name.
+
+        The network stays as it was. None where nothing is compared, or `forward` calls other ranks.
+        """
+        if self.inputs is None:
+            return None
+        device = self.world.device
+        apart = Apart(False, "is not called here") if self.world.size > 1 else nullcontext()
+        with (
+            kept(self.network),
+            torch.random.fork_rng([device] if device.type == "cuda" else []),
+            drawn_by(self.seed),
+            torch.no_grad(),
+            whole_float32(),
+        ):
+            torch.cuda.manual_seed_all(self.seed)  # which drawn_by leaves alone
+            self.network.eval()
+            try:
+                with apart:
+                    outputs = self.network(self.inputs.clone())
+            except CustomError:
+                return None
+        values = {OUTPUTS: _sample(tree_leaves(outputs))}
+        for path, module in self.network.named_modules():
+            kept_there = {
+                f"{path}.{name}".lstrip("."): _sample([each]) for name, each in vars(module).items()
+            }
+            values |= {name: each for name, each in kept_there.items() if len(each)}
+        return {"machine": self.machine, "values": values}
+
+    def agree(self, when: str) -> None:
+        """Raises SetupError, naming a rank and what differs there, unless all ranks have the same network."""
+        first, *others = [None] if self.ours else self.world.gather(self.record())
+        for rank, other in enumerate(others, 1):
+            if names := differing(first, other):
+                raise SetupError(
+                    f"the replicas differ in the network {when} ({', '.join(names)}: other numbers on rank {rank} than "
+                    "on rank 0); draw what it keeps with torch's, NumPy's or Python's functions, and register what "
+                    "training changes as a buffer"
+                )
+
+    def ensure_same(self, before: dict[str, Any] | None) -> None:
+        """Raises SetupError on all ranks, naming what differs, where some rank has another network than `before`."""
+        for names in [] if self.ours else self.world.gather(differing(before, self.record())):
+            if names:
+                raise SetupError(
+                    f"the network is not the one that the checkpoint is of ({', '.join(names)}: other numbers than "
+                    "before); draw what it keeps with torch's, NumPy's or Python's functions, and register what "
+                    "training changes as a buffer, or give the run another name (--run or TRAINER_RUN)"
+                )
+
+
+def differing(one: dict[str, Any] | None, other: dict[str, Any] | None) -> list[str]:
+    """What differs between two records, by name; nothing where the outputs are the same.
+
+    To the bit on a machine of one kind, else within ROUNDING.
+    """
+    if one is None or other is None:
+        return []
+    theirs, exactly = other["values"], one["machine"] == other["machine"]
+    names = [name for name, value in one["values"].items() if not _alike(value, theirs.get(name), exactly)]
+    return names if OUTPUTS in names else []
+
+
+def _sample(values: list[Any]) -> Tensor:
+    """Numbers (n,) at even distances of those `values` that are tensors, or arrays of NumPy's."""
+    found = []
+    for value in values:
+        if getattr(getattr(value, "dtype", None), "kind", "-") in "biufc":
+            value = torch.as_tensor(value.astype(complex if value.dtype.kind == "c" else float))
+        if isinstance(value, Tensor) and value.layout is torch.strided and not value.is_quantized:
+            flat = value.detach().flatten()
+            at = torch.linspace(0, max(len(flat) - 1, 0), min(len(flat), SAMPLED)).long().to(flat.device)
+            found.append(real(flat[at]).flatten().double().cpu())
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.double)
+
+
+def _alike(one: Tensor, other: Tensor | None, exactly: bool) -> bool:
+    if exactly or other is None or one.shape != other.shape:
+        return same(one, other)
+    finite = one[one.isfinite()]
+    largest = float(finite.abs().max()) if len(finite) else 0.0
+    return bool(torch.allclose(one, other, rtol=0, atol=ROUNDING * largest, equal_nan=True))
 
 
 def sizes_of_shares(totals: set[int], config: Config, world: World) -> list[int]:

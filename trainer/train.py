@@ -88,6 +88,12 @@ class Training:
         self.progress, self.first_numbers = Progress(), numbers_of(self.network)
         self.outcome = {**config.outcome(), "dataset": dataset}
         self.agree()
+        machine = {**self.machine(), "threads": world.threads[world.rank], "processor": processor()}
+        del machine["replicas"]
+        self.first_examples = compatibility.FirstExamples(
+            self.network, self.test, config, world, str(machine)
+        )
+        self.first_examples.agree("before it is trained")
         self.folder = world.from_rank_zero(self.open_folder)
         self.folder = self.folder if world.leads else None
         self.journal = Journal(self.folder, config.log_dir, world.leads)
@@ -161,11 +167,13 @@ class Training:
             self.journal.warn(
                 f"--label-smoothing has no effect: --network {self.config.network} has a loss of its own"
             )
-        if getattr(self.train, "draws_unseeded", False) and self.world.leads:
-            self.journal.warn(
-                "--data draws from a generator of its own: a resumed run will draw other numbers; draw with torch's, "
-                "NumPy's or Python's functions, which the trainer seeds"
-            )
+        own = {"--data": self.train, "--network": self.first_examples}
+        for option in [name for name, each in own.items() if getattr(each, "draws_unseeded", False)]:
+            if self.world.leads:
+                self.journal.warn(
+                    f"{option} draws from a generator of its own: a resumed run will draw other numbers; draw with "
+                    "torch's, NumPy's or Python's functions, which the trainer seeds"
+                )
         metrics = None
         try:
             while self.progress.epoch <= self.config.epochs and not self.out_of_patience():
@@ -207,6 +215,7 @@ class Training:
         checkpoint.restore(self.network, state)
         self.exchange.remember()
         self.optimizer.restore(state["optimizer"])
+        self.first_examples.ensure_same(state.get("first_examples"))
         self.keep_only_epoch()
         self.journal.say(f"resumed at epoch {self.progress.epoch}, image {self.progress.images}")
         for key, now in self.machine().items():
@@ -294,7 +303,7 @@ class Training:
         return self.profile.part(name, self.progress.step) if self.profile else nullcontext()
 
     def compare(self) -> None:
-        """Raises SetupError, naming rank and tensor, unless all ranks hold the same parameters and buffers."""
+        """Raises SetupError, naming rank and tensor, unless all ranks hold the same parameters, buffers, attributes."""
         if self.world.size > 1:
             state = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
             found = self.world.gather({name: checkpoint.digest(value)[:12] for name, value in state.items()})
@@ -302,6 +311,7 @@ class Training:
             distributed.agree(
                 found, what, "a forward pass changes it on each replica by itself: train with one replica"
             )
+            self.first_examples.agree(f"after epoch {self.progress.epoch}")
 
     def measure(self) -> Metrics:
         """Metrics on the test images. Raises DivergedError."""
@@ -354,6 +364,7 @@ class Training:
                 if value != self.first_numbers.get(name)
             },
             "optimizer": self.optimizer.state,
+            "first_examples": self.first_examples.record(),
             "config": self.outcome,
             "data": self.data,
             "machine": self.machine(),

@@ -432,6 +432,48 @@ class BegunByNumpy(Linear):
         return self.layer(torch.cos(x.flatten(1) @ self.mixing))
 
 
+class FeaturesByItself(Linear):
+    """Random features of a generator that nobody seeds, in an array of NumPy's."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.waves = 0.1 * numpy.random.default_rng().standard_normal((math.prod(shape), math.prod(shape)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(torch.cos(x.flatten(1) @ torch.from_numpy(self.waves).float()))
+
+
+class ForgottenMean(Linear):
+    """A running mean that is no buffer."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.mean = torch.zeros(())
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean()
+        return self.layer(x.flatten(1) - self.mean)
+
+
+class Noisy(Linear):
+    """Draws in each pass from a generator that nobody seeds."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.generator = numpy.random.default_rng()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x + self.generator.random(dtype=numpy.float32))
+
+
+class Edited(Linear):
+    """With EDITED another function of the same parameters."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(torch.tanh(x) if os.environ.get("EDITED") else x)
+
+
 # Outputs and losses
 
 

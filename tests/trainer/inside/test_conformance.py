@@ -23,6 +23,7 @@ from tests.inside.conftest import Job
 from tests.inside.own import NUMBERS
 from tests.inside.test_resume import SCRIPT
 from trainer import draws, examples, networks
+from trainer.compatibility import OUTPUTS, differing
 from trainer.draws import seed_of
 from trainer.examples import classes_of
 from trainer.launch import ExitStatus
@@ -273,6 +274,14 @@ REFUSED = (
         "no SparseAdam that steps by gradients alone",
     ),
     (f"{OWN}:Tally", "shuffling_by_itself", (), 1, "gives other examples each time that it is read"),
+    (
+        "FeaturesByItself",
+        f"{OWN}:tiny",
+        (),
+        2,
+        "before it is trained (outputs on the first examples, waves: ",
+    ),
+    ("ForgottenMean", f"{OWN}:tiny", (), 2, "after epoch 1 (outputs on the first examples, mean: "),
     ("Renormed", "words", ("--lr", "1"), 2, "differ in what they have trained in epoch 1 (table.weight: "),
     ("Linear", "ended", (), 1, "there is no train.csv"),
     ("Gathering", f"{OWN}:tiny", (), 1, "Default process group has not been initialized"),
@@ -359,6 +368,42 @@ def test_data_that_another_start_orders_otherwise_are_refused_when_a_run_goes_on
     assert "is of a run with another data (train_data: checkpoint " in again.output[0]
 
 
+@pytest.mark.parametrize(
+    ("network", "named"),
+    [
+        ("FeaturesByItself", "outputs on the first examples, waves"),
+        ("ForgottenMean", "outputs on the first examples, mean"),
+        ("Edited", "outputs on the first examples"),
+    ],
+)
+def test_a_network_that_another_start_makes_otherwise_is_refused_when_a_run_goes_on(
+    job: Job, network: str, named: str
+) -> None:
+    options = ("--network", f"{OTHERS}:{network}", "--data", f"{OWN}:tiny", *OPTIONS)
+    first = job.start(*options, script=SCRIPT, VICTIM="0")
+    assert first.wait() == [-9]
+    again = job.start(*options, EDITED="1")
+    assert again.wait() == [ExitStatus.REFUSED], again.output
+    last = again.output[0].splitlines()[-1]
+    assert last.startswith(f"error: the network is not the one that the checkpoint is of ({named}: ")
+
+
+def test_a_machine_of_another_kind_may_round_otherwise() -> None:
+    """Where all is as before, each bit counts."""
+    outputs = torch.linspace(-1, 1, 100, dtype=torch.double)
+    outputs[3] = float("nan")
+    rounded = {"values": {OUTPUTS: outputs + 0.001, "waves": outputs}, "machine": "one"}
+    for machine, values, found in (
+        ("one", outputs + 0.001, []),
+        ("one", outputs, [OUTPUTS]),
+        ("another", outputs, []),
+        ("another", outputs + 0.1, [OUTPUTS]),
+        ("another", outputs[:99], [OUTPUTS]),
+    ):
+        now = {"values": {OUTPUTS: values, "waves": outputs}, "machine": machine}
+        assert differing(rounded, now) == found
+
+
 def test_the_loss_leads_where_there_is_no_metric(job: Job) -> None:
     """Regression, and one logit: hits of the largest output would be the same in each epoch."""
     for network, data in (("Regression", "values"), ("OneLogit", "yes_or_no")):
@@ -379,10 +424,16 @@ def test_a_stream_that_shuffles_gives_each_example_once_an_epoch(job: Job, data:
     assert torch.equal(weights, torch.full((NUMBERS, 1), -3 / 8))
 
 
-def test_a_generator_of_the_data_s_own_is_told(job: Job) -> None:
-    ranks = job.start("--network", f"{OTHERS}:Linear", "--data", f"{OTHERS}:generating", *OPTIONS)
+@pytest.mark.parametrize(
+    ("network", "data", "option"),
+    [("Linear", f"{OTHERS}:generating", "--data"), ("Noisy", f"{OWN}:tiny", "--network")],
+)
+def test_a_generator_of_one_s_own_is_told(job: Job, network: str, data: str, option: str) -> None:
+    ranks = job.start("--network", f"{OTHERS}:{network}", "--data", data, *OPTIONS)
     assert ranks.wait() == [0], ranks.output
-    assert "warning: --data draws from a generator of its own" in ranks.output[0]
+    assert re.findall("^warning: (.*) draws from a generator of its own", ranks.output[0], re.MULTILINE) == [
+        option
+    ]
 
 
 @pytest.mark.sampled(5)
