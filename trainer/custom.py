@@ -19,8 +19,9 @@ that it names, in every process, and returns two parts, to train on and to test 
     an iterable data set    `len(part)` examples make an epoch; `iter(part)` yields (input, target), the same ones in
                             the same order in every process. `part.set_epoch(epoch)`, if there is one, is called
                             first. For what does not fit memory and has no numbers.
-    a DataLoader            of one of the two; its sampler, `collate_fn`, `drop_last` and workers count, and the
-                            number of examples in a step is the trainer's
+    a DataLoader            of one of the two; its `collate_fn`, `drop_last`, and of a map-style data set its sampler
+                            and workers count. The number of examples in a step is the trainer's. The sampler gives
+                            the same numbers when it is asked again; its `set_epoch(epoch)`, if there is one, is called
 
 Inputs reach `forward` as they are, with one dimension more for the examples. Every replica has to get the same data,
 and each trains on its share of every step.

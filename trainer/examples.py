@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import index, length_hint
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.utils.data import BatchSampler
 
 from trainer.custom import CustomError, call, raised
 from trainer.draws import Draws, drawn_by, permutation
 from trainer.exchange import raw
 
+LONGEST = 100  # times as many numbers as there are examples, and a sampler counts as endless
 FINGERPRINT, FINGERPRINT_READ = 500, 16  # examples that the ranks compare: of those in memory, and of others
 
 
@@ -68,6 +71,7 @@ class Examples(ABC):
     """One part of a data set, to train on or to test on."""
 
     device = torch.device("cpu")
+    drop_last = False  # whether a last step that is not whole is left out
 
     @abstractmethod
     def __len__(self) -> int:
@@ -83,8 +87,14 @@ class Examples(ABC):
         """
 
     def totals(self, batch: int) -> set[int]:
-        """How many examples the steps of an epoch have over all ranks, the last one's among them."""
-        return {min(batch, len(self)), len(self) % batch} - {0}
+        """How many examples the steps of an epoch have over all ranks, the last one's too. Raises CustomError."""
+        if not self.drop_last:
+            return {min(batch, len(self)), len(self) % batch} - {0}
+        if len(self) < batch:
+            raise CustomError(
+                f"--data: with drop_last, {len(self)} examples make no step of {batch}; lower the batch"
+            )
+        return {batch}
 
     @abstractmethod
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
@@ -160,17 +170,31 @@ class Mapped(Examples):
 
     Parameters:
         collate: makes rows of (input, target) into inputs (n, ...) and targets (n, ...).
-        loader: the DataLoader that brought it, whose sampler and workers count.
+        loader: the DataLoader that brought it, whose workers count.
+        sampler: the loader's; None for each example once, in an order of the trainer's.
     """
 
     source: MapStyle
     which: str = "train on"
     collate: Collate = stacked
     loader: Any = None
+    sampler: Any = None
+    drop_last: bool = False
     draws_unseeded: bool = field(init=False, default=False)  # found by comparing
 
+    def __post_init__(self) -> None:
+        self.known: Sequence[int] = range(len(self.source))
+        if self.sampler is not None:
+            self.known = self.sampled(0, 0)
+            if self.known != self.sampled(0, 0):
+                raise CustomError(
+                    f"--data: the sampler of the part to {self.which} gives other examples each time that it is asked: "
+                    "replicas would train on some twice and on others never; draw with torch's, NumPy's or Python's "
+                    "functions, or by what set_epoch has told"
+                )
+
     def __len__(self) -> int:
-        return len(self.source if self.loader is None else self.loader.sampler)
+        return len(self.known)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
         """The examples of these numbers, on the processor; an empty share has the shape of one."""
@@ -196,26 +220,34 @@ class Mapped(Examples):
             for inputs, targets in found:
                 yield inputs.to(self.device), targets.to(self.device)
 
-    def order(self, seed: int) -> list[int]:
-        """The numbers of an epoch's examples, in the order of the loader's sampler where there is one."""
-        if self.loader is None:
+    def order(self, epoch: int, seed: int) -> list[int]:
+        """The numbers of an epoch's examples, in the order of the sampler where there is one. Raises CustomError."""
+        if self.sampler is None:
             return list(permutation(len(self), seed).tolist())
-        with drawn_by(seed):
-            if generator := getattr(self.loader.sampler, "generator", None):
-                generator.manual_seed(seed)
-            return [int(number) for number in self.loader.sampler]
-
-    def totals(self, batch: int) -> set[int]:
-        if self.loader is None or not self.loader.drop_last:
-            return super().totals(batch)
-        if len(self) < batch:
+        if len(found := self.sampled(epoch, seed)) != len(self):
             raise CustomError(
-                f"--data: with drop_last, {len(self)} examples make no step of {batch}; lower the batch"
+                f"--data: the sampler of the part to {self.which} gave {len(self)} examples, and {len(found)} in epoch "
+                f"{epoch}; give as many in each epoch"
             )
-        return {batch}
+        return found
+
+    def sampled(self, epoch: int, seed: int) -> list[int]:
+        """What the sampler gives in an epoch; what it draws at random depends on `seed`. Raises CustomError."""
+        most = LONGEST * max(len(self.source), length_hint(self.sampler))
+        with drawn_by(seed), told(self.which):
+            if hasattr(self.sampler, "set_epoch"):
+                self.sampler.set_epoch(epoch)
+            if generator := getattr(self.sampler, "generator", None):
+                generator.manual_seed(seed)
+            found = [index(number) for number in islice(self.sampler, most)]
+        if len(found) == most:
+            raise CustomError(
+                f"--data: the sampler of the part to {self.which} does not end; have it give the examples of one epoch"
+            )
+        return found
 
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
-        order = self.order(seed)
+        order = self.order(epoch, seed)
         steps = [order[at : at + batch] for at in range(start, len(order), batch)]
         steps = [step for step in steps if len(step) in self.totals(batch)]
         keys = [
@@ -226,26 +258,26 @@ class Mapped(Examples):
             yield Share(inputs, targets, len(step))
 
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-        order = range(len(self)) if self.loader is None else self.order(0)
-        numbers = range(rank, -(-len(order) // batch), size)
-        keys = [(tuple(order[number * batch : (number + 1) * batch]), (number,)) for number in numbers]
+        numbers = range(rank, -(-len(self) // batch), size)
+        keys = [(tuple(self.known[number * batch : (number + 1) * batch]), (number,)) for number in numbers]
         for number, (inputs, targets) in zip(numbers, self.read(keys), strict=True):
             yield number, inputs, targets
 
     def fingerprint(self) -> str:
-        some = {int(number) for number in torch.linspace(0, len(self.source) - 1, FINGERPRINT_READ)}
-        key = (tuple(sorted(some)), ())
+        some = {int(place) for place in torch.linspace(0, len(self) - 1, FINGERPRINT_READ)}
+        key = (tuple(self.known[place] for place in sorted(some)), ())
         (inputs, targets), (again, _) = self[key], self[key]
         self.draws_unseeded = not alike(inputs, again)
         seen = "" if self.draws_unseeded else f"{checksum(inputs)} "
-        return f"{len(self)} {seen}{checksum(targets)}"
+        order = "" if self.sampler is None else f" {checksum(torch.tensor(self.known))}"
+        return f"{len(self)} {seen}{checksum(targets)}{order}"
 
     def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
-        inputs, targets = self[(tuple(range(min(count, len(self.source)))), ())]
+        inputs, targets = self[(tuple(self.known[:count]), ())]
         return inputs.to(self.device), targets.to(self.device)
 
     def input(self, number: int) -> Tensor:
-        return torch.as_tensor(self.source[number if self.loader is None else self.order(0)[number]][0])
+        return torch.as_tensor(self.source[self.known[number]][0])
 
 
 @dataclass
@@ -255,6 +287,7 @@ class Streamed(Examples):
     source: Iterable[tuple[Any, Any]]
     which: str = "train on"
     collate: Collate = stacked
+    drop_last: bool = False
 
     def __len__(self) -> int:
         assert isinstance(self.source, Sized)
@@ -286,6 +319,8 @@ class Streamed(Examples):
 
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
         for rows in self.steps(epoch, batch, start):
+            if len(rows) not in self.totals(batch):
+                continue
             mine = share_of(rows, rank, size)
             inputs, targets = self.stack(list(mine) or rows[:1])
             yield Share(inputs[: len(mine)], targets[: len(mine)], len(rows))
@@ -311,9 +346,10 @@ class Streamed(Examples):
 def examples(part: Any, which: str) -> Examples:
     """The Examples of what the user's function returned for one part. Raises CustomError."""
     collate: Collate = stacked
-    loader = None
+    loader, sampler, drop_last = None, None, False
     if is_a("DataLoader", part):
         loader, part, collate = part, *of_loader(part, which)
+        sampler, drop_last = loader.batch_sampler.sampler, loader.batch_sampler.drop_last
     if isinstance(part, tuple | list) and len(part) == 2 and loader is None:
         inputs, targets = (in_memory(values, which) for values in part)
         if len(inputs) != len(targets):
@@ -322,9 +358,9 @@ def examples(part: Any, which: str) -> Examples:
     elif not isinstance(part, Sized):
         raise CustomError(f"--data: the part to {which} has no length; say how many examples make an epoch")
     elif isinstance(part, MapStyle) and not is_a("IterableDataset", part):
-        found = Mapped(part, which, collate, loader)
+        found = Mapped(part, which, collate, loader, sampler, drop_last)
     elif isinstance(part, Iterable):
-        found = Streamed(part, which, collate)
+        found = Streamed(part, which, collate, drop_last)
     else:
         raise CustomError(f"--data: the part to {which} is {type(part).__name__}; see trainer/custom.py")
     if not len(found):
@@ -362,10 +398,12 @@ def is_a(name: str, part: object) -> bool:
 
 def of_loader(loader: Any, which: str) -> tuple[Any, Collate]:
     """Data set and collate function of a DataLoader. Raises CustomError for what would be lost."""
+    batches = loader.batch_sampler
     refused = {
-        "a batch_sampler of its own": loader.batch_size is None,
+        "no batch_size": batches is None,
+        "a batch_sampler of its own": batches is not None and type(batches) is not BatchSampler,
         "a sampler that shares the examples out, which the trainer does": hasattr(
-            loader.sampler, "num_replicas"
+            getattr(batches, "sampler", None), "num_replicas"
         ),
     }
     for what, there in refused.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy
@@ -14,7 +15,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_gather_tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, random_split
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    Sampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    random_split,
+)
 
 from tests.inside.own import NUMBERS, Files, Part, Stream, colours, files, numbers, pictures, tiny
 
@@ -748,6 +759,94 @@ def loaders_of_batches() -> Any:
     train, test = tiny()
     batches = [list(range(start, start + 16)) for start in range(0, 96, 16)]
     return DataLoader(TensorDataset(*train), batch_sampler=batches), test
+
+
+def loaders_without_batches() -> Any:
+    train, test = tiny()
+    return DataLoader(TensorDataset(*train), batch_size=None), test
+
+
+class Told(Sampler[int]):
+    """Shuffles by the epoch that it is told, and says nothing of its length."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.epoch = count, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(random.Random(self.epoch).sample(range(self.count), self.count))
+
+
+class ByItself(Told):
+    """Each replica would have an order of its own."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(numpy.random.default_rng().permutation(self.count))
+
+
+class Endless(Told):
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield from super().__iter__()
+
+
+class Fewer(Told):
+    """Another number of examples in each epoch."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.count - self.epoch))
+
+
+class Named(Told):
+    """For a data set whose examples have names."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return map("{}.png".format, range(self.count))
+
+
+SAMPLERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "in_order": lambda: {},
+    "shuffle": lambda: {"shuffle": True},
+    "generator": lambda: {"shuffle": True, "generator": torch.Generator().manual_seed(5)},
+    "subset": lambda: {"sampler": SubsetRandomSampler(list(range(3, 99)))},
+    "weighted": lambda: {"sampler": WeightedRandomSampler([1.0 + n % 3 for n in range(99)], 110)},
+    "told": lambda: {"sampler": Told(99)},
+    "batches": lambda: {"batch_sampler": BatchSampler(SubsetRandomSampler(range(60)), 16, True)},
+    "by_itself": lambda: {"sampler": ByItself(99)},
+    "endless": lambda: {"sampler": Endless(99)},
+    "fewer": lambda: {"sampler": Fewer(99)},
+    "named": lambda: {"sampler": Named(99)},
+    "split_by_itself": lambda: {
+        "sampler": SubsetRandomSampler(numpy.random.default_rng().permutation(99)[:80])
+    },
+}
+
+
+def sampled(name: str, drop_last: bool = False) -> Any:
+    """99 examples in a DataLoader with one of SAMPLERS, and a part to test on."""
+    options = SAMPLERS[name]()
+    if "batch_sampler" not in options:
+        options |= {"batch_size": 16, "drop_last": drop_last}
+    return DataLoader(TensorDataset(*pictures(99, (1, 28, 28), 10, 1)), **options), tiny()[1]
+
+
+subset = partial(sampled, "subset")
+subset_that_drops = partial(sampled, "subset", drop_last=True)
+weighted = partial(sampled, "weighted", drop_last=True)
+told_epochs = partial(sampled, "told", drop_last=True)
+batched = partial(sampled, "batches")
+by_itself = partial(sampled, "by_itself")
+endless = partial(sampled, "endless")
+fewer = partial(sampled, "fewer")
+named = partial(sampled, "named")
+split_by_itself = partial(sampled, "split_by_itself")
+
+
+def streams_that_drop() -> Any:
+    train, test = pictures(99, (3, 20, 24), 5, 1), colours()[1]
+    return DataLoader(Stream(train), batch_size=16, drop_last=True), test
 
 
 class Shuffling(IterableDataset[Any]):

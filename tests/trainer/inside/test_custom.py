@@ -12,10 +12,11 @@ import numpy
 import pytest
 import torch
 
-from tests.inside import own
+from tests.inside import others, own
 from tests.inside.conftest import Job, trainer
 from tests.inside.own import NUMBERS
 from trainer import custom, examples
+from trainer.draws import drawn_by
 from trainer.launch import ExitStatus
 
 OWN = "tests.inside.own"
@@ -172,6 +173,39 @@ def test_what_a_map_style_data_set_draws_depends_on_the_place_and_disturbs_nobod
     now = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()
     assert torch.equal(now[0], states[0])
     assert now[1:] == states[1:]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(
+    "name", ["in_order", "shuffle", "generator", "subset", "weighted", "told", "batches"]
+)
+def test_shares_are_the_batches_of_the_loader(name: str, drop_last: bool) -> None:
+    """In each epoch the joint batches are those that torch's own loader makes, the last one too."""
+    loader, _ = others.sampled(name, drop_last)
+    part, theirs = examples.examples(loader, "train on"), others.sampled(name, drop_last)[0].batch_sampler
+    orders = set()
+    for epoch in (1, 2):
+        with drawn_by(epoch):
+            if hasattr(theirs.sampler, "set_epoch"):
+                theirs.sampler.set_epoch(epoch)
+            if getattr(theirs.sampler, "generator", None):
+                theirs.sampler.generator.manual_seed(epoch)
+            wanted = [loader.dataset[batch][0] for batch in theirs]
+        for size in (1, 2, 3):
+            shares = [list(part.shares(epoch, epoch, 0, 16, rank, size)) for rank in range(size)]
+            found = [torch.cat([each.inputs for each in step]) for step in zip(*shares, strict=True)]
+            assert all(torch.equal(*pair) for pair in zip(found, wanted, strict=True))
+            assert {each.total for each in shares[0]} == part.totals(16)
+        orders.add(tuple(torch.cat(wanted)[:, 0, 0, 0].tolist()))
+    assert len(orders) == (1 if name == "in_order" else 2)
+
+
+def test_a_loader_of_a_stream_leaves_the_last_step_out() -> None:
+    loader, _ = others.streams_that_drop()
+    part = examples.examples(loader, "train on")
+    found = [[share.total for share in part.shares(1, 1, 0, 16, rank, 2)] for rank in range(2)]
+    assert found == [[16] * 6] * 2
+    assert part.totals(16) == {16}
 
 
 def test_parts_are_what_the_documentation_lists() -> None:
