@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer import volume
-from trainer.exchange import put, put_numbers, raw
+from trainer.exchange import parts_of, put, put_numbers, raw
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
 VERSION = 3  # of the layout; up to 2 it had all parameters in one tensor, by their place
@@ -167,10 +167,9 @@ def copied(state: Any, into: Any = None) -> Any:
     """`state` with its tensors copied into the processor's memory, into those of an earlier copy where they fit."""
     if isinstance(state, Tensor):
         fits = isinstance(into, Tensor) and (into.shape, into.dtype) == (state.shape, state.dtype)
-        if fits:
+        if fits and into.layout is state.layout is torch.strided:
             return into.copy_(state.detach())
-        # One number in many places gets the room of all: it could not be copied into again.
-        return state.detach().contiguous().to("cpu", copy=True)
+        return contiguous(state.detach()).to("cpu", copy=True)
     if isinstance(state, dict):
         known = into if isinstance(into, dict) else {}
         return {key: copied(value, known.get(key)) for key, value in state.items()}
@@ -180,15 +179,19 @@ def copied(state: Any, into: Any = None) -> Any:
     return state
 
 
+def contiguous(tensor: Tensor) -> Tensor:
+    """With room for each number, also where one number was in many places; a sparse tensor as it is."""
+    return tensor.contiguous() if tensor.layout is torch.strided else tensor
+
+
 def digest(state: object) -> str:
     """SHA-256 over names, numbers and tensor bytes: torch's archive does not notice a flipped bit by itself."""
     found = hashlib.sha256()
 
     def walk(value: object) -> None:
-        if isinstance(value, Tensor) and value.layout is torch.sparse_coo:
-            walk([value.coalesce().indices(), value.coalesce().values()])
-        elif isinstance(value, Tensor):
-            found.update(raw(value))
+        if isinstance(value, Tensor):
+            for part in parts_of(value):
+                found.update(raw(part))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
                 found.update(f"{key}:".encode(errors="surrogatepass"))  # a layer may bear a file's name

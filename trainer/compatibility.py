@@ -240,7 +240,10 @@ def even(network: nn.Module, totals: set[int], config: Config, world: World) -> 
 
 
 class Apart(TorchDispatchMode):
-    """Unless `together`, raises CustomError with `reason` before torch.distributed calls other ranks inside."""
+    """Unless `together`, raises CustomError with `reason` before torch.distributed calls other ranks inside.
+
+    torch.compile passes over code that first runs inside, for as long as the process lives.
+    """
 
     def __init__(self, together: bool, reason: str) -> None:
         super().__init__()

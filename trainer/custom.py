@@ -114,7 +114,8 @@ def raised(error: BaseException) -> str:
     ]
     where = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'it gives no reason'}{where}"
+    reason = " ".join(lines[: 1 + lines[0].endswith(":")]) if lines else "it gives no reason"
+    return f"{type(error).__name__}: {reason}{where}"
 
 
 @dataclass(frozen=True)

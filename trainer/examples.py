@@ -482,6 +482,8 @@ def taken_together(rows: list[tuple[Any, Any]], collate: Collate, which: str) ->
         raise CustomError(
             f"--data: collate_fn to {which} has to return two tensors, inputs (n, ...) and targets (n, ...)"
         )
+    if any(each.layout is not torch.strided for each in found):
+        raise CustomError(f"--data: examples to {which} are sparse tensors; make them dense, by to_dense()")
     return found[0], found[1]
 
 

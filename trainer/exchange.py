@@ -103,13 +103,9 @@ class Exchange:
         self.remember()
 
     def others(self) -> dict[str, Tensor]:
-        """All buffers but BatchNorm's running statistics. A sparse one counts as constant."""
+        """All buffers but BatchNorm's running statistics."""
         averaged = {id(each) for each in running_statistics(self.norms)}
-        return {
-            name: each
-            for name, each in self.network.named_buffers()
-            if id(each) not in averaged and each.layout is torch.strided
-        }
+        return {name: each for name, each in self.network.named_buffers() if id(each) not in averaged}
 
     def names_of(self, buffers: Iterable[Tensor]) -> list[str]:
         """Names of these buffers, in the same order."""
@@ -163,15 +159,25 @@ def raw(tensor: Tensor) -> Any:
     return copied.view(-1).view(torch.uint8).numpy()
 
 
+def parts_of(tensor: Tensor) -> list[Tensor]:
+    """Indices and values of a sparse tensor; any other as it is."""
+    if tensor.layout is torch.strided:
+        return [tensor]
+    found = tensor.detach().to_sparse_coo().coalesce()
+    return [found.indices(), found.values()]
+
+
 def put(network: nn.Module, name: str, value: Tensor) -> None:
     """Give a buffer this value: in place where it has the room for it, else as another tensor."""
     path, _, own = name.rpartition(".")
     module = network.get_submodule(path)
     there = module._buffers.get(own)
-    spread = there is not None and any(
-        step == 0 and count > 1 for step, count in zip(there.stride(), there.shape, strict=True)
+    has_room = (
+        there is not None
+        and there.layout is value.layout is torch.strided
+        and not any(step == 0 and count > 1 for step, count in zip(there.stride(), there.shape, strict=True))
     )
-    if there is not None and (there.shape, there.dtype) == (value.shape, value.dtype) and not spread:
+    if there is not None and has_room and (there.shape, there.dtype) == (value.shape, value.dtype):
         with torch.no_grad():
             there.copy_(value)
     else:
@@ -217,8 +223,8 @@ def same(one: Tensor | None, other: Tensor | None) -> bool:
     """Whether both hold the same numbers; NaN is the same as NaN."""
     if one is None or other is None or one.layout is not other.layout:
         return one is other
-    if one.layout is not torch.strided:
-        return True
     if (one.shape, one.dtype) != (other.shape, other.dtype):
         return False
+    if one.layout is not torch.strided:
+        return all(map(same, parts_of(one), parts_of(other)))
     return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())

@@ -167,6 +167,11 @@ class Training:
             self.journal.warn(
                 f"--label-smoothing has no effect: --network {self.config.network} has a loss of its own"
             )
+        if (
+            any(type(each).__name__ == "OptimizedModule" for each in self.network.modules())
+            and self.world.leads
+        ):
+            self.journal.warn("the trainer passes over torch.compile: --network trains as it is written")
         own = {"--data": self.train, "--network": self.first_examples}
         for option in [name for name, each in own.items() if getattr(each, "draws_unseeded", False)]:
             if self.world.leads:
@@ -396,7 +401,9 @@ class Training:
     def model(self) -> Callable[[IO[bytes]], None]:
         """What writes the model into a file: a plain state_dict as it is now, and what it was trained on."""
         state = {
-            name: value.detach().cpu().clone().contiguous() if isinstance(value, torch.Tensor) else value
+            name: checkpoint.contiguous(value.detach().cpu().clone())
+            if isinstance(value, torch.Tensor)
+            else value
             for name, value in self.network.state_dict().items()
         }
         described = {

@@ -170,6 +170,51 @@ class Observed(Linear):
         return super().forward(x)
 
 
+class Graph(nn.Module):
+    """A sparse matrix as a buffer, here of neighbours among the inputs."""
+
+    layout = torch.sparse_coo
+    neighbours: Tensor
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(math.prod(shape), classes)
+        neighbours = torch.eye(math.prod(shape)).roll(1, 0)
+        self.register_buffer("neighbours", neighbours.to_sparse(layout=self.layout))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer((self.neighbours @ x.flatten(1).T).T)
+
+
+class GraphOfRows(Graph):
+    layout = torch.sparse_csr
+
+
+class MovedGraph(Graph):
+    """Its numbers follow the inputs, and evaluation moves them, too."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.neighbours = self.neighbours * (0.99 + 0.01 * x.mean().item())
+        return super().forward(x)
+
+
+class MovedGraphOfRows(MovedGraph):
+    layout = torch.sparse_csr
+
+
+class LastLoss(Linear):
+    """A buffer that falls from a large number to a small one."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.register_buffer("last", torch.tensor(1e8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.last.fill_(0.123)
+        return super().forward(x)
+
+
 def quantized() -> nn.Module:
     """Prepared for training that knows of the quantization."""
     from torch.ao import quantization
@@ -283,6 +328,24 @@ class Renormed(nn.Module):
         return self.layer(self.table(x))
 
 
+class ActNorm(Linear):
+    """Scale and shift begin with what the first batch asks for."""
+
+    begun: Tensor
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.shift, self.scale = nn.Parameter(torch.zeros(())), nn.Parameter(torch.ones(()))
+        self.register_buffer("begun", torch.tensor(False))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and not self.begun:
+            self.shift.data.copy_(-x.mean())
+            self.scale.data.copy_(1 / x.std())
+            self.begun.fill_(True)
+        return super().forward((x + self.shift) * self.scale)
+
+
 class Ordered(nn.Module):
     """Two layers of one size; with EDITED in another order, or wider."""
 
@@ -392,6 +455,16 @@ def transformer(classes: int) -> nn.Module:
         "mlp_dim": 32,
     }
     return VisionTransformer(**sizes, num_classes=classes)
+
+
+def compiled(backend: str = "eager") -> nn.Module:
+    """By torch.compile."""
+    torch.manual_seed(0)
+    return torch.compile(nn.Sequential(nn.Flatten(), nn.Linear(784, 10), nn.LogSoftmax(1)), backend=backend)
+
+
+def compiled_to_machine_code() -> nn.Module:
+    return compiled("inductor")
 
 
 class WithOptions(nn.Module):
@@ -609,6 +682,11 @@ def of_35() -> tuple[Part, Part]:
     return pictures(35, (1, 28, 28), 10, 1), tiny()[1]
 
 
+def of_90() -> tuple[Part, Part]:
+    """The last step of an epoch is shorter."""
+    return pictures(90, (1, 28, 28), 10, 1), tiny()[1]
+
+
 def squares() -> tuple[Part, Part]:
     return pictures(96, (3, 24, 24), 5, 1), pictures(32, (3, 24, 24), 5, 2)
 
@@ -638,6 +716,16 @@ def missing_labels() -> Any:
 class Rows(Files):
     def __getitem__(self, number: int) -> Any:
         return {"pixels": self.images[number], "label": int(self.labels[number])}
+
+
+class NamedInputs(Files):
+    def __getitem__(self, number: int) -> Any:
+        return {"pixels": self.images[number]}, int(self.labels[number])
+
+
+class SparseRows(Files):
+    def __getitem__(self, number: int) -> Any:
+        return self.images[number].to_sparse(), int(self.labels[number])
 
 
 class Pictures(Files):
@@ -676,6 +764,18 @@ def of_kind(kind: type[Files]) -> tuple[Files, Files]:
 
 def rows() -> Any:
     return of_kind(Rows)
+
+
+def named_inputs() -> Any:
+    return of_kind(NamedInputs)
+
+
+def sparse_rows() -> Any:
+    return of_kind(SparseRows)
+
+
+def sparse() -> Any:
+    return tuple((inputs.to_sparse(), targets) for inputs, targets in tiny())
 
 
 def pil() -> Any:
