@@ -96,6 +96,13 @@ def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: i
     network = custom.call(name, "--network", seed, shape=shape, classes=classes)
     if not isinstance(network, nn.Module) or not list(network.parameters()):
         raise custom.CustomError(f"--network {name} is no torch.nn.Module with parameters")
+    if any(isinstance(each, torch.jit.ScriptModule) for each in network.modules()):
+        raise custom.CustomError(f"--network {name} is made by torch.jit; give the module that it is made of")
+    for parameter, value in network.named_parameters():
+        if value.requires_grad and value.layout is not torch.strided:
+            raise custom.CustomError(
+                f"--network {name} has a sparse parameter, {parameter}; make it dense, or a buffer"
+            )
     return network
 
 

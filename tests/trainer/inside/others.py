@@ -254,6 +254,21 @@ class Complex(nn.Module):
         return (x.flatten(1).to(torch.cfloat) @ self.weight).abs()
 
 
+class SparseWeight(Linear):
+    """A sparse parameter, which torch's optimizers do not take either."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__(shape, classes)
+        self.mixing = nn.Parameter(torch.eye(math.prod(shape)).to_sparse())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer((self.mixing @ x.flatten(1).T).T)
+
+
+def scripted() -> Any:
+    return torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)))
+
+
 class Reordered(Linear):
     """A parameter of whole numbers, which nothing trains."""
 

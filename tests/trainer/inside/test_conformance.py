@@ -4,6 +4,27 @@ refused in a sentence before anything is trained.
 Killed and resumed against whole, on the same ranks: equal to the bit. One rank against the loop: to the bit. Two and
 three ranks against the loop over the joint batch: within 1e-5, where a network's outputs for one example do not depend
 on the others; else against the loop over each rank's share in turn.
+
+Where a network or data may be either taken or refused, this is decided:
+
+BatchNorm and a share of one example    refused before training, with the options to change
+double, bfloat16, complex parameters    train as in torch; one of whole numbers stays as it is. Outputs of 16 bits are
+                                        float32 for the loss
+NumPy arrays, lists, pairs of them      taken
+rows that are dictionaries, PIL         refused by name, as are sparse tensors: only a collate_fn knows what they mean
+torchvision's vit_b_16                  refused on pictures of another size than 224, with torchvision's own words
+a weight that forward itself changes    Embedding(max_norm), ActNorm: trains on one rank; on several the run ends after
+                                        the epoch in which ranks differ, with the name of the weight
+classes of a Subset, classes = 5        found
+numbers drawn from torch, NumPy, Python seeded for each purpose. A generator of one's own is warned about where a
+                                        network or a map-style data set has it, and refused in a stream or a sampler
+streams that shuffle                    each example once an epoch, as their random numbers are the epoch's
+SyncBatchNorm on processors             trains on one rank, refused on several, as torch has it for GPUs only
+a tensor that is no buffer              trains; refused where another rank, or the start that goes on, has other numbers
+torch.compile                           passed over with a warning; torch.jit and sparse parameters are refused
+LBFGS, SparseAdam                       refused; a sparse gradient is made dense
+sampler and drop_last of a DataLoader   heeded; another batch_sampler, batch_size=None and DistributedSampler refused
+models larger than one replica          no code: docs/trainer.md says why
 """
 
 from __future__ import annotations
@@ -294,6 +315,8 @@ REFUSED = (
     ("Linear", "missing_labels", (), 1, "targets to train on go from -1"),
     ("torchvision.models:vit_b_16", f"{OWN}:colours", (), 1, "Wrong image height"),
     ("Needing", f"{OWN}:tiny", (), 1, "missing 1 required positional argument: 'hidden'"),
+    ("SparseWeight", f"{OWN}:tiny", (), 1, "has a sparse parameter, mixing; make it dense, or a buffer"),
+    ("scripted", f"{OWN}:tiny", (), 1, "is made by torch.jit; give the module that it is made of"),
     ("Auxiliary", f"{OWN}:tiny", (), 1, "in training: forward returns a tuple"),
     ("Mapping", f"{OWN}:tiny", (), 1, "forward returns a dict"),
     ("OneTuple", f"{OWN}:tiny", (), 1, "forward returns a tuple"),
