@@ -1,13 +1,20 @@
-"""Suspends a TrainJob that has not ended before Pulumi deletes it.
+"""Suspends and deletes a TrainJob that has not ended, before Pulumi deletes it in the foreground.
 
 Trainer 2.2.0 goes on reconciling a TrainJob that is being deleted: once its JobSet is gone it makes another one, whose
 pods start beside those of the job's successor. The JobSet of a suspended TrainJob is suspended, too, and has no pods.
-Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time.
+In the foreground the deletion may hang: what Trainer makes again blocks it, with 2.3 a ConfigMap, too.
+Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time, and
+buildStatusServerCaCrtConfigMap in pkg/runtime/framework/plugins/trainjobstatus of Trainer 2.3.0.
+
+In the background alone, as `pulumi.com/deletionPropagationPolicy` asks for, the successor could come while the old
+JobSet is there. It has the same name, and Trainer would take its end for the successor's: Build in
+pkg/runtime/framework/plugins/jobset/jobset.go makes none beside it and does not look at its owner.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -25,6 +32,8 @@ from infra.run.trainjob_api import TrainJobApi
 
 # Another job has taken the name, or none has it.
 OTHERS = (404, 409)
+GONE_S, PAUSE_S = 120.0, 0.5
+"""How long the pods of a deleted job may take to end, in seconds, and between two looks."""
 
 
 class EndingProvider(Provider):
@@ -44,24 +53,36 @@ class EndingProvider(Provider):
         api = TrainJobApi(ApiAddress.from_props(_props), namespace, name, uid, show, TRAINJOB)
         try:
             api.ensure_usable()
-            suspend(api)
+            end(api)
         except (ApiException, ConfigException, UnreachableError) as error:
             said = brief(error) if isinstance(error, ApiException) else str(error)
             show(f"{name}: it is deleted without being suspended first: {said}")
 
 
-def suspend(api: TrainJobApi) -> None:
-    """Suspend this very job where it has not ended. Raises ApiException, UnreachableError."""
+def end(api: TrainJobApi) -> None:
+    """Suspend and delete this very job where it has not ended; wait until its JobSet and its pods have gone.
+
+    Raises ApiException, UnreachableError.
+    """
     job = api.job()
     if job is None or job_status.condition(job)[0] in job_status.ENDED:
         return
+    api.has_parts()  # learns which pods are its own
     # With the uid, the server refuses to touch another job of the name.
     wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True}}
     try:
         api.cluster.patch(TRAINJOB, api.name, wanted, api.namespace)
+        api.cluster.delete(TRAINJOB, api.name, api.namespace, propagation="Background")
     except ApiException as error:
         if error.status not in OTHERS:
             raise
+        return
+    deadline = time.monotonic() + GONE_S
+    while api.has_parts():
+        if time.monotonic() > deadline:
+            api.show(f"{api.name}: its pods are not gone {GONE_S:.0f} s after its deletion")
+            return
+        time.sleep(PAUSE_S)
 
 
 class Ending(Resource, module="trainstack", name="TrainJobEnding"):

@@ -32,6 +32,12 @@ class TrainJobApi(JobApi):
         self.jobset = self._jobset()
         return self._pods_of(self.jobset, latest)
 
+    def has_parts(self) -> bool:
+        """Whether its JobSet is there, or a pod of the last one that was."""
+        found = self._jobset()
+        self.jobset = found or self.jobset
+        return bool(found or self._pods_of(self.jobset, latest=True))
+
     def _pods_of(self, jobset: str, latest: bool) -> list[dict[str, Any]]:
         return self._pods_with(JOBSET_UID, jobset, latest) if jobset else []
 

@@ -1,4 +1,4 @@
-"""A TrainJob that trains is suspended before it is deleted; no other one is touched."""
+"""A TrainJob that trains is suspended, and gone with its pods, before Pulumi deletes it; no other one is touched."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ PROPS = {"kubeconfigPath": "", "context": None, "namespace": "kubeflow", "job": 
 
 
 class Server:
-    """Holds one job; keeps what it was patched with, or refuses that with `status`."""
+    """Holds one job; keeps what it was asked for, or refuses that with `status`.
+
+    `parts` says of each look at the JobSet and its pods whether there is one.
+    """
 
     def __init__(self) -> None:
         self.job: dict[str, Any] | Exception | None = trainjob(active=1)
         self.status = 0
-        self.patches: list[tuple[Any, ...]] = []
+        self.asked: list[tuple[Any, ...]] = []
+        self.parts = [True, True, True, False]
 
     def __call__(self, request: Request) -> object:
         if self.status:
             return self.status
-        self.patches.append((request.method, request.path, request.content, request.body))
+        self.asked.append((request.method, request.path, request.query, request.content, request.body))
         return {}
 
 
@@ -43,6 +47,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
     monkeypatch.delenv(agreed.DELETE_UNREACHABLE, raising=False)
     monkeypatch.setattr(TrainJobApi, "job", job)
+    monkeypatch.setattr(TrainJobApi, "has_parts", lambda _: found.parts.pop(0))
+    monkeypatch.setattr(ending, "PAUSE_S", 0)
     play(monkeypatch, found)
     return found
 
@@ -52,23 +58,34 @@ def delete() -> None:
 
 
 @pytest.mark.parametrize("job", [trainjob(), trainjob(active=1)])
-def test_one_that_has_not_ended_is_suspended_by_its_uid(server: Server, job: dict[str, Any]) -> None:
+def test_one_that_has_not_ended_is_suspended_by_its_uid_and_goes_with_all_parts(
+    server: Server, job: dict[str, Any]
+) -> None:
+    """In the background: in the foreground Trainer makes again what the deletion waits for."""
     server.job = job
     delete()
-    assert server.patches == [
-        (
-            *("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainjobs/j"),
-            "application/merge-patch+json",
-            {"metadata": {"uid": "u"}, "spec": {"suspend": True}},
-        )
-    ]
+    place = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainjobs/j"
+    suspended = {"metadata": {"uid": "u"}, "spec": {"suspend": True}}
+    (patched, deleted) = server.asked
+    assert patched == ("PATCH", place, {}, "application/merge-patch+json", suspended)
+    assert deleted[:3] == ("DELETE", place, {"propagationPolicy": "Background"})
+    assert server.parts == [], "it is waited for"
+
+
+def test_a_part_that_stays_is_waited_for_no_longer_than_that(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ending, "GONE_S", -1)
+    delete()
+    assert server.parts == [True, False]
+    assert "its pods are not gone" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("job", [None, *map(trainjob, ("Complete", "Failed", "Suspended"))])
 def test_one_that_makes_no_pods_any_more_is_left(server: Server, job: dict[str, Any] | None) -> None:
     server.job = job
     delete()
-    assert server.patches == []
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("status", ending.OTHERS)

@@ -70,8 +70,10 @@ class Server:
         if request.name == "jobs":
             assert request.query == {"labelSelector": f"{JOBSET_UID}=s"}
             return listed({"metadata": {"uid": "b"}})
-        assert request.query == {"labelSelector": JOBSET_UID}
-        return listed(of_jobset("s", "j-node-0-0-abcde"), of_jobset("another", "k-node-0-0-abcde"))
+        label, _, jobset = request.query.pop("labelSelector").partition("=")
+        assert (label, request.query) == (JOBSET_UID, {})
+        pods = {"s": of_jobset("s", "j-node-0-0-abcde"), "another": of_jobset("another", "k-node-0-0-abcde")}
+        return listed(*(each for uid, each in pods.items() if jobset in ("", uid)))
 
 
 def of_jobset(uid: str, name: str) -> dict[str, Any]:
@@ -141,6 +143,15 @@ def test_another_jobset_is_looked_for_when_the_pods_of_one_are_gone(monkeypatch:
         api.jobset = "an earlier one"
         assert api.pods()
         assert api.jobset == "s"
+
+
+def test_it_has_parts_as_long_as_pods_of_its_jobset_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with asking(monkeypatch, Server()) as api:
+        assert api.has_parts()
+        monkeypatch.setattr(api, "_jobset", lambda: "")
+        assert api.has_parts(), "a pod"
+        api.jobset = "an earlier one"
+        assert not api.has_parts()
 
 
 class FailingServer(Server):
