@@ -11,6 +11,7 @@ from infra import (
     retained_claims,
 )
 from infra.clusters import namespaces, selection
+from infra.clusters.kind import data_folders
 from infra.guard import component as guard
 from infra.image.component import Image
 from infra.job.component import Job
@@ -33,6 +34,7 @@ def main() -> None:
         planned = plan(stack, contents)
         program.ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
         objects = rendering.preview(stack, planned)
+        folders = data_folders.contents(stack)
         datasets = program.datasets(stack)
         retained_claims.ensure_usable(stack, look, owned.held.objects)
         decision.ensure_free(stack, look, owned.held, planned)
@@ -48,7 +50,7 @@ def main() -> None:
     spaces = namespaces.provide(stack, cluster, planned.namespaces)
     operator = operators.provide(stack, cluster, planned, spaces)
     guarded = guard.provide(stack, cluster, spaces)
-    storage = program.storage(stack, cluster, spaces)
+    storage = program.storage(stack, cluster, folders, spaces)
     image = Image(stack=stack, cluster=cluster)
     prepared = folder_preparation.prepare(stack, cluster, storage, image.reference)
     pulled = [*prepared, *image.on_nodes]

@@ -79,6 +79,8 @@ REQUEST_MARK = "<!-- trainstack review -->"
 
 # Folders of the clone.
 LOCAL, STACKS, MODELS, DATA = ".trainstack", "stacks", "models", "data"
+FOLDERS = ".folders"
+"""The folder below DATA with links to other folders of this machine, which `job.data` names."""
 
 
 def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import Stack
+from infra.config.build_context import resolved
+from infra.config.job import JobConfig
 from infra.config.training import Dataset
 
 
@@ -16,9 +18,12 @@ class DataError(Exception):
     """Data files are there and cannot be used."""
 
 
-def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
-    """`auto` becomes the data set found in `folder`, else the digits in the image; others stay. Raises DataError."""
-    if chosen is not Dataset.AUTO:
+def resolve(chosen: Dataset | None, folder: Path | None, root: Path) -> Dataset | None:
+    """`auto` becomes the data set found in `folder`, else the digits in the image; others stay. Raises DataError.
+
+    Without a folder it stays, too.
+    """
+    if chosen is not Dataset.AUTO or folder is None:
         return chosen
     try:
         if not folder.is_dir() or not any(folder.iterdir()):
@@ -40,4 +45,15 @@ def resolve(chosen: Dataset | None, folder: Path, root: Path) -> Dataset | None:
 
 def of_jobs(stack: Stack) -> dict[str, Dataset | None]:
     """Job's name -> the data set that it trains on when this machine applies it. Raises DataError."""
-    return {job.name: resolve(job.training.dataset, paths.DATA, paths.ROOT) for job in stack.jobs}
+    return {job.name: resolve(job.training.dataset, looked_at(stack, job), paths.ROOT) for job in stack.jobs}
+
+
+def looked_at(stack: Stack, job: JobConfig) -> Path | None:
+    """The folder of this machine whose files decide what `auto` stands for; None where the trainer looks itself.
+
+    With kind it is the first of `job.data`, if that is a folder. Elsewhere the nodes are taken to have what data/ has.
+    """
+    if not stack.cluster.kind.has_our_nodes:
+        return paths.DATA
+    folder = job.data[0].folder if job.data else None
+    return resolved(folder) if folder else None

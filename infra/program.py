@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +14,7 @@ from infra import agreed, dataset, docker, paths, volumes
 from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.cluster import Cluster
-from infra.clusters.kind import predecessor
+from infra.clusters.kind import data_folders, predecessor
 from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
 from infra.clusters.kind.predecessor import Step
@@ -113,10 +114,11 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
     Raises dataset.DataError.
     """
     chosen, reviewed = dataset.of_jobs(stack), rendering.rendered_datasets(stack)
+    folders = {job.name: dataset.looked_at(stack, job) for job in stack.jobs}
     for name, found in chosen.items():
         if found is not reviewed[name]:
             pulumi.log.info(
-                f"{name}: dataset auto is {found} on this machine, by the files in {paths.DATA}; "
+                f"{name}: dataset auto is {found} on this machine, by the files in {folders[name]}; "
                 f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
             )
     return chosen
@@ -174,9 +176,11 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     return adoption.hand_over(found, owned, stack.name)
 
 
-def storage(stack: Stack, cluster: Cluster, depends_on: list[pulumi.Resource]) -> Storage:
-    """Register the stack's volumes and their claims."""
-    opts = cluster.options(cluster.provider, depends_on)
+def storage(
+    stack: Stack, cluster: Cluster, folders: Mapping[str, str], depends_on: list[pulumi.Resource]
+) -> Storage:
+    """Register the stack's volumes and their claims. `folders`: what `data_folders.contents` returns."""
+    opts = cluster.options(cluster.provider, [*depends_on, *data_folders.provide(stack, folders)])
     return Storage(name=f"{stack.name}-storage", volumes=volumes.volumes(stack), register=register, opts=opts)
 
 

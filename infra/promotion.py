@@ -23,7 +23,7 @@ from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
 from infra.config.load import ensure_trains
 from infra.config.training import TrainingConfig
-from infra.job.run_id import programs
+from infra.job.run_id import data, programs
 from infra.review import rendering
 
 # Of job.training: what decides how the weights come about. The others belong to a stack's place: which data is there,
@@ -35,7 +35,7 @@ PROMOTED = tuple(
 
 # Beside `training`, what a run depends on. They belong to a place or a program, and stay; but they are named where they
 # differ, since the accuracy was reached with those of the first stack.
-NAMED = ("command", "args", "env", "envFrom", "replicas", "nprocPerNode", "pod")
+NAMED = ("command", "args", "env", "envFrom", "replicas", "nprocPerNode", "data", "pod")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
     """The keys of NAMED in which the two differ."""
     aliases = {str(field.alias): name for name, field in JobConfig.model_fields.items()}
     values = [
-        {**{key: getattr(each, aliases[key]) for key in NAMED}, "pod": programs(each)}
+        {**{key: getattr(each, aliases[key]) for key in NAMED}, "data": data(each), "pod": programs(each)}
         for each in (job, other)
     ]
     return tuple(key for key in NAMED if values[0][key] != values[1][key])

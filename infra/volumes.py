@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from infra.clusters.kind import data_folders
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
+from infra.config.data_sets import DataSet
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects.labels import stack_labels
 from storage import manifests
@@ -12,11 +14,6 @@ from storage.manifests import Claim, Manifest, ProvisionedClaim, Volume
 VOLUMES = "/var/lib/trainstack/volumes"
 # No provisioner has this class.
 NO_PROVISIONER = "manual"
-
-
-def data_path(stack: Stack) -> str | None:
-    """Where the data folder lies on the nodes; with kind it is always mounted there."""
-    return DATA if stack.cluster.kind.has_our_nodes else stack.storage.data_path
 
 
 def host_path(stack: Stack) -> str:
@@ -62,34 +59,50 @@ def _source(stack: Stack) -> Manifest:
     return manifests.host_path(host_path(stack), "DirectoryOrCreate")
 
 
-def data(stack: Stack) -> Volume | None:
-    """The data folder as a volume of its own: Pod Security allows no hostPath in a pod.
+def data(stack: Stack) -> list[Volume]:
+    """A volume for each folder and NFS export of the jobs' data: Pod Security allows no hostPath in a pod.
 
     Where the models are in a folder on a node, their volume decides which node that is.
     """
-    path, config = data_path(stack), stack.storage
-    if path is None:
-        return None
-    name = f"trainstack-{stack.name}-data"
+    found = {
+        each.volume(stack.name): each for job in stack.jobs for each in job.data or () if each.has_volume
+    }
+    return [_of_data(stack, name, each) for name, each in found.items()]
+
+
+def _of_data(stack: Stack, name: str, given: DataSet) -> Volume:
+    config = stack.storage
+    on_all_nodes = config.kind is StorageKind.HOST_PATH or given.nfs is not None
+    digest = name.rpartition("-")[2]
     return Volume(
         name=name,
         claim=name,
         namespace=stack.cluster.namespace,
-        source=manifests.host_path(path),
+        source=_data_source(stack, given),
         capacity="10Gi",
         request="1Gi",
         access_mode="ReadOnlyMany",
         storage_class=config.storage_class if config.kind in OUR_VOLUME else NO_PROVISIONER,
         reclaim_policy="Retain",
-        labels={"type": "trainstack-data"},
+        # The claim selects by the name, which as a label has 63 characters.
+        labels={"type": "trainstack-data", **({} if given.is_usual else {"name": f"data-{digest}"})},
         owner=stack_labels(stack.name),
-        node=None if config.kind is StorageKind.HOST_PATH else config.node,
+        node=None if on_all_nodes else config.node,
     )
 
 
+def _data_source(stack: Stack, given: DataSet) -> Manifest:
+    if given.nfs:
+        return manifests.nfs(given.nfs.server, given.nfs.path)
+    if not stack.cluster.kind.has_our_nodes:
+        return manifests.host_path(str(given.folder))
+    below = "" if given.is_usual else f"/{data_folders.below_data(stack.name, given)}"
+    return manifests.host_path(f"{DATA}{below}")
+
+
 def volumes(stack: Stack) -> list[Claim]:
-    """The stack's volumes: of the models, and of the data where there is one."""
-    return [volume for volume in (models(stack), data(stack)) if volume is not None]
+    """The stack's volumes: of the models, and of the data."""
+    return [models(stack), *data(stack)]
 
 
 def own_volumes(stack: Stack) -> list[Volume]:

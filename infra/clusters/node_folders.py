@@ -8,7 +8,6 @@ from typing import Any
 from infra.agreed import listed
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
-from infra.config.storage_kinds import StorageKind
 
 SHOWN = 5
 KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -22,7 +21,7 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
         nodes: name -> taints of each node that takes new pods.
     """
     config, node = stack.storage, stack.storage.node
-    if not has_folder(stack):
+    if not stack.has_folder:
         return
     if node and nodes and node not in nodes:
         fix = f"write `node: {next(iter(nodes))}`, or remove it"
@@ -38,11 +37,6 @@ def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
     """Names of the nodes that take pods of at least one job."""
     tolerations = [job.pod_spec.get("tolerations") or [] for job in stack.jobs]
     return [name for name, taints in nodes.items() if any(is_taken(taints, each) for each in tolerations)]
-
-
-def has_folder(stack: Stack) -> bool:
-    """Whether models or data are in a folder of the nodes."""
-    return stack.storage.kind is StorageKind.HOST_PATH or stack.storage.data_path is not None
 
 
 def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:

@@ -23,7 +23,7 @@ from infra.clusters.kind.ownership import Standing
 from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.component import MicroK8s
 from infra.clusters.microk8s.providers import cluster_name
-from infra.clusters.node_folders import ensure_one_folder, has_folder
+from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
@@ -120,7 +120,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
     return Question(
         namespaces=frozenset(asked - given),
         operator=installs or wants_gangs,
-        nodes=has_folder(stack) or any(counted(job.resources.limits()) for job in stack.jobs),
+        nodes=stack.has_folder or any(counted(job.resources.limits()) for job in stack.jobs),
         kind=OF_API[stack.operator.api],
         gangs=gang,
     )

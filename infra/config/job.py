@@ -7,8 +7,9 @@ from typing import Any
 from pydantic import model_validator
 
 from infra.config.api_paths import Counterpart, in_command, in_container, in_metadata, in_pod, in_run, outside
+from infra.config.data_sets import DataSet
 from infra.config.egress import Egress
-from infra.config.names import AbsolutePath, DnsName, JobName, LabelKey, LabelValue
+from infra.config.names import DnsName, JobName, LabelKey, LabelValue
 from infra.config.pod_template import CONTAINER, Pod, ensure_none_is_a_pods
 from infra.config.replicas import Replicas
 from infra.config.resources import ResourcesConfig
@@ -192,12 +193,13 @@ class JobConfig(Section):
         examples=["mnist-0a1b2c3d"],
         paths=in_run("As the run's id. Such a job has one replica of one process."),
     )
-    datasets_path: AbsolutePath = setting(
-        about="Where the pods see the data folder.",
-        default="/data",
-        allowed="an absolute path",
-        examples=["/data"],
-        paths=in_container("volumeMounts", "env"),
+    data: tuple[DataSet, ...] | None = setting(
+        about="Data sets that the pods see, read-only; without it data/ of the clone at /data with kind, and elsewhere "
+        "nothing: see [Data](data.md).",
+        default=None,
+        allowed="a list of mappings with path and one of claim, folder, nfs, configMap; [] for none",
+        examples=["[{path: /data, claim: images}]"],
+        changing=Outcome.JOB_REPLACED,
     )
 
     @model_validator(mode="before")

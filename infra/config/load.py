@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from infra import agreed
 from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
 from infra.config.cluster import ClusterConfig, Guard
+from infra.config.data_sets import USUAL, ensure_none_is_moved
 from infra.config.encrypted import SHOWN, ensure_in_env, is_encrypted, leaves
 from infra.config.errors import ConfigError, Extending, explain, key_of, paragraph, takes_null
 from infra.config.image import ImageConfig
@@ -26,7 +27,7 @@ from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH
 from infra.config.operator import Gang, OperatorApi, OperatorConfig
 from infra.config.section import Outcome, Section, refusal, setting
 from infra.config.storage import StorageConfig
-from infra.config.storage_kinds import OUR_VOLUME, StorageKind
+from infra.config.storage_kinds import OF_A_FOLDER, OUR_VOLUME, StorageKind
 from infra.config.sweep import SweepConfig
 from infra.config.trainjobs import REFUSED
 from storage.manifests import PREPARES
@@ -78,6 +79,11 @@ class Sections(Section):
         examples=["true"],
         changing=Outcome.NOTHING,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_today(cls, given: Any) -> Any:
+        return ensure_none_is_moved(given)
 
     @model_validator(mode="after")
     def _protects_a_cluster(self) -> Sections:
@@ -138,9 +144,10 @@ class Stack:
         return self.cluster.kind.has_our_nodes and self.storage.kind is StorageKind.HOST_PATH
 
     @property
-    def has_data(self) -> bool:
-        """Whether the pods mount a folder with data sets: kind's nodes have one in any case."""
-        return self.cluster.kind.has_our_nodes or self.storage.data_path is not None
+    def has_folder(self) -> bool:
+        """Whether models or data are in a folder that a node of its own has: all of kind's nodes mount the clone's."""
+        of_data = any(each.folder for job in self.jobs for each in job.data or ())
+        return self.storage.kind is StorageKind.HOST_PATH or (of_data and not self.cluster.kind.has_our_nodes)
 
     @property
     def prepared_by_job(self) -> bool:
@@ -170,7 +177,13 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_are_ours(given, jobs, file)
-    running = tuple(job.with_one_process() if job.run_id else job for job in jobs)
+    usual = (USUAL,) if given.cluster.kind.has_our_nodes else ()
+    running = tuple(
+        (job.with_one_process() if job.run_id else job).model_copy(
+            update={"data": usual if job.data is None else job.data}
+        )
+        for job in jobs
+    )
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
     stack = replace(stack, protected=given.protected)
     if given.matrix:
@@ -178,9 +191,11 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     if given.sweep:
         stack = replace(stack, sweep=given.sweep)
         sweep_trials.ensure_possible(jobs[0], given.sweep, given.image, file)
-    for place, job in enumerate(jobs):
-        key = _key(given, place, "datasetsPath")
-        mount_paths.ensure_apart(job, given.storage, file, key, has_data=stack.has_data)
+    for place, job in enumerate(running):
+        key = _key(given, place, "data")
+        mount_paths.ensure_apart(job, given.storage, file, key)
+        _ensure_on_the_nodes(stack, job, key)
+    _ensure_a_folder(stack)
     _ensure_names_fit(stack)
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
@@ -282,6 +297,29 @@ def _ensure_root_is_not_needed(stack: Stack) -> None:
         allowed = "false where cluster.guard is deny: the Job that prepares the folder is root"
         fix = "write `prepare: false`, and make the folder writable for the pods' user yourself"
         raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
+
+
+def _ensure_on_the_nodes(stack: Stack, job: JobConfig, key: str) -> None:
+    """Raises ConfigError for a folder of `job` that is relative to the clone, where nodes have none of it.
+
+    Parameters:
+        key: how the stack file calls the job's data.
+    """
+    for place, each in enumerate(job.data or ()):
+        if each.folder and not each.folder.startswith("/") and not stack.cluster.kind.has_our_nodes:
+            allowed = "an absolute path, of a folder of the nodes: with kind alone it is one of this machine"
+            fix = "write where the nodes have it, for example `folder: /var/lib/trainstack/data`"
+            raise ConfigError(paragraph(stack.file, f"{key}[{place}].folder", each.folder, allowed, fix))
+
+
+def _ensure_a_folder(stack: Stack) -> None:
+    """Raises ConfigError for a key about a folder on the nodes where neither models nor data are in one."""
+    for name in OF_A_FOLDER:
+        if name in stack.storage.model_fields_set and not stack.has_folder:
+            allowed = f"{name} only where kind is hostPath, or data of a job are in a folder of the nodes"
+            fix = f"remove {name}: the volume decides which nodes reach it"
+            value = getattr(stack.storage, name)
+            raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.{name}", value, allowed, fix))
 
 
 def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:

@@ -10,28 +10,40 @@ from infra.config.storage import StorageConfig
 TMP = "/tmp"
 
 
-def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str, *, has_data: bool) -> None:
+def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str) -> None:
     """Raises ConfigError where models or data would be mounted over another volume of the pods of `job`.
 
-    The data folder is mounted read-only, so that nothing can be mounted in a new folder of it either.
+    Data are mounted read-only, so that nothing can be mounted in a new folder of theirs either.
 
     Parameters:
-        key: how the stack file calls the job's datasetsPath.
-        has_data: whether the pods mount the data folder.
+        key: how the stack file calls the job's data.
     """
     mine, own = "trainstack:storage.mountPath", {TMP: "the pods' own /tmp"}
     for each in job.pod_spec.get("containers") or []:
         if each["name"] == CONTAINER:
             own |= {mount["mountPath"]: "a volume of job.pod" for mount in each.get("volumeMounts") or []}
-    data, models = job.datasets_path, storage.mount_path
-    if has_data and data in own:
-        raise ConfigError(_refused(file, key, data, own[data], "write for example `datasetsPath: /data`"))
+    models, data = (
+        storage.mount_path,
+        {f"{key}[{n}].path": each.path for n, each in enumerate(job.data or ())},
+    )
+    for name, path in data.items():
+        others = own | {other: f"data ({each})" for each, other in data.items() if each != name}
+        outer = [
+            other for other in others if path == other or (other in data.values() and _is_in(path, other))
+        ]
+        if outer:
+            raise ConfigError(_refused(file, name, path, others[outer[0]], "write for example `path: /data`"))
     fix = f"write for example `mountPath: {StorageConfig.model_fields['mount_path'].default}`"
     if models in own:
         raise ConfigError(_refused(file, mine, models, own[models], fix))
-    if has_data and f"{models}/".startswith(f"{data}/"):
-        what = f"the data folder ({key} = '{data}')"
-        raise ConfigError(_refused(file, mine, models, what, f"{fix}, or another datasetsPath"))
+    for name, path in data.items():
+        if _is_in(models, path):
+            what = f"data ({name} = '{path}')"
+            raise ConfigError(_refused(file, mine, models, what, f"{fix}, or another path of the data"))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
 
 
 def _refused(file: str, key: str, path: str, what: str, fix: str) -> str:

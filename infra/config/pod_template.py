@@ -38,7 +38,7 @@ OURS: Mapping[str, Any] = {
         ],
         "volumes": [
             {"name": "models", "persistentVolumeClaim": {"claimName": "the section storage"}},
-            {"name": "data", "persistentVolumeClaim": {"claimName": "storage.dataPath"}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "job.data"}},
         ],
         "securityContext": {"runAsUser": "job.user"},
         "restartPolicy": "job.restartPolicy",

@@ -131,17 +131,8 @@ class StorageConfig(Section):
         examples=["/opt/mnist/models"],
         changing=Outcome.JOB_REPLACED,
     )
-    data_path: AbsolutePath | None = setting(
-        about="Folder on the node with data sets, mounted read-only; with kind it is always data/ of this clone.",
-        default=None,
-        allowed="an absolute path below one of allowedRoots",
-        examples=["/var/lib/trainstack/data"],
-        changing=Outcome.JOB_REPLACED,
-        note="With kind nothing changes: the data folder is always there.",
-        on_kind=Outcome.NOTHING,
-    )
     allowed_roots: tuple[AbsolutePath, ...] = setting(
-        about="Folders on the nodes below which hostPath and dataPath may lie.",
+        about="Folders on the nodes below which hostPath and folders of job.data may lie.",
         default=("/var/lib/trainstack",),
         allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
@@ -209,8 +200,7 @@ class StorageConfig(Section):
 
     @model_validator(mode="after")
     def _fits_the_volume(self) -> StorageConfig:
-        has_folder = self.kind is StorageKind.HOST_PATH or self.data_path is not None
-        ensure_keys_fit(self, self.kind, has_folder=has_folder)
+        ensure_keys_fit(self, self.kind)
         if self.kind is not StorageKind.CLASS and quantity(self.request) > quantity(self.capacity):
             raise refusal(
                 f"a request ({self.request}) of at most the capacity ({self.capacity})",

@@ -44,12 +44,11 @@ OF_A_FOLDER = ("node", "shared")
 """Keys about a folder on the nodes: that of the models, or that of the data."""
 
 
-def ensure_keys_fit(section: Section, kind: StorageKind, *, has_folder: bool) -> None:
+def ensure_keys_fit(section: Section, kind: StorageKind) -> None:
     """Raises refusal of a key that is given and not for `kind`, or that `kind` needs and that is absent.
 
     Parameters:
         section: the whole section `storage`.
-        has_folder: whether a folder on the nodes is used.
     """
     fields = type(section).model_fields
     for name in sorted(section.model_fields_set):
@@ -59,9 +58,6 @@ def ensure_keys_fit(section: Section, kind: StorageKind, *, has_folder: bool) ->
         if kind not in kinds:
             fix = f"remove {key}, or set `kind: {next(iter(kinds))}`"
             raise refusal(f"{key} only where kind is {' or '.join(kinds)}", fix, key, value)
-        if name in OF_A_FOLDER and not has_folder:
-            fix = f"remove {key}: the volume decides which nodes reach it"
-            raise refusal(f"{key} only where kind is hostPath or dataPath is given", fix, key, value)
     for name in REQUIRED[kind]:
         if name not in section.model_fields_set:
             key, example = str(fields[name].alias), (fields[name].examples or ["…"])[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra import paths, volumes
+from infra import paths
 from infra.config import Stack
 from infra.config.kept_runs import KeepRuns
 from infra.config.operator import OperatorApi
@@ -21,10 +21,10 @@ class JobContext:
 
     Parameters:
         image: the trainer image's reference, by digest; not known in a preview before the image is pushed.
+        stack: the stack's name.
         image_inputs: what the image is made of, whatever its name: see infra/image/inputs.py.
         namespace: the job's namespace.
         claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
-        data_claim: the claim of the data folder; None where the stack has none.
         dataset: what the job trains on; None leaves the trainer's default.
         nodes: how many nodes run pods.
         keep_runs: which finished runs stay on the volume; None for all.
@@ -34,11 +34,11 @@ class JobContext:
     """
 
     image: pulumi.Input[str]
+    stack: str
     image_inputs: str
     namespace: str
     claim: str
     mount_path: str
-    data_claim: str | None
     dataset: Dataset | None
     nodes: int = 1
     keep_runs: KeepRuns | None = None
@@ -63,14 +63,13 @@ def context(
         dataset: what the job trains on.
         scheduler: that of gangs; empty where the stack names none.
     """
-    folder = volumes.data(stack)
     return JobContext(
         image=image,
+        stack=stack.name,
         image_inputs=inputs.identity(stack.image, paths.ROOT),
         namespace=stack.cluster.namespace,
         claim=stack.claim,
         mount_path=stack.storage.mount_path,
-        data_claim=folder.claim if folder else None,
         dataset=dataset,
         nodes=max(1, stack.cluster.workers),
         keep_runs=stack.storage.keep_runs,

@@ -42,8 +42,8 @@ def epochs(job: JobConfig, dataset: Dataset | None) -> int | None:
 def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
     """The container's environment variables without the run's id. No secret stands among them, only its reference."""
     env: dict[str, Any] = {"TRAINER_MODEL_DIR": context.mount_path}
-    if context.data_claim:
-        env["TRAINER_DATA_DIR"] = job.datasets_path
+    if job.data:
+        env["TRAINER_DATA_DIR"] = job.data[0].path
     if context.dataset:
         env["TRAINER_DATASET"] = context.dataset.value
     if job.run_id:
@@ -91,10 +91,14 @@ def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], 
         {"name": "models", "mountPath": context.mount_path},
         {"name": "tmp", "mountPath": TMP},
     ]
-    if context.data_claim:
-        claim = {"claimName": context.data_claim, "readOnly": True}
-        found.append({"name": "data", "persistentVolumeClaim": claim})
-        mounts.append({"name": "data", "mountPath": job.datasets_path, "readOnly": True})
+    for place, each in enumerate(job.data or ()):
+        name = f"data-{place + 1}" if place else "data"
+        claim = each.volume(context.stack) if each.has_volume else each.claim
+        source = {"persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+        found.append(
+            {"name": name, **({"configMap": {"name": each.config_map}} if each.config_map else source)}
+        )
+        mounts.append({"name": name, "mountPath": each.path, "readOnly": True})
     return found, mounts
 
 

@@ -15,10 +15,10 @@ DIGITS = 8
 
 
 def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """What a run's result depends on, as JSON data: image, data set, command with its options, number of processes.
+    """What a run's result depends on, as JSON data: image, data, command with its options, number of processes.
 
     Left out is what a run may go on with: the image's name and registry, resources, deadlines, where the pods run,
-    names of volumes and folders.
+    names of the models' volume, paths of mounts. Of data/, `dataset` says what is in it.
     """
     command, args = command_line(job, context.dataset)
     return {
@@ -31,8 +31,14 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
         "replicas": {"master": job.replicas.master, "worker": job.replicas.worker},
         "processes": job.nproc_per_node,
         **({"rerun": job.rerun} if job.rerun else {}),
+        **({"data": sources} if (sources := data(job)) else {}),
         **({"pod": own} if (own := programs(job)) else {}),
     }
+
+
+def data(job: JobConfig) -> list[dict[str, Any]]:
+    """Where the job's data are, but what is in data/ of the clone: the data set says that."""
+    return [each.source for each in job.data or () if not each.is_usual]
 
 
 PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "workingDir")

@@ -368,8 +368,7 @@ def _runs_on_digits(stack: Stack, before: Stack | None) -> dict[str, str]:
 
 
 def _run_on_digits(stack: Stack, job: JobConfig) -> str:
-    chosen = job.training.dataset
-    return rendering.run_id(stack, job, Dataset.DIGITS if chosen is Dataset.AUTO else chosen)
+    return rendering.run_id(stack, job, rendering.on_machine_with(Dataset.DIGITS, stack, job))
 
 
 def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from infra import folder_preparation, operators, volumes
+from infra import dataset, folder_preparation, operators, volumes
 from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
@@ -80,13 +80,18 @@ def workload(
 
 def rendered_datasets(stack: Stack) -> dict[str, Dataset | None]:
     """Job's name -> what it trains on in a review: `auto` is MNIST there, as a machine's files do not count."""
-    chosen = {job.name: job.training.dataset for job in stack.jobs}
-    return {name: Dataset.MNIST if dataset is Dataset.AUTO else dataset for name, dataset in chosen.items()}
+    return {job.name: on_machine_with(Dataset.MNIST, stack, job) for job in stack.jobs}
 
 
-def run_id(stack: Stack, job: JobConfig, dataset: Dataset | None) -> str:
-    """The id of the run that `job` makes on `dataset`, as `workload` renders it."""
-    return run_of(job_objects(job, context(stack, rendered_reference(stack), dataset))[-1])
+def on_machine_with(found: Dataset, stack: Stack, job: JobConfig) -> Dataset | None:
+    """What `job` trains on where the folder that decides it holds `found`."""
+    chosen = job.training.dataset
+    return found if chosen is Dataset.AUTO and dataset.looked_at(stack, job) else chosen
+
+
+def run_id(stack: Stack, job: JobConfig, chosen: Dataset | None) -> str:
+    """The id of the run that `job` makes on the data set `chosen`, as `workload` renders it."""
+    return run_of(job_objects(job, context(stack, rendered_reference(stack), chosen))[-1])
 
 
 def ensure_allowed(stack: Stack, manifests: list[Manifest]) -> None:

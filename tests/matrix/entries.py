@@ -35,8 +35,16 @@ class Entry:
 
 def whole(key: str) -> str:
     """The key that a stack file sets: of a list of mappings the list."""
-    outer = key.rpartition(".")[0]
-    return outer if outer in ("job.envFrom", "job.egress") else key
+    return next((each for each in LISTS if key.startswith(f"{each}.")), key)
+
+
+LISTS = ("job.data", "job.envFrom", "job.egress")
+"""Keys that are lists of mappings."""
+
+
+def data(**source: Any) -> list[dict[str, Any]]:
+    """A value of `job.data`: one entry."""
+    return [{"path": "/data", **source}]
 
 
 JOB = {"name": "mnist", "model": None}
@@ -54,6 +62,9 @@ ALONE = {
 SEEDS = {"matrix.options": {"training.seed": [1, 2]}}
 SEARCH = {"sweep.options": {"training.lr": [0.01, 0.1]}}
 SOURCE = {"job.envFrom": [{"secret": "first"}]}
+CLAIM = {"job.data": data(claim="first")}
+FOLDER = {"job.data": data(folder="/var/lib/trainstack/first")}
+EXPORT = {"job.data": data(nfs={"server": "first.example", "path": "/first"})}
 NFS = {"storage.nfsServer": "first.example", "storage.nfsPath": "/first"}
 
 # On an API server without nodes, by a kubeconfig.
@@ -82,7 +93,6 @@ OBJECTS: dict[str, Entry] = {
     "storage.reclaimPolicy": Entry("Delete"),
     "storage.hostPath": Entry("/var/lib/trainstack/other"),
     "storage.mountPath": Entry("/other"),
-    "storage.dataPath": Entry("/var/lib/trainstack/data"),
     "storage.allowedRoots": Entry(["/var/lib/trainstack", "/srv"]),
     "storage.keepRuns.number": Entry(2, {"storage.keepRuns": {"number": 1}}),
     "storage.keepRuns.days": Entry(2, {"storage.keepRuns": {"days": 1}}),
@@ -120,6 +130,13 @@ OBJECTS: dict[str, Entry] = {
     "job.egress.protocol": Entry([{"port": 443, "protocol": "UDP"}], EGRESS),
     "job.egress.cidr": Entry([{"port": 443, "cidr": "192.0.2.0/24"}], EGRESS),
     "job.egress.namespace": Entry([{"port": 443, "namespace": "other"}], EGRESS),
+    "job.data": Entry([], CLAIM),
+    "job.data.path": Entry([{"path": "/other-data", "claim": "first"}], CLAIM),
+    "job.data.claim": Entry(data(claim="second"), CLAIM),
+    "job.data.folder": Entry(data(folder="/var/lib/trainstack/second"), FOLDER),
+    "job.data.nfs.server": Entry(data(nfs={"server": "second.example", "path": "/first"}), EXPORT),
+    "job.data.nfs.path": Entry(data(nfs={"server": "first.example", "path": "/second"}), EXPORT),
+    "job.data.configMap": Entry(data(configMap="second"), {"job.data": data(configMap="first")}),
     "job.resources.cpu": Entry("2"),
     "job.resources.memory": Entry("3Gi"),
     "job.resources.gpu": Entry(1),
@@ -154,7 +171,6 @@ OBJECTS: dict[str, Entry] = {
     "job.user": Entry(1001),
     "job.readOnlyRoot": Entry(False),
     "job.rerun": Entry(1),
-    "job.datasetsPath": Entry("/other-data", {"storage.dataPath": "/var/lib/trainstack/data"}),
     "matrix.options": Entry({"training.seed": [1, 2, 3]}, SEEDS),
     "matrix.exclude": Entry(
         [{"training.seed": 2}],

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from infra import paths
+from infra import agreed, paths
 from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
@@ -48,7 +48,14 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
             backend.without_salt(file)
             backend.tell_git_of_new_size(file)
         go_caches.clean()
-        for folder in (cache(), VENV, *(ROOT / name for name in CACHES), *ROOT.glob("*.egg-info"), LOCAL):
+        for folder in (
+            cache(),
+            DATA / agreed.FOLDERS,
+            VENV,
+            *(ROOT / name for name in CACHES),
+            *ROOT.glob("*.egg-info"),
+            LOCAL,
+        ):
             _remove(folder)
     backend.forget_filter()
     for kept in (MODELS, DATA):

@@ -24,11 +24,11 @@ def stack(name: str = "dev", **sections: Any) -> Stack:
 def job_context(**changes: Any) -> JobContext:
     usual: dict[str, Any] = {
         "image": IMAGE,
+        "stack": "dev",
         "image_inputs": "sha256:" + "0" * 64,
         "namespace": "kubeflow",
         "claim": "models",
         "mount_path": "/opt/mnist/models",
-        "data_claim": "data",
         "dataset": None,
     }
     return JobContext(**(usual | changes))

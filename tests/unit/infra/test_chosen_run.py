@@ -130,7 +130,7 @@ def test_the_pods_are_told_to_take_it() -> None:
 )
 def test_one_replica_takes_it_whatever_the_training_had(stacks: Path, training: dict[str, object]) -> None:
     file = stacks / "Pulumi.one.yaml"
-    job = {"name": "mnist", "runId": "older-01234567", **training}
+    job = {"name": "mnist", "runId": "older-01234567", "data": [], **training}
     file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
     (taking,) = from_file(file).jobs
     assert taking == JobConfig.model_validate(job).with_one_process()

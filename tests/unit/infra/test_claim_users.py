@@ -9,6 +9,7 @@ import pytest
 
 from infra import decision, volumes
 from infra.config import ConfigError, Stack
+from infra.config.data_sets import DataSet
 from infra.config.storage import StorageConfig
 from infra.objects import stack_state
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, TRAINJOB
@@ -22,13 +23,26 @@ from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 
 IMAGE = {"reference": "x:1", "unpinned": True}
-MODELS, DATA = "trainstack-dev-models", "trainstack-dev-data"
+MODELS = "trainstack-dev-models"
+FOLDER, EXPORT = (
+    DataSet.model_validate({"path": "/data", **each})
+    for each in (
+        {"folder": "/var/lib/trainstack/data"},
+        {"nfs": {"server": "nfs.example", "path": "/data"}},
+    )
+)
+DATA = [each.volume("dev") for each in (FOLDER, EXPORT)]
 WHOLE = Plan(crd=True, operator=True, namespaces=())
 NOTEBOOK: Manifest = {"name": "notebook", "labels": {"app": "notebook"}}
 
 
 def asking(namespace: str = "kubeflow", **storage: Any) -> Stack:
     return stack(cluster={"kind": "existing", "namespace": namespace}, image=IMAGE, storage=storage)
+
+
+def with_data(*data: DataSet) -> Stack:
+    job = {"name": "mnist", "data": [each.manifest() for each in data]}
+    return stack(cluster={"kind": "existing"}, image=IMAGE, job=job)
 
 
 def live(manifest: Manifest) -> Manifest:
@@ -66,7 +80,7 @@ def held(before: Stack, *jobs: Manifest, requests: Mapping[str, str] | None = No
 
 
 class Cluster:
-    """Every pod in it mounts both claims, which somebody has made again since the state was written.
+    """Every pod in it mounts all claims, which somebody has made again since the state was written.
 
     Parameters:
         pods: their metadata.
@@ -87,7 +101,7 @@ class Cluster:
 
     @staticmethod
     def pod(namespace: str, metadata: Manifest) -> Manifest:
-        sources = [{"persistentVolumeClaim": {"claimName": each}} for each in (MODELS, DATA)]
+        sources = [{"persistentVolumeClaim": {"claimName": each}} for each in (MODELS, *DATA)]
         return {"metadata": {**metadata, "namespace": namespace}, "spec": {"volumes": sources}}
 
 
@@ -100,7 +114,6 @@ def refusal(after: Stack, state: StackState) -> str:
     return ""
 
 
-DATA_PATH = "/var/lib/trainstack/data"
 NFS = {"kind": "nfs", "nfsServer": "first.example", "nfsPath": "/first"}
 CLASS = {"kind": "class", "storageClass": "fast"}
 Change = tuple[dict[str, Any], dict[str, Any], str]
@@ -127,11 +140,6 @@ CHANGES: dict[str, list[Change]] = {
     "hostPath": [({}, {"hostPath": "/var/lib/trainstack/other"}, MODELS)],
     "nfsServer": [(NFS, {**NFS, "nfsServer": "second.example"}, MODELS)],
     "nfsPath": [(NFS, {**NFS, "nfsPath": "/second"}, MODELS)],
-    "dataPath": [
-        ({}, {"dataPath": DATA_PATH}, ""),
-        ({"dataPath": DATA_PATH}, {}, DATA),
-        ({"dataPath": DATA_PATH}, {"dataPath": f"{DATA_PATH}-2"}, DATA),
-    ],
     "node": [
         ({}, {"node": "a"}, MODELS),
         ({"node": "a"}, {"node": "b"}, MODELS),
@@ -166,6 +174,26 @@ def test_a_change_that_deletes_a_claim_is_refused_while_others_mount_it(
     if claim:
         assert "trainstack:storage" in told
         assert "fix: end them (kubectl --namespace kubeflow delete pod notebook)" in told
+
+
+OF_DATA: list[tuple[list[DataSet], list[DataSet], str]] = [
+    ([], [FOLDER], ""),
+    ([FOLDER], [], DATA[0]),
+    ([FOLDER], [EXPORT], DATA[0]),
+    ([EXPORT], [FOLDER], DATA[1]),
+    ([FOLDER], [FOLDER.model_copy(update={"path": "/elsewhere"})], ""),
+    ([DataSet(path="/data", claim="theirs")], [DataSet(path="/other", claim="theirs")], ""),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "claim"), OF_DATA)
+def test_a_claim_of_data_stays_while_others_mount_it(
+    before: list[DataSet], after: list[DataSet], claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Cluster(monkeypatch, NOTEBOOK)
+    told = refusal(with_data(*after), held(with_data(*before)))
+    assert f"claim {claim}" in told if claim else told == ""
+    assert refusal(with_data(*after), held(with_data(*after))) == ""
 
 
 def test_another_namespace_deletes_the_claims_in_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:

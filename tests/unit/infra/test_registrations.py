@@ -81,7 +81,7 @@ WHOLE: dict[str, dict[str, Any]] = {OURS: read(paths.stack_file(OURS)), OTHERS: 
 KEYS = {
     OTHERS: (
         *("cluster.guard", "cluster.quota.pods", "cluster.limitRange.memoryRatio"),
-        *("storage.kind", "storage.volume", "storage.prepare", "storage.dataPath", "storage.shared"),
+        *("storage.kind", "storage.volume", "storage.prepare", "storage.shared"),
         *(
             "storage.keepRuns.number",
             "storage.node",
@@ -93,6 +93,10 @@ KEYS = {
             "job.training.epochs",
             "job.envFrom.prefix",
             "job.egress.namespace",
+            "job.data.claim",
+            "job.data.folder",
+            "job.data.nfs.server",
+            "job.data.configMap",
             "job.elasticPolicy.maxRestarts",
         ),
         *(

@@ -45,6 +45,12 @@ def of_kind(kind: StorageKind, cluster: str = "existing", **storage: Any) -> Sta
     return stack("x", cluster={"kind": cluster}, storage={"kind": kind, **KEYS[kind], **storage}, **image)
 
 
+def with_data(kind: StorageKind, **storage: Any) -> Stack:
+    data = [{"path": "/data", "folder": "/var/lib/trainstack/data"}]
+    given = {"kind": kind, **KEYS[kind], **storage}
+    return stack("x", cluster={"kind": "existing"}, storage=given, image=IMAGE, job={**JOB, "data": data})
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [(name, kind) for name, kinds in ONLY_FOR.items() for kind in StorageKind if kind not in kinds],
@@ -188,20 +194,25 @@ def test_only_a_folder_on_the_nodes_needs_one_of_them_named(kind: StorageKind) -
             ensure_one_folder(of_kind(kind), nodes)
         return
     ensure_one_folder(of_kind(kind), nodes)
-    with pytest.raises(ConfigError, match=r"(?s)storage\.shared.*hostPath or dataPath"):
+    with pytest.raises(ConfigError, match=r"(?s)storage\.shared.*kind is hostPath, or data of a job"):
         of_kind(kind, shared=True)
-    data = {"dataPath": "/var/lib/trainstack/data"}
     with pytest.raises(ConfigError, match=r"storage\.node"):
-        ensure_one_folder(of_kind(kind, **data), nodes)
-    pinned = of_kind(kind, **data, node="b")
+        ensure_one_folder(with_data(kind), nodes)
+    pinned = with_data(kind, node="b")
     ensure_one_folder(pinned, nodes)
-    assert [volume.node for volume in volumes.own_volumes(pinned) if volume.name.endswith("-data")] == ["b"]
+    assert [volume.node for volume in volumes.data(pinned)] == ["b"]
+
+
+@pytest.mark.parametrize("key", ["node", "shared"])
+@pytest.mark.parametrize("kind", [each for each in StorageKind if each is not StorageKind.HOST_PATH])
+def test_on_kind_all_nodes_have_the_folders_of_the_data(kind: StorageKind, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"storage\.{key} = "):
+        of_kind(kind, "kind", **{key: "a" if key == "node" else True})
 
 
 @pytest.mark.parametrize("kind", StorageKind)
 def test_the_data_folder_needs_no_provisioner(kind: StorageKind) -> None:
-    found = volumes.data(of_kind(kind, dataPath="/var/lib/trainstack/data"))
-    assert found is not None
+    (found,) = volumes.data(with_data(kind))
     assert found.storage_class == "manual"
 
 

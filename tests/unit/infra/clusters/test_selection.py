@@ -125,6 +125,7 @@ def test_a_cluster_deleted_by_hand_holds_nothing(asked: list[str], engine: Engin
 
 CLAIM = {"kind": "claim", "claim": "theirs"}
 CLASS = {"kind": "class", "storageClass": "fast"}
+FOLDER = [{"path": "/data", "folder": "/var/lib/trainstack/data"}]
 GANG = {"runPolicy": {"schedulingPolicy": {"queue": "first"}}}
 NEVER = {"install": "never"}
 BOTH = frozenset({"team", "kubeflow"})
@@ -139,7 +140,7 @@ BOTH = frozenset({"team", "kubeflow"})
         ({"operator": NEVER, "storage": CLAIM}, Question(frozenset(), operator=False, nodes=False)),
         ({"storage": CLAIM}, Question(frozenset({"kubeflow"}), operator=True, nodes=False)),
         (
-            {"operator": NEVER, "storage": {**CLAIM, "dataPath": "/var/lib/trainstack/data"}},
+            {"operator": NEVER, "storage": CLAIM, "job": {"name": "x", "data": FOLDER}},
             Question(frozenset(), operator=False, nodes=True),
         ),
         (

@@ -66,7 +66,7 @@ def test_a_key_says_what_its_section_says_of_every_key_unless_it_says_otherwise(
 
 
 def test_sections_that_may_be_empty_are_found() -> None:
-    assert {"job.egress", "job.runPolicy.schedulingPolicy"} == {
+    assert {"job.data", "job.egress", "job.runPolicy.schedulingPolicy"} == {
         key for key in KEYS if any(each.startswith(f"{key}.") for each in KEYS)
     }
 

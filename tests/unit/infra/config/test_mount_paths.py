@@ -12,20 +12,18 @@ from infra.job.context import context
 from infra.job.pod import template
 from tests.unit.infra.samples import IMAGE, JOB, stack
 
-DATA = {"dataPath": "/var/lib/trainstack/data"}
 CLUSTERS: dict[str, dict[str, Any]] = {
     "kind": {},
     "existing": {"cluster": {"kind": "existing"}, "image": {"reference": IMAGE}},
-    "with data": {"cluster": {"kind": "existing"}, "image": {"reference": IMAGE}, "storage": DATA},
 }
 DEFAULTS = ("/opt/mnist/models", "/data")
 
 
-def stack_of(cluster: str, models: str, data: str, shm: str | None) -> Stack:
-    sections = CLUSTERS[cluster]
-    storage = {**sections.get("storage", {}), "mountPath": models}
+def stack_of(cluster: str, models: str, data: str | None, shm: str | None) -> Stack:
+    """With data in a claim at `data`; without, the cluster's default."""
     pod = MOVED["shmSize"](shm) if shm else {}
-    return stack(**{**sections, "storage": storage, "job": {**JOB, "datasetsPath": data, "pod": pod}})
+    own = {"data": [{"path": data, "claim": "images"}]} if data else {}
+    return stack(**CLUSTERS[cluster], storage={"mountPath": models}, job={**JOB, **own, "pod": pod})
 
 
 def mounted(known: Stack) -> list[str]:
@@ -38,11 +36,11 @@ def mounted(known: Stack) -> list[str]:
 @pytest.mark.parametrize("shm", [None, "1Gi"])
 def test_whatever_is_accepted_mounts_each_volume_in_a_place_of_its_own(cluster: str, shm: str | None) -> None:
     """Each key gets each path at which a pod with all volumes mounts one."""
-    places = mounted(stack_of("with data", *DEFAULTS, "1Gi"))
+    places = mounted(stack_of("existing", *DEFAULTS, "1Gi"))
     assert len(places) == 4
     refused: list[str] = []
     for models in places:
-        for data in places:
+        for data in (*places, None):
             try:
                 found = mounted(stack_of(cluster, models, data, shm))
             except ConfigError as error:
@@ -52,20 +50,29 @@ def test_whatever_is_accepted_mounts_each_volume_in_a_place_of_its_own(cluster: 
     assert refused, "some share a place"
     for text in refused:
         assert "fix: write for example" in text
-        assert "trainstack:storage.mountPath" in text or "trainstack:job.datasetsPath" in text
+        assert "trainstack:storage.mountPath" in text or "trainstack:job.data[0].path" in text
 
 
 def test_both_keys_are_named() -> None:
     with pytest.raises(ConfigError) as refused:
         stack(storage={"mountPath": "/data"})
     assert "trainstack:storage.mountPath = '/data'" in str(refused.value)
-    assert "trainstack:job.datasetsPath = '/data'" in str(refused.value)
+    assert "trainstack:job.data[0].path = '/data'" in str(refused.value)
 
 
 @pytest.mark.parametrize("models", ["/data/models", "/data/a/b"])
-def test_nothing_is_mounted_in_the_data_folder_which_is_read_only(models: str) -> None:
-    with pytest.raises(ConfigError, match="datasetsPath"):
+def test_nothing_is_mounted_in_data_which_are_read_only(models: str) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)storage\.mountPath.*job\.data\[0\]\.path"):
         stack(storage={"mountPath": models})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("/data", "/data"), ("/data", "/data/a"), ("/data/a", "/data")]
+)
+def test_data_lie_beside_each_other(first: str, second: str) -> None:
+    data = [{"path": first, "claim": "one"}, {"path": second, "claim": "two"}]
+    with pytest.raises(ConfigError, match=r"(?s)job\.data\[[01]\]\.path = '/data.*is mounted there"):
+        stack(job={**JOB, "data": data})
 
 
 @pytest.mark.parametrize(
@@ -77,5 +84,6 @@ def test_neighbours_and_folders_that_can_be_written_will_do(models: str, data: s
 
 
 def test_the_job_of_a_list_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"jobs\[1\]\.datasetsPath"):
-        stack(jobs=[JOB, {**JOB, "name": "second", "datasetsPath": "/opt/mnist/models"}])
+    data = [{"path": "/opt/mnist/models", "claim": "images"}]
+    with pytest.raises(ConfigError, match=r"jobs\[1\]\.data\[0\]\.path"):
+        stack(jobs=[JOB, {**JOB, "name": "second", "data": data}])

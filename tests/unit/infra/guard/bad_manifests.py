@@ -31,7 +31,7 @@ REQUIRED: dict[str, Manifest] = {
 def good(stack: Stack) -> dict[str, Manifest]:
     """Kind -> an object of it in the stack's namespace that keeps to all rules."""
     namespace = stack.cluster.namespace
-    job = manifest(stack.jobs[0], job_context(namespace=namespace, claim=stack.claim, data_claim=None))
+    job = manifest(stack.jobs[0], job_context(namespace=namespace, claim=stack.claim))
     right = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "rules": [right]}
     labels = stack_labels(stack.name)

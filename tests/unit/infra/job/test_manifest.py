@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,8 +111,7 @@ def test_each_variable_of_ours_is_the_stacks_own_or_may_be_set_by_hand() -> None
 
     def set_for(job: dict[str, Any]) -> dict[str, str]:
         known = stack(job=job, storage=storage)
-        place = replace(context(known, IMAGE, Dataset.DIGITS), data_claim="data")
-        return environment(manifest(known.jobs[0], place))
+        return environment(manifest(known.jobs[0], context(known, IMAGE, Dataset.DIGITS)))
 
     assert set_for({**JOB, "runId": "pytorch-simple-00000000"}).keys() == STACKS_OWN.keys() | by_hand
     chosen = dict.fromkeys(by_hand, "x")

@@ -37,6 +37,7 @@ ANOTHER: dict[str, Any] = {
     "training.seed": 3,
     "training.logInterval": 5,
     "training.backend": "gloo",
+    "data": [{"path": "/data", "claim": "images"}],
 }
 """Keys of a job that decide its result, each with a value that differs from JOB's."""
 
@@ -53,7 +54,6 @@ THE_SAME: dict[str, Any] = {
     "pod": {"spec": {"nodeSelector": {"disk": "fast"}}},
     "model": "other.pt",
     "egress": [{"port": 443}],
-    "datasetsPath": "/elsewhere",
     "training.dataset": "auto",
     "training.digitsEpochs": 3,
 }
@@ -86,6 +86,34 @@ def test_each_key_of_a_job_is_on_one_of_the_lists() -> None:
     assert not ANOTHER.keys() & THE_SAME.keys()
 
 
+SOURCES: list[dict[str, Any]] = [
+    {"claim": "images"},
+    {"claim": "others"},
+    {"folder": "/srv/images"},
+    {"nfs": {"server": "nfs.example", "path": "/images"}},
+    {"nfs": {"server": "nfs.example", "path": "/others"}},
+    {"configMap": "images"},
+]
+
+
+def test_each_source_of_data_counts_and_their_order() -> None:
+    """The trainer reads the first."""
+    one, other = ({"path": f"/{each['claim']}", **each} for each in SOURCES[:2])
+    lists = [*([{"path": "/data", **each}] for each in SOURCES), [one, other], [other, one]]
+    ids = {identified(data=each) for each in lists}
+    assert len(ids | {identified()}) == len(lists) + 1
+
+
+def test_where_the_pods_see_data_does_not_count() -> None:
+    first, second = ([{"path": path, "claim": "images"}] for path in ("/data", "/elsewhere"))
+    assert identified(data=first) == identified(data=second)
+
+
+@pytest.mark.parametrize("data", [[], [{"path": "/data", "folder": "data"}]])
+def test_data_of_the_clone_count_as_the_data_set_that_is_in_it(data: list[dict[str, Any]]) -> None:
+    assert identified(data=data) == identified()
+
+
 def test_the_data_set_counts() -> None:
     ids = {identified(job_context(dataset=chosen)) for chosen in (None, *Dataset)}
     assert len(ids) == len(Dataset) + 1
@@ -98,7 +126,7 @@ def test_the_data_set_counts() -> None:
         ("namespace", "other"),
         ("claim", "other"),
         ("mount_path", "/other"),
-        ("data_claim", None),
+        ("stack", "other"),
         ("nodes", 3),
         ("keep_runs", KeepRuns(number=1)),
     ],

@@ -179,6 +179,7 @@ OTHERWISE = {
     "envFrom": [{"secret": "login"}],
     "replicas": {"worker": 2},
     "nprocPerNode": 2,
+    "data": [{"path": "/data", "claim": "images"}],
     "pod": {"spec": {"containers": [{"name": "pytorch", "workingDir": "/srv"}]}},
 }
 

@@ -1,0 +1,244 @@
+"""Key `job.data`: what is refused, what the keys before it become, and what pods and volumes come of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import paths, volumes
+from infra.clusters.kind.config import DATA
+from infra.config import ConfigError, Stack
+from infra.config.cluster import ClusterKind
+from infra.config.data_sets import SOURCES, DataSet
+from infra.config.operator import OperatorApi
+from infra.job import apis
+from infra.job.context import context
+from infra.objects.manifest import Manifest
+from storage.manifests import persistent_volume
+from tests.unit.infra.config.test_pod_template import templates_in
+from tests.unit.infra.samples import IMAGE, JOB, stack
+
+CLUSTERS: dict[str, dict[str, Any]] = {
+    kind: {"cluster": {"kind": kind}, "image": {"reference": IMAGE}} for kind in ClusterKind
+}
+NODES_FOLDER = "/var/lib/trainstack/data"
+GIVEN: dict[str, Any] = {
+    "claim": "images",
+    "folder": NODES_FOLDER,
+    "nfs": {"server": "nfs.example", "path": "/images"},
+    "configMap": "words",
+}
+"""A value of each source."""
+
+
+def with_data(*data: dict[str, Any], kind: str = "existing", **sections: Any) -> Stack:
+    return stack(**CLUSTERS[kind], **sections, job={**JOB, "data": list(data)})
+
+
+def refused(*data: dict[str, Any], kind: str = "existing") -> str:
+    with pytest.raises(ConfigError) as found:
+        with_data(*data, kind=kind)
+    return str(found.value)
+
+
+def test_each_source_is_tried() -> None:
+    keys = {str(each.alias) for each in DataSet.model_fields.values()}
+    assert set(GIVEN) == set(SOURCES) == keys - {"path"}
+
+
+@pytest.mark.parametrize("one", [None, *SOURCES])
+@pytest.mark.parametrize("other", SOURCES)
+def test_an_entry_has_one_source(one: str | None, other: str) -> None:
+    given = {key: GIVEN[key] for key in (one, other) if key and one}
+    if len(given) == 1:
+        assert with_data({"path": "/data", **given}).jobs[0].data
+        return
+    told = refused({"path": "/data", **given})
+    assert "trainstack:job.data[0]." in told
+    assert "allowed: one of claim, folder, nfs, configMap in each entry" in told
+    assert "fix: write " in told
+
+
+@pytest.mark.parametrize("value", ["/", ".", "..", "a/", "/a/../b", "/a/..", "./a", "~/data", "//a", ""])
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_a_folder_is_written_plainly(value: str, kind: str) -> None:
+    told = refused({"path": "/data", "folder": value}, kind=kind)
+    assert "trainstack:job.data[0].folder = " in told
+    assert "fix: write " in told
+
+
+@pytest.mark.parametrize("folder", ["data", "../photos"])
+def test_only_kind_knows_this_machine(folder: str) -> None:
+    assert with_data({"path": "/data", "folder": folder}, kind="kind").jobs[0].data
+    for kind in (ClusterKind.EXISTING, ClusterKind.MICROK8S):
+        told = refused({"path": "/data", "folder": folder}, kind=kind)
+        assert f"trainstack:job.data[0].folder = '{folder}'" in told
+        assert "fix: write where the nodes have it" in told
+
+
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_without_the_key_pods_see_the_clones_data_on_kind_alone(kind: str) -> None:
+    default = stack(**CLUSTERS[kind], job=JOB)
+    ours = [DataSet(path="/data", folder="data")] if kind == ClusterKind.KIND else []
+    assert list(default.jobs[0].data or ()) == ours
+    assert [each.name for each in volumes.data(default)] == ["trainstack-dev-data"][: len(ours)]
+    assert volumes.data(with_data(kind=kind)) == [], "an empty list is none"
+
+
+def volume_of(known: Stack) -> Manifest:
+    (found,) = volumes.data(known)
+    return persistent_volume(found)
+
+
+def test_only_folders_and_exports_have_a_volume() -> None:
+    told = {
+        key: [persistent_volume(each)["spec"] for each in volumes.data(with_data({"path": "/x", key: value}))]
+        for key, value in GIVEN.items()
+    }
+    assert not told["claim"]
+    assert not told["configMap"]
+    (folder,), (export,) = told["folder"], told["nfs"]
+    assert folder["hostPath"] == {"path": NODES_FOLDER}
+    assert export["nfs"] == GIVEN["nfs"]
+    for each in (folder, export):
+        assert each["accessModes"] == ["ReadOnlyMany"]
+        assert each["persistentVolumeReclaimPolicy"] == "Retain"
+
+
+def test_a_folder_of_this_machine_lies_below_what_kinds_nodes_mount() -> None:
+    plain = volume_of(with_data({"path": "/data", "folder": "data"}, kind="kind"))
+    assert plain["spec"]["hostPath"] == {"path": DATA}
+    other = volume_of(with_data({"path": "/data", "folder": "/srv/photos"}, kind="kind"))
+    name = other["metadata"]["name"]
+    assert re.fullmatch(r"trainstack-dev-data-[0-9a-f]{8}", name)
+    assert other["spec"]["hostPath"] == {"path": f"{DATA}/.folders/dev/{name}"}
+
+
+def test_jobs_share_the_volume_of_one_source() -> None:
+    jobs = [
+        {**JOB, "name": name, "data": [{"path": f"/{name}", "folder": NODES_FOLDER}]}
+        for name in ("one", "two")
+    ]
+    found = volumes.data(stack(**CLUSTERS["existing"], jobs=jobs))
+    assert len(found) == 1
+    several = volumes.data(with_data(*({"path": f"/{n}", "folder": f"{NODES_FOLDER}/{n}"} for n in "abc")))
+    assert len({each.selector["name"] for each in several}) == 3, "no claim is bound to another's volume"
+
+
+def test_a_long_stack_name_makes_no_label_that_is_too_long() -> None:
+    name = "a" * 60
+    given = {**CLUSTERS["existing"], "storage": {"kind": "claim", "claim": "models"}}
+    (found,) = volumes.data(
+        stack(name, **given, job={**JOB, "data": [{"path": "/d", "folder": NODES_FOLDER}]})
+    )
+    assert max(map(len, found.selector.values())) <= 63
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
+    data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
+    known = with_data(*data, operator={"api": api})
+    (job,) = known.jobs
+    templates = [
+        each for made in apis.objects(job, context(known, IMAGE, None)) for each in templates_in(made)
+    ]
+    assert templates
+    for each in templates:
+        (container,) = each["spec"]["containers"]
+        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+        by_name = {volume["name"]: volume for volume in each["spec"]["volumes"]}
+        seen = {path: by_name[mount["name"]] for path, mount in mounts.items() if path.startswith("/data/")}
+        assert all(mounts[path]["readOnly"] for path in seen)
+        sources = {
+            path: source.get("configMap") or source["persistentVolumeClaim"] for path, source in seen.items()
+        }
+        assert sources["/data/claim"] == {"claimName": "images", "readOnly": True}
+        assert sources["/data/configMap"] == {"name": "words"}
+        made = {volume.claim for volume in volumes.data(known)}
+        assert {sources[f"/data/{key}"]["claimName"] for key in ("folder", "nfs")} == made
+        variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert variables["TRAINER_DATA_DIR"] == "/data/claim", "the trainer looks at the first"
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_job_pod_is_merged_over_data(api: str) -> None:
+    mount = {"mountPath": "/data", "subPath": "2024", "name": "data"}
+    pod = {"spec": {"containers": [{"name": "pytorch", "volumeMounts": [mount]}]}}
+    known = stack(
+        **CLUSTERS["existing"],
+        operator={"api": api},
+        job={**JOB, "data": [{"path": "/other", "claim": "a"}], "pod": pod},
+    )
+    for made in apis.objects(known.jobs[0], context(known, IMAGE, None)):
+        for each in templates_in(made):
+            assert mount in each["spec"]["containers"][0]["volumeMounts"]
+
+
+Moved = tuple[str, dict[str, Any], str, list[dict[str, Any]] | None]
+MOVED: list[Moved] = [
+    (
+        "existing",
+        {"storage": {"dataPath": "/srv/a"}},
+        "storage.dataPath",
+        [{"path": "/data", "folder": "/srv/a"}],
+    ),
+    (
+        "existing",
+        {"storage": {"dataPath": "/srv/a"}, "job": {"datasetsPath": "/sets"}},
+        "storage.dataPath",
+        [{"path": "/sets", "folder": "/srv/a"}],
+    ),
+    (
+        "microk8s",
+        {"storage": {"dataPath": "/srv/a"}},
+        "storage.dataPath",
+        [{"path": "/data", "folder": "/srv/a"}],
+    ),
+    ("existing", {"job": {"datasetsPath": "/sets"}}, "job.datasetsPath", None),
+    ("kind", {"job": {"datasetsPath": "/sets"}}, "job.datasetsPath", [{"path": "/sets", "folder": "data"}]),
+    ("kind", {"job": {"datasetsPath": "/data"}}, "job.datasetsPath", None),
+    ("kind", {"storage": {"dataPath": "/srv/a"}}, "storage.dataPath", None),
+]
+"""Cluster, its old keys, the one that the error names, and the data that come of it; None for the default."""
+
+
+@pytest.mark.parametrize(("kind", "given", "key", "data"), MOVED)
+def test_a_key_of_before_is_refused_with_the_lines_to_write(
+    kind: str, given: dict[str, Any], key: str, data: list[dict[str, Any]] | None
+) -> None:
+    sections = {**CLUSTERS[kind], "storage": given.get("storage", {}), "job": {**JOB, **given.get("job", {})}}
+    with pytest.raises(ConfigError) as found:
+        stack(**sections)
+    told = str(found.value)
+    assert f"trainstack:{key} = " in told
+    written = re.findall(r"below job `(data: .*?)`", told)
+    assert bool(written) is (data is not None), told
+    after = {**JOB, **(yaml.safe_load(written[0]) if written else {})}
+    assert after.get("data") == data
+    (job,) = stack(**CLUSTERS[kind], job=after).jobs
+    places = [each.path for each in job.data or ()]
+    seen_before = given.get("job", {}).get("datasetsPath", "/data")
+    assert places == ([seen_before] if data or kind == "kind" else [])
+
+
+def test_each_of_several_jobs_gets_its_lines() -> None:
+    jobs = [{**JOB, "name": "a"}, {**JOB, "name": "b", "datasetsPath": "/sets"}]
+    with pytest.raises(ConfigError) as found:
+        stack(**CLUSTERS["existing"], storage={"dataPath": "/srv/a"}, jobs=jobs)
+    told = str(found.value)
+    assert "take storage.dataPath and jobs[1].datasetsPath out" in told
+    assert "below jobs[0] `data: [{path: /data, folder: /srv/a}]`" in told
+    assert "below jobs[1] `data: [{path: /sets, folder: /srv/a}]`" in told
+
+
+def test_no_page_but_the_records_names_the_keys_of_before() -> None:
+    pages = [
+        *paths.ROOT.glob("*.md"),
+        *(paths.ROOT / "docs").glob("*.md"),
+        *(paths.ROOT / "stacks").glob("*.yaml"),
+    ]
+    named = {each.name for each in pages if re.search("dataPath|datasetsPath", each.read_text())}
+    assert named <= {"CHANGELOG.md", "data.md"}
