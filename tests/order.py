@@ -9,6 +9,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent
 
 CLONES = [
+    "e2e/test_data_page.py",
     "e2e/test_examples.py",
     "e2e/test_guarded_namespace.py",
     "e2e/test_own_project_page.py",

@@ -82,12 +82,15 @@ def _contents(file: str, given: DataFolder) -> str:
         raise refused(
             "a folder of this machine", f"there is no folder {folder}: correct the path, or make it"
         )
-    if any(each.is_relative_to(folder) for each in (paths.ROOT, paths.DATA.resolve())):
+    clone = "a folder that does not hold the clone, with its state and models, or its data/"
+    if _holds_clone(folder):
         fix = f"name a folder further inside, or `folder: {agreed.DATA}` for data/ of the clone"
-        raise refused("a folder that does not hold the clone, with its state and models, or its data/", fix)
+        raise refused(clone, fix)
     digest = hashlib.sha256()
     try:
         for name, path in files(folder):
+            if _holds_clone(path):
+                raise refused(clone, f"remove the link {folder / name}")
             found = path.stat()
             if stat.S_ISREG(found.st_mode) and not _is_readable(path, found, given.users):
                 allowed = f"a folder whose files this user and the pods' can read: not so {path}"
@@ -98,6 +101,10 @@ def _contents(file: str, given: DataFolder) -> str:
         allowed = f"a folder that this user can read: {error.filename}: {error.strerror}"
         raise refused(allowed, f"let this user read it: chmod -R a+rX {folder}") from None
     return digest.hexdigest()[:16]
+
+
+def _holds_clone(folder: Path) -> bool:
+    return any(each.is_relative_to(folder) for each in (paths.ROOT, paths.DATA.resolve()))
 
 
 def _is_readable(path: Path, found: os.stat_result, users: Collection[int]) -> bool:

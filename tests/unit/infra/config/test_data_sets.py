@@ -13,10 +13,14 @@ from infra.clusters.kind.config import DATA
 from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.data_sets import SOURCES, DataSet
+from infra.config.load import Sections
 from infra.config.operator import OperatorApi
+from infra.config.section import Outcome
 from infra.job import apis
 from infra.job.context import context
 from infra.objects.manifest import Manifest
+from infra.review.key_changes import key_changes
+from infra.review.rendering import ensure_allowed, rendered_plan, workload
 from storage.manifests import persistent_volume
 from tests.unit.infra.config.test_pod_template import templates_in
 from tests.unit.infra.samples import IMAGE, JOB, stack
@@ -115,6 +119,37 @@ def test_a_folder_of_this_machine_lies_below_what_kinds_nodes_mount() -> None:
     name = other["metadata"]["name"]
     assert re.fullmatch(r"trainstack-dev-data-[0-9a-f]{8}", name)
     assert other["spec"]["hostPath"] == {"path": f"{DATA}/.folders/dev/{name}"}
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_a_review_renders_each_source_by_the_policies_and_looks_at_no_folder(kind: str, api: str) -> None:
+    """None of the folders is on this machine."""
+    data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
+    known = with_data(*data, kind=kind, operator={"api": api})
+    objects = workload(known, rendered_plan(known), IMAGE, {JOB["name"]: None})
+    ensure_allowed(known, objects)
+    kinds = [each["kind"] for each in objects if each["metadata"]["name"].startswith("trainstack-dev-data-")]
+    assert kinds == ["PersistentVolume", "PersistentVolumeClaim"] * 2
+
+
+def test_a_folder_of_the_nodes_is_held_to_the_allowed_roots() -> None:
+    known = with_data({"path": "/data", "folder": "/srv/photos"})
+    with pytest.raises(ConfigError, match=r"(?s)hostPath /srv/photos is not below.*allowedRoots"):
+        ensure_allowed(known, workload(known, rendered_plan(known), IMAGE, {JOB["name"]: None}))
+
+
+def test_the_page_of_a_review_names_what_has_changed() -> None:
+    def sections(**data: Any) -> Sections:
+        return Sections.model_validate({"job": {**JOB, "data": [{"path": "/data", **data}]}})
+
+    told = key_changes(sections(claim="images"), sections(nfs=GIVEN["nfs"]))
+    assert [(each.key, each.before, each.after) for each in told] == [
+        ("job.data[0].claim", "images", None),
+        ("job.data[0].nfs.server", None, "nfs.example"),
+        ("job.data[0].nfs.path", None, "/images"),
+    ]
+    assert {each.outcome for each in told} == {Outcome.JOB_REPLACED}
 
 
 def test_jobs_share_the_volume_of_one_source() -> None:
@@ -232,6 +267,16 @@ def test_each_of_several_jobs_gets_its_lines() -> None:
     assert "take storage.dataPath and jobs[1].datasetsPath out" in told
     assert "below jobs[0] `data: [{path: /data, folder: /srv/a}]`" in told
     assert "below jobs[1] `data: [{path: /sets, folder: /srv/a}]`" in told
+
+
+PAGE = (paths.ROOT / "docs" / "data.md").read_text()
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_each_block_of_the_page_is_taken(block: str) -> None:
+    read = yaml.safe_load(block)
+    job = read.get("config", {}).get("trainstack:job") or {**JOB, **read}
+    assert stack(job=job).jobs[0].name
 
 
 def test_no_page_but_the_records_names_the_keys_of_before() -> None:
