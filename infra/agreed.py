@@ -71,8 +71,14 @@ OBJECT = "kubernetes:"
 
 OWNER_ID = re.compile(r"[0-9a-f]{16}")
 
-# Files of a run's folder. The trainer writes the report. The process that waits for the job writes the timeline.
-TIMELINE, REPORT = "timeline.json", "report.html"
+# Files of a run's folder. The trainer writes the report. Whoever follows the job writes the others, its record.
+TIMELINE, REPORT, RECORD, PRINTED, LOG = "timeline.json", "report.html", "run.json", "printed.jsonl", ".log"
+
+
+def is_of_record(name: str) -> bool:
+    """Whether a file of this name in a run's folder is of its record: none of these tells when the run has ended."""
+    return name in (TIMELINE, RECORD, PRINTED) or name.endswith(LOG)
+
 
 REQUEST_MARK = "<!-- trainstack review -->"
 """The first line of the page about a whole request."""

@@ -95,7 +95,7 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
         if not model.is_file():
             yield f"{model} is missing, though the outputs name it as the model of job {job.name}"
             if own.is_file():
-                yield f"{own} is there: a job leaves its model in both folders (docs/own-project.md)"
+                yield f"{own} is there: `make use RUN={own.parent.name}` puts it at the top again"
         elif own.is_file() and _digest(own) != _digest(model):
             yield f"{model} is not the model of {job.name}'s run, which is {own}"
 

@@ -1,6 +1,6 @@
 """`python -m infra.watch STACK`: follows the jobs of a stack that somebody else has applied, until they end.
 
-It changes nothing in the cluster. Beside a run whose folder is on this machine it keeps the run's timeline.
+It changes nothing in the cluster. It keeps each run's record in the run's folder on this machine.
 Exits with 0 when all have succeeded, or are suspended as asked; 1 when one has not; 2 where that cannot be told.
 """
 
@@ -22,10 +22,10 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError, brief
-from infra.run import timeline
 from infra.run.component import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.metrics import metrics
+from infra.run.record import Record
 from infra.run.result import epochs_of
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
@@ -62,6 +62,7 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
         suspended=job.run_policy.suspend,
         queue=job.queue or "",
         epochs=lambda: epochs_of(folder),
+        record=Record(api, folder, job.model),
     )
     try:
         wait.until_end()
@@ -70,8 +71,6 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
     except RunFailedError as error:
         show(str(error))
         return FAILED
-    finally:
-        timeline.keep_beside(wait.timeline, folder, job.name, show)
     return ENDED
 
 

@@ -176,7 +176,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         raise explain(error, Sections, file) from None
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
-    _ensure_runs_are_ours(given, jobs, file)
+    _ensure_runs_leave_models(given, jobs, file)
     usual = (USUAL,) if given.cluster.kind.has_our_nodes else ()
     running = tuple(
         (job.with_one_process() if job.run_id else job).model_copy(
@@ -242,18 +242,15 @@ def _ensure_an_image(given: Sections, file: str) -> None:
     raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
 
 
-def _ensure_runs_are_ours(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
-    """Raises ConfigError where a job is to take a finished run, and its program is not our trainer.
-
-    Another program would train into that run's folder.
-    """
-    usual = JobConfig.model_fields["model"].default
+def _ensure_runs_leave_models(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
+    """Raises ConfigError where a job is to take a finished run's model, and leaves none."""
     for place, job in enumerate(jobs):
-        if job.run_id and (given.image.is_wholly_own or job.model != usual):
+        if job.run_id and job.model is None:
             key = _key(given, place, "runId")
-            allowed = f"a finished run of our trainer, on an image with it, whose model is {usual}"
-            fix = "remove it, and copy that run's model by hand: docs/runbooks/models.md"
-            raise ConfigError(paragraph(file, key, job.run_id, allowed, fix))
+            allowed = "nothing where job.model is null: there is no model to take"
+            raise ConfigError(
+                paragraph(file, key, job.run_id, allowed, "remove it, or name the file in model")
+            )
 
 
 def _ensure_names_fit(stack: Stack) -> None:

@@ -18,12 +18,27 @@ from infra.objects.pod_security import restricted_container
 
 OF_OPERATOR = ("job-name", "replica-type")
 """Labels of pods as the operator's first versions set them; people still select by them."""
+TAKES = "TRAINER_TAKE_FINISHED"
+"""The variable of a job that trains nothing: it takes the model of a finished run."""
+# In the place of whatever program has trained: another one would train into that run's folder.
+_TAKE = """
+cd "$TRAINER_MODEL_DIR"
+[ -f "runs/$TRAINER_RUN/$1" ] || { echo "run $TRAINER_RUN has left no $1 on the volume" >&2; exit 1; }
+cp "runs/$TRAINER_RUN/$1" ".$1.$TRAINER_RUN"
+mv ".$1.$TRAINER_RUN" "$1"
+echo "took the model of run $TRAINER_RUN; nothing is trained"
+"""
 # Group 0 may write the image's folders and the volume, so that any uid will do.
 GID = 0
 
 
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
-    """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`."""
+    """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`.
+
+    Those of a job that takes a finished run copy its model to the top of the volume.
+    """
+    if job.run_id:
+        return ["sh", "-ec", _TAKE, "take", job.model or ""], []
     chosen = options(job.training)
     if number := epochs(job, dataset):
         chosen["epochs"] = str(number)
@@ -46,13 +61,17 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
         env["TRAINER_DATA_DIR"] = job.data[0].path
     if context.dataset:
         env["TRAINER_DATASET"] = context.dataset.value
-    if job.run_id:
-        env["TRAINER_TAKE_FINISHED"] = "true"
+    env |= {each["name"]: each["value"] for each in takes(job)}
     if context.keep_runs:
         env |= context.keep_runs.environment()
     # Kubernetes expands $(NAME) of what stands before. Pulumi hands mappings over sorted, a file has its own order.
     given = env | dict(sorted(job.env.items()))
     return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
+
+
+def takes(job: JobConfig) -> list[dict[str, str]]:
+    """The variable that says that the job takes a finished run; none of a job that trains."""
+    return [{"name": TAKES, "value": "true"}] if job.run_id else []
 
 
 def _value(job: JobConfig, name: str, value: Value) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from infra.config.run_policies import RestartPolicy
 from infra.job import queue
 from infra.job.context import JobContext
 from infra.job.manifest import dataset_note
-from infra.job.pod import OF_OPERATOR, of_replicas, template
+from infra.job.pod import OF_OPERATOR, of_replicas, takes, template
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET, RUN, SKIP_AWAIT
@@ -105,7 +105,7 @@ def trainjob(job: JobConfig, context: JobContext) -> Manifest:
                 "numNodes": job.replicas.total,
                 "numProcPerNode": job.nproc_per_node,
                 **words,
-                "env": [{"name": "TRAINER_RUN", "value": run_id(job, context)}],
+                "env": [{"name": "TRAINER_RUN", "value": run_id(job, context)}, *takes(job)],
             },
             "activeDeadlineSeconds": job.run_policy.active_deadline_seconds,
             **({"suspend": True} if job.starts_suspended else {}),

@@ -57,13 +57,16 @@ class JobRun(pulumi.ComponentResource):
         files = {"models": paths.portable(models)} if models else volume if copies else {}
         api = job.context.api
         how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
+        leaves = {"model": config.model} if config.model else {}
         waits = {"queue": config.queue} if config.queue else {}
         kind = {"kind": TRAINJOB.kind} if api is OperatorApi.V2 else {}
         if api is OperatorApi.V2:
             props = {**identity, "job": config.name}
             Ending(f"{config.name}-ending", props, cluster.bound(self, [job.object]))
         run = Run(
-            config.name, {**identity, **how, **waits, **kind, **files}, cluster.bound(self, [job.object])
+            config.name,
+            {**identity, **how, **leaves, **waits, **kind, **files},
+            cluster.bound(self, [job.object]),
         )
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         target = paths.portable(model)

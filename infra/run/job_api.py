@@ -202,6 +202,16 @@ class JobApi:
         # Not splitlines: to it a carriage return ends a line, too.
         return [last_state(line) for line in text.removesuffix("\n").split("\n")]
 
+    def timed_log(self, pod: str, container: str, previous: bool, lines: int, limit_s: float) -> str:
+        """The end of a container's log, each line after its time; empty where the node has removed it.
+
+        Raises ApiException, and UnreachableError where neither server nor node have answered for `limit_s` seconds.
+        """
+        options = {"container": container, "previous": previous, "tailLines": lines, "timestamps": True}
+        patience = Patience(lambda _: None, limit_s, starting_s=0)
+        text = patience.ask(lambda: self.cluster.log(pod, self.namespace, **options))
+        return "" if text.startswith(REMOVED) else text
+
     def log_stream(self, pod: str, container: str, since: str = "") -> Iterator[bytes]:
         """A container's log as ClusterApi.log_stream gives it; raises whatever breaks the connection."""
         return self.cluster.log_stream(pod, self.namespace, container, since)

@@ -119,6 +119,7 @@ class LogFollower:
     Parameters:
         rank0: name of rank 0's pod; what its names begin with where it ends in -, as each start has another name.
         epochs: of the whole run; None while nobody knows.
+        told: gets each whole line.
 
     Attributes:
         pod: the name of the latest pod of rank 0.
@@ -127,8 +128,14 @@ class LogFollower:
         seen: how often the log has grown since then.
     """
 
-    def __init__(self, api: JobApi, rank0: str, epochs: Callable[[], int | None] = lambda: None) -> None:
-        self.api, self.rank0, self.pod, self.epochs = api, rank0, rank0, epochs
+    def __init__(
+        self,
+        api: JobApi,
+        rank0: str,
+        epochs: Callable[[], int | None] = lambda: None,
+        told: Callable[[LogLine], None] = lambda _: None,
+    ) -> None:
+        self.api, self.rank0, self.pod, self.epochs, self.told = api, rank0, rank0, epochs, told
         # Set by whoever draws the progress. The first line of an epoch is shown then.
         self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
@@ -186,6 +193,7 @@ class LogFollower:
         if line.is_whole:
             self.last, self.unfinished_since = line if line.at else self.last, None
             self.latest.append(line.text)
+            self.told(line)
             self._show(line.text)
         elif self.unfinished_since is None:
             self.unfinished_since = now
@@ -212,8 +220,12 @@ class LogFollower:
         self.last_step = (epoch, now)
         return True
 
-    def finish(self) -> list[str]:
-        """The last lines of the pod's log; empty where it is gone."""
+    def wait(self) -> None:
+        """Give the end of the log, which lags behind the job's, the time to come."""
         if self.thread:
             self.thread.join(timeout=LAG_S)
+
+    def finish(self) -> list[str]:
+        """The last lines of the pod's log; empty where it is gone."""
+        self.wait()
         return self.api.last_lines(self.pod, self.api.kind.container, lines=1000)

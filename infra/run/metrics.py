@@ -11,6 +11,8 @@ EPOCH = re.compile(rf"^(accuracy|loss)={NUMBER}$")
 # The closing line, which a run that resumes at its end prints alone.
 CLOSING = re.compile(rf"\{{metricName: (accuracy|loss), metricValue: {NUMBER}\}}")
 PROGRESS = re.compile(r"^Train Epoch: \d+ ")
+NAMED = re.compile(rf"(?<![\w.-])([A-Za-z_][\w.-]*)={NUMBER}(?=[\s,;|)\]}}]|$)")
+COUNTED = re.compile(r"\b(epoch|step)s?[ :=#]*(\d+)", re.IGNORECASE)
 
 
 def metrics(lines: Iterable[str]) -> dict[str, float]:
@@ -33,6 +35,25 @@ def journal_metrics(text: str) -> dict[str, float]:
     if not epochs:
         return {}
     return {"accuracy": round(epochs[-1]["accuracy"], 4), "loss": round(epochs[-1]["test_loss"], 4)}
+
+
+def named(line: str) -> dict[str, float]:
+    """Each `name=number` of `line`, with the `epoch` and the `step` that it tells; empty where it names no other."""
+    found = {
+        name: float(value) for name, value in NAMED.findall(line) if name.lower() not in ("epoch", "step")
+    }
+    if not found:
+        return {}
+    return {name.lower(): int(value) for name, value in reversed(COUNTED.findall(line))} | found
+
+
+def printed_metrics(text: str) -> dict[str, float]:
+    """The last accuracy and loss in printed.jsonl, which a run's record has."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if line.endswith("}"):
+            found |= {name: value for name, value in json.loads(line).items() if name in ("accuracy", "loss")}
+    return found
 
 
 def is_progress(line: str) -> bool:

@@ -15,8 +15,9 @@ from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
 from infra.objects.patience import UnreachableError
-from infra.run import job_status, timeline
+from infra.run import job_status
 from infra.run.job_api import JobApi
+from infra.run.record import Record
 from infra.run.result import epochs_of, metrics_of, run_folder
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
@@ -24,29 +25,28 @@ from infra.run.waiting import FailedBeforeError, Waiting
 
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
-    that is no PyTorchJob; `queue` of one that waits for Kueue; and where the run's files are: `models` (a folder of
-    this machine), or `image`, `claim` and `mountPath`.
+    that is no PyTorchJob; `queue` of one that waits for Kueue; `model`, the file that it leaves, where it leaves one;
+    and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
     taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
-        folder = run_folder(props)
+        api, folder = _job(props), run_folder(props)
         wait = Waiting(
-            _job(props),
+            api,
             props["rank0"],
             suspended=bool(props.get("suspend")),
             queue=props.get("queue") or "",
             epochs=lambda: epochs_of(folder),
+            record=Record(api, folder, props.get("model")),
         )
         try:
             ended = wait.until_end()
         except FailedBeforeError:
             _tell(props)
             raise
-        finally:
-            timeline.keep_beside(wait.timeline, folder, props["job"], show)
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)

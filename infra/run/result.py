@@ -7,25 +7,28 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from infra import paths
+from infra import agreed, paths
 from infra.dynamic import Props
 from infra.objects.patience import Patience, UnreachableError
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
-from infra.run.metrics import journal_metrics, metrics
+from infra.run.metrics import journal_metrics, metrics, printed_metrics
 from infra.run.reader_pod import MountedClaim, ReadError, read_first, running
 
 METRICS, CONFIG = "metrics.jsonl", "config.json"
 
 
 def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None]) -> dict[str, float | None]:
-    """Accuracy and loss of the run that `props` name; None where the trainer told none.
+    """Accuracy and loss of the run that `props` name; None where its program told none.
 
-    The log goes with its pod, by `cleanPodPolicy: All` for example; the file stays as long as the volume.
+    The log goes with its pod, by `cleanPodPolicy: All` for example; the files stay as long as the volume. A job that
+    takes a finished run prints nothing.
     """
     found = metrics(follower.finish())
     if not found:
-        found = journal_metrics(_file(props, show)) or metrics(follower.latest)
+        kept = _kept(props, show)
+        found = printed_metrics(kept) if '"at"' in kept else journal_metrics(kept)
+    found = found or metrics(follower.latest)
     return {"accuracy": found.get("accuracy"), "loss": found.get("loss")}
 
 
@@ -46,19 +49,20 @@ def epochs_of(folder: Path | None) -> int | None:
     return int(count) if count else None
 
 
-def _file(props: Props, show: Callable[[str], None]) -> str:
-    """The run's metrics.jsonl; empty where there is none."""
+def _kept(props: Props, show: Callable[[str], None]) -> str:
+    """The run's metrics.jsonl, else what its record has of what it printed; empty where there is neither."""
+    names = (METRICS, agreed.PRINTED)
     if folder := run_folder(props):
-        metrics_file = folder / METRICS
-        return metrics_file.read_text(errors="replace") if metrics_file.exists() else ""
+        there = [folder / name for name in names if (folder / name).exists()]
+        return there[0].read_text(errors="replace") if there else ""
     if not props.get("claim"):
         return ""
     with tempfile.TemporaryFile() as file:
         try:
-            name = f"{props['mountPath']}/runs/{props['run']}/{METRICS}"
+            files = [f"{props['mountPath']}/runs/{props['run']}/{name}" for name in names]
             patience = Patience(show)
             with running(MountedClaim.from_props(props), patience) as inside:
-                read_first(inside, [name], file, patience)
+                read_first(inside, files, file, patience)
         except (ReadError, CommandError, UnreachableError) as error:
             show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
             return ""

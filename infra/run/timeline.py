@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from infra import agreed
 from infra.run import job_status
-from infra.run.atomic_file import replacing
 
 Entry = tuple[str, str, str]
 """When, in RFC 3339; about what; what happened."""
@@ -35,6 +32,11 @@ class Timeline:
     def entries(self) -> list[Entry]:
         """All of them, in the order of time."""
         return sorted(self.found)
+
+    def add(self, text: str) -> None:
+        """Add what an earlier wait has left; a broken file tells nothing."""
+        with suppress(ValueError, TypeError):
+            self.found |= {(at, about, what) for at, about, what in json.loads(text)}
 
     def _pod(self, pod: Mapping[str, Any]) -> None:
         about = f"pod {pod['metadata']['name']}"
@@ -61,30 +63,3 @@ class Timeline:
     def _add(self, at: object, about: str, what: object) -> None:
         if at and what:
             self.found.add((str(at).replace("+00:00", "Z"), about, str(what)))
-
-
-def keep_beside(timeline: Timeline, folder: Path | None, job: str, show: Callable[[str], None]) -> None:
-    """Keep the timeline of `job` beside its run, where the run's folder is on this machine.
-
-    A line tells where that fails: the training goes on.
-    """
-    try:
-        if folder and folder.is_dir():
-            keep(timeline, folder)
-    except OSError as error:
-        show(f"{job}: its timeline is not kept: {error}")
-
-
-def keep(timeline: Timeline, folder: Path) -> None:
-    """Write what `timeline` has into `folder`, of the run, with what earlier waits have left there. Raises OSError.
-
-    The file is never newer than the run's own files: those tell when the run has ended.
-    """
-    file = folder / agreed.TIMELINE
-    with suppress(OSError, ValueError, TypeError):
-        timeline.found |= {(at, about, what) for at, about, what in json.loads(file.read_text())}
-    latest = max(
-        (each.stat().st_mtime for each in folder.iterdir() if each.name != agreed.TIMELINE), default=None
-    )
-    with replacing(file, latest) as content:
-        content.write(f"{json.dumps(timeline.entries(), indent=1)}\n".encode())

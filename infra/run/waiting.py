@@ -12,10 +12,10 @@ from kubernetes.client.exceptions import ApiException
 from infra.objects.kinds import Kind
 from infra.objects.patience import is_transient
 from infra.run import job_status
-from infra.run.job_api import JobApi
+from infra.run.job_api import JobApi, JobGoneError
 from infra.run.job_status import Trouble
 from infra.run.log_follower import KEPT_LINES, LogFollower, failure_lines
-from infra.run.timeline import Timeline
+from infra.run.record import DELETED, Record
 
 # The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
 # two minutes; a large image may take the kubelet twenty to pull.
@@ -55,10 +55,12 @@ class Waiting:
         epochs: of the whole run; None while nobody knows.
         suspended: whether the stack file asks for a suspended job.
         queue: that of Kueue's in which the job waits suspended, for as long as it takes; empty where it has none.
+        record: of the job's run; None keeps nothing.
 
     Attributes:
         names: uid -> name of each pod seen, those included that are gone.
         evicted: uid of a pod -> its eviction, in the order in which they were seen.
+        pods: as they were seen last.
     """
 
     def __init__(
@@ -69,10 +71,12 @@ class Waiting:
         suspended: bool = False,
         queue: str = "",
         epochs: Callable[[], int | None] = lambda: None,
+        record: Record | None = None,
     ) -> None:
         self.api, self.suspended, self.queue = api, suspended, queue
-        self.follower = LogFollower(api, rank0, epochs)
-        self.timeline = Timeline()
+        self.record = record or Record(api)
+        self.follower = LogFollower(api, rank0, epochs, self.record.take)
+        self.pods: list[dict[str, Any]] = []
         self.shown = self.shown_pods = ""
         self.trouble_since: dict[str, float] = {}
         self.names: dict[str, str] = {}
@@ -87,19 +91,27 @@ class Waiting:
         Raises RunFailedError within seconds of a failure, FailedBeforeError where it has failed already,
         NoProgressError, JobGoneError, UnreachableError.
         """
-        with self.api.following():
-            for number, job in enumerate(self.api.observations()):
-                if ended := self._look(job, is_first=number == 0):
-                    return ended
+        outcome = ""
+        try:
+            with self.api.following():
+                for number, job in enumerate(self.api.observations()):
+                    if ended := self._look(job, is_first=number == 0):
+                        return ended
+        except JobGoneError:
+            outcome = DELETED
+            raise
+        finally:
+            self.follower.wait()
+            self.record.close(self.pods, outcome)
         raise AssertionError("the job's observations do not end")
 
     def _look(self, job: dict[str, Any], is_first: bool) -> str:
         """The condition that has ended the job; empty where none has. Raises as `until_end` does."""
         now, message = job_status.condition(job)
-        pods = self.api.pods(latest=now in (job_status.SUCCEEDED, job_status.FAILED))
-        self.timeline.see(job, pods)
+        self.pods = pods = self.api.pods(latest=now in (job_status.SUCCEEDED, job_status.FAILED))
         self.follower.find_pod(pods)
         found = self._troubles(job, pods)
+        self.record.see(job, pods, found)
         self._show_pods(pods)
         self._show(now, found)
         if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):

@@ -469,21 +469,11 @@ CASES: dict[str, Case] = {
         "nothing beside a Dockerfile",
         "ARG TRAINER_IMAGE",
     ),
-    "a finished run for a program of one's own": Case(
-        {
-            "job": {**JOB, "runId": "mnist-0a1b2c3d"},
-            "image": {"dockerfile": "examples/own-script/Dockerfile"},
-        },
+    "a finished run of a job without a model": Case(
+        job(runId="mnist-0a1b2c3d", model=None),
         "job.runId",
         "'mnist-0a1b2c3d'",
-        "a finished run of our trainer",
-        "remove it",
-    ),
-    "a finished run of another model": Case(
-        job(runId="mnist-0a1b2c3d", model="other.pt"),
-        "job.runId",
-        "'mnist-0a1b2c3d'",
-        "whose model is mnist_cnn.pt",
+        "nothing where job.model is null",
         "remove it",
     ),
     "a run that is no id": Case(

@@ -862,7 +862,8 @@ def test_metrics_outlive_the_pods(log: list[str], expected: tuple[float, float],
 
 def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(inside: list[str], files: list[str], target: Any, patience: Any) -> None:
-        assert (inside, files) == (["exec"], ["/opt/mnist/models/runs/j-1/metrics.jsonl"])
+        run = "/opt/mnist/models/runs/j-1"
+        assert (inside, files) == (["exec"], [f"{run}/metrics.jsonl", f"{run}/printed.jsonl"])
         target.write(LINES.encode())
 
     monkeypatch.setattr(result, "running", lambda volume, patience: nullcontext(["exec"]))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from infra import agreed, dynamic
-from infra.run import provider, timeline
-from infra.run.timeline import Timeline, keep
+from infra import agreed
+from infra.run import provider
+from infra.run.record import Record
+from infra.run.timeline import Timeline
 from infra.run.waiting import RunFailedError
 from tests.unit.infra.run.test_run import FakeApi, job, pod
 
@@ -101,14 +102,17 @@ def test_it_is_kept_beside_the_run_with_what_was_there_and_is_never_newer(
     os.utime(model, (1000, 1000))
     if before is not None:
         (tmp_path / agreed.TIMELINE).write_text(before)
-    seen = Timeline()
+    seen = Record(FakeApi([]), tmp_path)
     seen.see(conditions(("Succeeded", "True", 9)), [])
-    keep(seen, tmp_path)
     found = json.loads((tmp_path / agreed.TIMELINE).read_text())
     assert found[-1] == [at(9), "job j", "Succeeded"]
     assert len(found) == (2 if before and "Created" in before else 1)
     assert (tmp_path / agreed.TIMELINE).stat().st_mtime == 1000
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["mnist_cnn.pt", agreed.TIMELINE]
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "mnist_cnn.pt",
+        agreed.RECORD,
+        agreed.TIMELINE,
+    ]
 
 
 @pytest.mark.parametrize("ended", ["Succeeded", "Failed"])
@@ -125,14 +129,3 @@ def test_a_wait_leaves_it_however_the_job_ends(
         with pytest.raises(RunFailedError):
             provider.RunProvider().create(props)
     assert json.loads((folder / agreed.TIMELINE).read_text()) == [[at(9), "job j", ended]]
-
-
-def test_where_it_cannot_be_kept_a_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(timeline, "keep", full)
-    timeline.keep_beside(Timeline(), tmp_path, "j", dynamic.show)
-    assert "j: its timeline is not kept: [Errno 28] No space left on device" in capsys.readouterr().out

@@ -1,0 +1,334 @@
+"""What whoever follows a job learns of its run, kept in the run's folder, whatever program trains.
+
+`run.json`: what ran, when, and how it ended. `printed.jsonl`: each `name=number` that the job's leader printed.
+`timeline.json`: what happened to job and pods. `<replica>.log`: the end of each replica's log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from infra import agreed
+from infra.job.pod import TAKES
+from infra.objects.job_kinds import TRAINJOB, JobKind
+from infra.run import job_status
+from infra.run.atomic_file import replacing
+from infra.run.job_api import JobApi
+from infra.run.log_follower import LogLine
+from infra.run.metrics import named
+from infra.run.replica_logs import ReplicaLogs
+from infra.run.timeline import Timeline
+
+MOST_PRINTED = 20_000
+"""Lines of printed.jsonl. Of more, every second one is left out."""
+KEEP_EVERY_S = 10.0
+DELETED = "Deleted"
+"""How a job ends that somebody deletes, or replaces, before it has ended."""
+NO_CHOICE = ("TRAINER_RUN",)
+INJECTED = ("PET_", "JOB_COMPLETION_INDEX")
+"""What the names of variables begin with that Trainer v2 sets."""
+
+
+class Record:
+    """The record of one run, by one wait for its job.
+
+    Parameters:
+        folder: of the run, on this machine; None keeps nothing.
+        model: the file that the run leaves; None where it leaves none, or nobody knows.
+
+    Attributes:
+        told: what run.json says; empty as long as nothing was seen.
+        adds: whether there is more to keep than the timeline: not where the record has this job's end already, nor of
+            a job that takes the model of an earlier run.
+    """
+
+    def __init__(self, api: JobApi, folder: Path | None = None, model: str | None = None) -> None:
+        self.api, self.folder, self.model = api, folder, model
+        self.timeline = Timeline()
+        self.logs = ReplicaLogs(api, self._take_of, self._say)
+        self.told: dict[str, Any] = {}
+        self.adds = True
+        self._leader = "none"
+        self._printed: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._written: dict[str, bytes] = {}
+        self._said: set[str] = set()
+        self._due = float("-inf")
+
+    def see(self, job: dict[str, Any], pods: list[dict[str, Any]], found: Iterable[object] = ()) -> None:
+        """Take what `job` and `pods` tell now, and the logs of containers that have ended since.
+
+        Parameters:
+            found: what keeps pods from running.
+        """
+        self.timeline.see(job, pods)
+        if self.folder is None:
+            return
+        if not self.told:
+            self._begin(job)
+        if self.adds and not self.told["configuration"].get("image"):
+            self.told["configuration"] = configuration(job, pods, self.api.kind)
+            self.adds &= TAKES not in self.told["configuration"].get("environment", {})
+        if self.adds:
+            self._judge(job, pods, found)
+            self.logs.read(pods)
+        if time.monotonic() >= self._due:
+            self.keep()
+            self._due = time.monotonic() + KEEP_EVERY_S
+
+    def take(self, line: LogLine) -> None:
+        """Take a line that the job's leader has printed."""
+        values = named(line.text)
+        if not line.at or not values:
+            return
+        entry = {"at": line.at, **values}
+        with self._lock:
+            self._printed[json.dumps(entry)] = entry
+            if len(self._printed) > MOST_PRINTED:
+                ordered = sorted(self._printed.items(), key=lambda pair: str(pair[1]["at"]))
+                self._printed = dict([*ordered[:-1:2], ordered[-1]])
+
+    def close(self, pods: list[dict[str, Any]], outcome: str = "") -> None:
+        """Take what is left of the logs of `pods`, keep everything, and let a run that has succeeded have its model on
+        top.
+
+        Parameters:
+            outcome: how the job has ended, where it could not say so itself.
+        """
+        if self.told and self.adds:
+            self.logs.read(pods, is_last=True)
+            if outcome:
+                self.told |= {"outcome": outcome, "end": _now()}
+        self.keep()
+        if self.folder and self.model and self.adds and self.has_succeeded:
+            with self._told("its model is not put at the top of the volume"):
+                place(self.folder, self.model)
+
+    @property
+    def has_succeeded(self) -> bool:
+        return bool(self.told.get("outcome") == job_status.SUCCEEDED)
+
+    def keep(self) -> None:
+        """Write into the run's folder what is new. A line tells where that fails: the training goes on."""
+        if self.folder is None:
+            return
+        with self._told("its record is not kept"):
+            files = self.files()
+            if self.adds and (len(files) > 2 or self.told.get("end")):
+                _ensure_folder(self.folder)
+            if not self.folder.is_dir():
+                return
+            if agreed.RECORD in files and not _is_ours(self.folder / agreed.RECORD):
+                raise OSError(f"{self.folder / agreed.RECORD} is the program's own")
+            # Never newer than the run's own files: those tell when the run has ended.
+            own = [each for each in self.folder.iterdir() if not agreed.is_of_record(each.name)]
+            latest = max((each.stat().st_mtime for each in own), default=None)
+            for name, content in files.items():
+                if self._written.get(name) != content:
+                    with replacing(self.folder / name, latest) as file:
+                        file.write(content)
+                    self._written[name] = content
+
+    def files(self) -> dict[str, bytes]:
+        """The record's files, by their names; where there is nothing to add, the timeline alone."""
+        timeline = {agreed.TIMELINE: f"{json.dumps(self.timeline.entries(), indent=1)}\n".encode()}
+        if not self.told or not self.adds:
+            return timeline
+        with self._lock:
+            printed = sorted(self._printed.values(), key=lambda entry: str(entry["at"]))
+        lines = "".join(f"{json.dumps(each)}\n" for each in printed)
+        return {
+            agreed.RECORD: f"{json.dumps(self.told, indent=1)}\n".encode(),
+            **timeline,
+            **({agreed.PRINTED: lines.encode()} if lines else {}),
+            **{f"{name}{agreed.LOG}": text.encode() for name, text in self.logs.texts().items()},
+        }
+
+    def _begin(self, job: Mapping[str, Any]) -> None:
+        """Take up what is there: of an earlier wait, or of an earlier job that has made the same run."""
+        assert self.folder
+        before = read(self.folder)
+        if has_end(before, self.api.uid):
+            self.adds, self.told = False, before
+            return
+        same = before if before.get("uid") == self.api.uid else {}
+        self.told = {
+            "job": self.api.name,
+            "kind": self.api.kind.kind,
+            "namespace": self.api.namespace,
+            "uid": self.api.uid,
+            "model": self.model or before.get("model"),
+            "configuration": same.get("configuration") or {},
+            "begin": same.get("begin") or _time(job["metadata"].get("creationTimestamp")),
+            "end": None,
+            "outcome": None,
+            "message": "",
+        }
+        with suppress(OSError):
+            self.timeline.add((self.folder / agreed.TIMELINE).read_text())
+        with suppress(OSError):
+            for line in (self.folder / agreed.PRINTED).read_text(errors="replace").splitlines():
+                with suppress(ValueError, TypeError, KeyError):
+                    entry = json.loads(line)
+                    self._printed[json.dumps(entry)] = {**entry, "at": str(entry["at"])}
+        for file in self.folder.glob(f"{self.api.name}-*{agreed.LOG}"):
+            with suppress(OSError):
+                self.logs.add(file.name.removesuffix(agreed.LOG), file.read_text(errors="replace"))
+
+    def _judge(self, job: dict[str, Any], pods: list[dict[str, Any]], found: Iterable[object]) -> None:
+        now, message = job_status.condition(job)
+        self._leader = leader(job, self.api.name, self.api.kind)
+        states = (
+            (each.get(key) or {}).get(how) or {}
+            for pod in pods
+            if pod["metadata"]["name"].startswith(self._leader)
+            for each in job_status.containers(pod.get("status", {}))
+            if each["name"] == self.api.kind.container
+            for key in ("state", "lastState")
+            for how in ("running", "terminated")
+        )
+        starts = [self.told.get("started"), *(_time(state.get("startedAt")) for state in states)]
+        self.told["started"] = min(filter(None, starts), default=None)
+        self.told["message"] = "; ".join([*filter(None, [message]), *(str(each) for each in found)])
+        if now in (job_status.SUCCEEDED, job_status.FAILED):
+            held = [each for each in job["status"]["conditions"] if each["status"] == "True"]
+            ends = [_time(each.get("lastTransitionTime")) for each in held]
+            self.told |= {"outcome": now, "end": max(filter(None, ends), default=None) or _now()}
+
+    def _take_of(self, pod: str, line: LogLine) -> None:
+        if pod.startswith(self._leader):
+            self.take(line)
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """An OSError inside becomes a sentence that says `what` it means."""
+        try:
+            yield
+        except OSError as error:
+            self._say(f"{what}: {error}")
+
+    def _say(self, line: str) -> None:
+        """Show a sentence once."""
+        if line not in self._said:
+            self._said.add(line)
+            self.api.show(f"{self.api.name}: {line}")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What run.json of a run's folder says; empty where there is none, or one that is not ours."""
+    try:
+        found = json.loads((folder / agreed.RECORD).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and {"uid", "outcome"} <= found.keys() else {}
+
+
+def has_end(told: Mapping[str, Any], uid: str) -> bool:
+    """Whether what run.json says has the end of the job with this uid."""
+    return bool(told.get("uid") == uid and told.get("end"))
+
+
+def configuration(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], kind: JobKind) -> dict[str, Any]:
+    """What the replicas run, and how many there are; empty where neither job nor pods tell.
+
+    A TrainJob alone tells of neither image nor environment.
+    A variable from a Secret is told by its place: its value is never read.
+    """
+    spec = job["spec"]
+    templates = [each.get("template") or {} for each in (spec.get("pytorchReplicaSpecs") or {}).values()]
+    given = {"spec": {"containers": [{**(spec.get("trainer") or {}), "name": kind.container}]}}
+    for pod in templates or [*pods, given]:
+        for each in (pod.get("spec") or {}).get("containers") or []:
+            if each["name"] == kind.container:
+                return _of_container(each) | {"processes": _processes(job)}
+    return {}
+
+
+def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:
+    variables = {each["name"]: _value(each) for each in container.get("env") or []}
+    sources = [
+        f"{kind.removesuffix('Ref')} {each[kind]['name']}"
+        for each in container.get("envFrom") or []
+        for kind in ("secretRef", "configMapRef")
+        if each.get(kind)
+    ]
+    return {
+        "image": container.get("image", ""),
+        "command": [*(container.get("command") or []), *(container.get("args") or [])],
+        "environment": {
+            name: value
+            for name, value in variables.items()
+            if name not in NO_CHOICE and not name.startswith(INJECTED)
+        },
+        **({"environmentFrom": sources} if sources else {}),
+    }
+
+
+def _value(variable: Mapping[str, Any]) -> str:
+    source = variable.get("valueFrom") or {}
+    for kind, what in (("secretKeyRef", "secret"), ("configMapKeyRef", "configMap")):
+        if held := source.get(kind):
+            return f"({what} {held['name']}, key {held['key']})"
+    return str(variable.get("value") or "")
+
+
+def _processes(job: Mapping[str, Any]) -> int | None:
+    spec = job["spec"]
+    per_pod = spec.get("nprocPerNode") or (spec.get("trainer") or {}).get("numProcPerNode") or 1
+    return job_status.wanted_pods(dict(job)) * int(per_pod) if str(per_pod).isdigit() else None
+
+
+def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
+    """What the name of rank 0's pod begins with."""
+    if kind is TRAINJOB:
+        return f"{name}-{kind.container}-0-0-"
+    return f"{name}-{'master' if 'Master' in job['spec']['pytorchReplicaSpecs'] else 'worker'}-0"
+
+
+def place(folder: Path, model: str) -> None:
+    """Put the model of the run in `folder` at the top of its volume, unless one is there that is no older.
+
+    Our trainer has done so itself. Raises OSError.
+    """
+    own, top = folder / model, folder.parent.parent / model
+    if not own.is_file() or (top.exists() and top.stat().st_mtime >= own.stat().st_mtime):
+        return
+    with own.open("rb") as content, replacing(top) as file:
+        shutil.copyfileobj(content, file)
+
+
+def _is_ours(file: Path) -> bool:
+    return not file.exists() or bool(read(file.parent)) or not file.read_bytes().strip()
+
+
+def _ensure_folder(folder: Path) -> None:
+    """Make the folder of a run, and runs/, so that pods may write there as they may in the volume's own folder."""
+    volume = folder.parent.parent
+    volume.mkdir(parents=True, exist_ok=True)
+    known = volume.stat()
+    for each in (folder.parent, folder):
+        if each.is_dir():
+            continue
+        each.mkdir()
+        try:
+            os.chown(each, known.st_uid, known.st_gid)
+            each.chmod(known.st_mode & 0o777 | 0o070)
+        except PermissionError:  # the volume's folder is of another user, who is not to be kept out
+            each.chmod(0o777)
+
+
+def _time(text: object) -> str | None:
+    return str(text).replace("+00:00", "Z").replace(" ", "T") if text else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

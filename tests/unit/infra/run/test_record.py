@@ -1,0 +1,427 @@
+"""What is kept of a run while its job is followed: both APIs, every way to end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import agreed
+from infra.job.pod import TAKES
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import OF_API, PYTORCHJOB, JobKind
+from infra.run import record, replica_logs
+from infra.run.job_api import JobApi, JobGoneError
+from infra.run.metrics import named
+from infra.run.record import DELETED, Record
+from infra.run.trainjob_api import api_of
+from infra.run.waiting import RunFailedError, Waiting
+from tests.unit.infra.objects.played_api import Request, play
+
+KINDS = pytest.mark.parametrize("kind", OF_API.values(), ids=lambda kind: kind.kind)
+SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "login", "key": "token"}}}
+PLAIN = [{"name": "LR", "value": "0.1"}, {"name": "TRAINER_RUN", "value": "j-1"}, SECRET]
+IMAGE = "registry/own@sha256:1"
+
+
+def at(second: int) -> str:
+    return f"2026-01-01T00:00:{second:02}Z"
+
+
+def names(kind: JobKind, start: int = 0) -> tuple[str, str]:
+    """The pods of rank 0 and rank 1 at a start."""
+    if kind is PYTORCHJOB:
+        return "j-master-0", "j-worker-0"
+    return f"j-node-0-0-aaaa{start}", f"j-node-0-1-bbbb{start}"
+
+
+def replica(kind: JobKind, pod: str) -> str:
+    return pod if kind is PYTORCHJOB else pod.rpartition("-")[0]
+
+
+def job(
+    kind: JobKind, *conditions: str, message: str = "", uid: str = "u", env: Any = PLAIN
+) -> dict[str, Any]:
+    container = {"name": kind.container, "image": IMAGE, "args": ["train.py"], "env": env}
+    template = {"template": {"spec": {"containers": [container]}}, "replicas": 1}
+    v1 = {"pytorchReplicaSpecs": {"Master": template, "Worker": template}}
+    v2 = {"trainer": {"numNodes": 2, "numProcPerNode": 1, "args": ["train.py"], "env": env[1:2]}}
+    words = {"Succeeded": "Complete"} if kind is not PYTORCHJOB else {}
+    held = [
+        {"type": words.get(each, each), "status": "True", "message": message, "lastTransitionTime": at(30)}
+        for each in conditions
+    ]
+    return {
+        "metadata": {"name": "j", "uid": uid, "creationTimestamp": at(0)},
+        "spec": v1 if kind is PYTORCHJOB else v2,
+        "status": {"conditions": held},
+    }
+
+
+def pod(kind: JobKind, name: str, restarts: int = 0, env: Any = PLAIN, **states: Any) -> dict[str, Any]:
+    status = {"name": kind.container, "restartCount": restarts, **states}
+    injected = [{"name": "PET_NNODES", "value": "2"}] if kind is not PYTORCHJOB else []
+    container = {"name": kind.container, "image": IMAGE, "args": ["train.py"], "env": [*env, *injected]}
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": at(1)},
+        "spec": {"nodeName": f"node-of-{name}", "containers": [container]},
+        "status": {"phase": "Running", "containerStatuses": [status]},
+    }
+
+
+def running(begun: int = 2) -> dict[str, Any]:
+    return {"running": {"startedAt": at(begun)}}
+
+
+def ended(code: int, begun: int = 2, end: int = 20) -> dict[str, Any]:
+    reason = "Error" if code else "Completed"
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": at(begun), "finishedAt": at(end)}}
+
+
+@dataclass
+class Moment:
+    """The job and its pods at one look; an error in the place of the job is raised."""
+
+    job: dict[str, Any] | Exception
+    pods: list[dict[str, Any]]
+
+
+@dataclass
+class Cluster:
+    """A cluster's moments, one after the other, and the logs that its nodes have meanwhile.
+
+    Parameters:
+        logs: pod, or (pod, True) for its start before -> its log; a status in its place is the server's answer.
+    """
+
+    kind: JobKind
+    moments: list[Moment]
+    logs: dict[Any, Any] = field(default_factory=dict)
+    asked: list[Request] = field(default_factory=list)
+
+    def __call__(self, request: Request) -> object:
+        self.asked.append(request)
+        name = request.path.split("/")[-2]
+        key = (name, True) if request.query.get("previous") == "True" else name
+        return self.logs.get(key, 404)
+
+    def api(self, monkeypatch: pytest.MonkeyPatch, shown: list[str] | None = None) -> JobApi:
+        play(monkeypatch, self)
+        cluster = self
+
+        class Played(api_of(self.kind)):  # type: ignore[misc]
+            now: Moment
+
+            def observations(self) -> Iterator[dict[str, Any]]:
+                for self.now in cluster.moments:
+                    if isinstance(self.now.job, Exception):
+                        raise self.now.job
+                    yield self.now.job
+
+            def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
+                return self.now.pods
+
+            def warnings(self) -> list[dict[str, Any]]:
+                return []
+
+            def warnings_about(self, uid: str) -> list[dict[str, Any]]:
+                return []
+
+            def last_lines(
+                self, pod: str, container: str, previous: bool = False, lines: int = 20
+            ) -> list[str]:
+                return []
+
+            def log_stream(self, pod: str, container: str, since: str = "") -> Iterator[bytes]:
+                yield str(cluster.logs.get(pod, "")).encode()
+
+        show = shown.append if shown is not None else lambda _: None
+        return Played(ApiAddress(None), "kubeflow", "j", "u", show, self.kind)
+
+
+def followed(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, folder: Path, model: str | None = None
+) -> list[str]:
+    """What a wait for the job in `cluster` has shown, which ends with its error's text where there is one."""
+    shown: list[str] = []
+    api = cluster.api(monkeypatch, shown)
+    wait = Waiting(
+        api, record.leader(job(cluster.kind), "j", cluster.kind), record=Record(api, folder, model)
+    )
+    try:
+        wait.until_end()
+    except (RunFailedError, JobGoneError) as error:
+        shown.append(str(error))
+    return shown
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "models" / "dev" / "runs" / "j-1"
+
+
+def told(run: Path) -> dict[str, Any]:
+    return dict(json.loads((run / agreed.RECORD).read_text()))
+
+
+def printed(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / agreed.PRINTED).read_text().splitlines()]
+
+
+def log_of(run: Path, kind: JobKind, pod: str) -> str:
+    return (run / f"{replica(kind, pod)}.log").read_text()
+
+
+def line(second: int, text: str) -> str:
+    return f"{at(second)} {text}\n"
+
+
+@KINDS
+def test_a_run_that_succeeds_is_told_whole(monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind) -> None:
+    first, second = names(kind)
+    done = [pod(kind, each, state=ended(0)) for each in (first, second)]
+    logs = {
+        first: line(3, "epoch 1: loss=0.5, lr=1e-3") + line(9, "accuracy=0.9"),
+        second: line(3, "loss=7"),
+    }
+    cluster = Cluster(kind, [Moment(job(kind, "Succeeded"), done)], logs)
+    followed(monkeypatch, cluster, run)
+    found = told(run)
+    assert (found["outcome"], found["begin"], found["started"], found["end"]) == (
+        *("Succeeded", at(0), at(2), at(30)),
+    )
+    assert found["configuration"] == {
+        "image": IMAGE,
+        "command": ["train.py"],
+        "environment": {"LR": "0.1", "TOKEN": "(secret login, key token)"},
+        "processes": 2,
+    }
+    assert printed(run) == [
+        {"at": at(3), "epoch": 1, "loss": 0.5, "lr": 0.001},
+        {"at": at(9), "accuracy": 0.9},
+    ]
+    assert "loss=7" in log_of(run, kind, second)
+    assert "== Completed, exit code 0 ==" in log_of(run, kind, first)
+
+
+@KINDS
+def test_a_failure_at_the_limit_keeps_the_log_of_each_start_of_each_replica(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    """The operators take the pods away: each log is read when its container has ended."""
+    one, two = ([pod(kind, each, state=ended(1)) for each in names(kind, start)] for start in (0, 1))
+    if kind is PYTORCHJOB:
+        two = [pod(kind, each, 1, state=ended(1, 21, 22), lastState=ended(1)) for each in names(kind)]
+    logs = {each: line(3, "first boom") for each in names(kind)}
+    cluster = Cluster(kind, [Moment(job(kind), one)], logs)
+
+    def moments() -> Iterator[Moment]:
+        yield Moment(job(kind), one)
+        cluster.logs = {each: line(22, "second boom") for each in names(kind, 1)}
+        yield Moment(job(kind), two)
+        cluster.logs = {}
+        yield Moment(job(kind, "Failed", message="limit"), [])
+
+    cluster.moments = moments()  # type: ignore[assignment]
+    assert "limit" in followed(monkeypatch, cluster, run)[-1]
+    assert (told(run)["outcome"], told(run)["message"]) == ("Failed", "limit")
+    for each in names(kind):
+        text = log_of(run, kind, each)
+        assert text.index("first boom") < text.index("second boom"), text
+        assert text.count("== Error, exit code 1 ==") == 2
+
+
+@KINDS
+def test_an_evicted_replica_says_so_where_its_log_would_be(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    first, second = names(kind)
+    evicted = pod(kind, second)
+    evicted["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low."}
+    there = pod(kind, first, state=running())
+    cluster = Cluster(kind, [Moment(job(kind, "Failed"), [there, evicted])], {first: line(3, "step")})
+    followed(monkeypatch, cluster, run)
+    assert "Evicted: The node was low." in log_of(run, kind, second)
+    assert "it was running when this was read" in log_of(run, kind, first)
+    assert "Evicted" in told(run)["message"]
+
+
+@KINDS
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_a_job_that_goes_under_our_feet_ends_as_deleted(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, how: str
+) -> None:
+    first, _ = names(kind)
+    going = pod(kind, first, state=running())
+    going["metadata"]["deletionTimestamp"] = at(5)
+    moments = [Moment(job(kind), [going]), Moment(JobGoneError(how), [])]
+    followed(monkeypatch, Cluster(kind, moments, {first: line(3, "loss=0.5")}), run)
+    assert told(run)["outcome"] == DELETED
+    assert told(run)["end"]
+    assert "loss=0.5" in log_of(run, kind, first)
+
+
+@KINDS
+def test_a_follower_that_is_started_again_goes_on(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    """What the first one has kept stays, also of a log whose beginning the kubelet has rotated away."""
+    first, _ = names(kind)
+    early, late = line(3, "loss=0.9"), line(8, "loss=0.5")
+    api = Cluster(kind, [], {first: early}).api(monkeypatch)
+    killed = Record(api, run)
+    killed.see(job(kind), [pod(kind, first, state=ended(1))])
+    assert (told(run)["outcome"], told(run)["end"]) == (None, None)
+    cluster = Cluster(
+        kind, [Moment(job(kind, "Succeeded"), [pod(kind, first, 1, state=ended(0))])], {first: late}
+    )
+    followed(monkeypatch, cluster, run)
+    assert [each["loss"] for each in printed(run)] == [0.9, 0.5]
+    assert told(run)["outcome"] == "Succeeded"
+    text = log_of(run, kind, first)
+    assert text.index("loss=0.9") < text.index("loss=0.5")
+
+
+@KINDS
+def test_a_record_with_its_end_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    first, _ = names(kind)
+    cluster = Cluster(
+        kind, [Moment(job(kind, "Succeeded"), [pod(kind, first, state=ended(0))])], {first: line(3, "a")}
+    )
+    followed(monkeypatch, cluster, run)
+    before = {each.name: each.read_bytes() for each in run.iterdir()}
+    again = Cluster(kind, cluster.moments)
+    followed(monkeypatch, again, run)
+    assert again.asked == []
+    assert {each.name: each.read_bytes() for each in run.iterdir()} == before
+
+
+@KINDS
+def test_a_job_that_is_tried_again_has_no_end_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Failed"), [])]), run)
+    assert told(run)["outcome"] == "Failed"
+    api = Cluster(kind, []).api(monkeypatch)
+    api.uid = "another"
+    Record(api, run).see(job(kind, uid="another"), [])
+    assert (told(run)["uid"], told(run)["outcome"], told(run)["end"]) == ("another", None, None)
+
+
+@KINDS
+def test_a_job_that_takes_a_run_adds_nothing_but_its_timeline(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    run.mkdir(parents=True)
+    (run / "own.pt").write_text("weights")
+    env = [*PLAIN, {"name": TAKES, "value": "true"}]
+    taking = job(kind, "Succeeded", env=env)
+    if kind is not PYTORCHJOB:
+        taking["spec"]["trainer"]["env"] = env[1:]
+    followed(monkeypatch, Cluster(kind, [Moment(taking, [])]), run, "own.pt")
+    assert {each.name for each in run.iterdir()} == {"own.pt", agreed.TIMELINE}
+    assert not (run.parents[1] / "own.pt").exists(), "the job itself has put it there"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "newer", "placed"),
+    [("Succeeded", True, True), ("Succeeded", False, False), ("Failed", True, False)],
+)
+def test_the_model_goes_on_top_of_the_volume_when_the_run_has_succeeded(
+    monkeypatch: pytest.MonkeyPatch, run: Path, outcome: str, newer: bool, placed: bool
+) -> None:
+    run.mkdir(parents=True)
+    own, top = run / "own.pt", run.parents[1] / "own.pt"
+    own.write_text("new")
+    top.write_text("old")
+    os.utime(own, (1000, 1000))
+    os.utime(top, (900, 900) if newer else (1000, 1000))
+    followed(monkeypatch, Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, outcome), [])]), run, "own.pt")
+    assert top.read_text() == ("new" if placed else "old")
+    assert max(each.stat().st_mtime for each in run.iterdir()) == 1000, (
+        "its own files tell when the run has ended"
+    )
+
+
+@KINDS
+@pytest.mark.parametrize(("status", "said"), [(403, 1), (404, 0), (500, 0)])
+def test_a_log_that_cannot_be_read_costs_at_most_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, status: int, said: int
+) -> None:
+    monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
+    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+    logs = dict.fromkeys(names(kind), status)
+    pods = [pod(kind, each, state=ended(1)) for each in names(kind)]
+    shown = followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Failed"), pods)], logs), run)
+    assert len([each for each in shown if "the logs of its pods are not kept: 403" in each]) == said
+    assert told(run)["outcome"] == "Failed"
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    run.parent.mkdir(parents=True)
+    run.write_text("a file in its place")
+    moments = [Moment(job(PYTORCHJOB, *how), []) for how in ((), ("Succeeded",))]
+    monkeypatch.setattr(record, "KEEP_EVERY_S", 0)
+    shown = followed(monkeypatch, Cluster(PYTORCHJOB, moments), run)
+    assert len([each for each in shown if "its record is not kept" in each]) == 1
+
+
+def test_a_file_of_the_programs_own_stays(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    run.mkdir(parents=True)
+    (run / agreed.RECORD).write_text('{"lr": 1}')
+    shown = followed(monkeypatch, Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), [])]), run)
+    assert (run / agreed.RECORD).read_text() == '{"lr": 1}'
+    assert "the program's own" in "\n".join(shown)
+
+
+def test_of_a_long_log_the_end_is_kept(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    monkeypatch.setattr(replica_logs, "LOG_BYTES", 2000)
+    long = "".join(line(3, f"step {number}") for number in range(500))
+    pods = [pod(PYTORCHJOB, "j-master-0", state=ended(0))]
+    followed(
+        monkeypatch,
+        Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), pods)], {"j-master-0": long}),
+        run,
+    )
+    text = log_of(run, PYTORCHJOB, "j-master-0")
+    assert len(text) <= 2000
+    assert text.startswith(replica_logs.CUT)
+    assert "step 499" in text
+    assert "step 5\n" not in text
+
+
+def test_of_many_printed_lines_some_are_left_out(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    monkeypatch.setattr(record, "MOST_PRINTED", 10)
+    long = "".join(line(number, f"loss={number}") for number in range(50))
+    pods = [pod(PYTORCHJOB, "j-master-0", state=ended(0))]
+    followed(
+        monkeypatch,
+        Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), pods)], {"j-master-0": long}),
+        run,
+    )
+    assert len(printed(run)) <= 10
+    assert printed(run)[-1]["loss"] == 49
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("accuracy=0.9912", {"accuracy": 0.9912}),
+        ("Train Epoch: 3 [640/60000 (1%)]\tloss=2.2975", {"epoch": 3, "loss": 2.2975}),
+        ("epoch 3/10 step 40: loss=1e-3, acc=.5", {"epoch": 3, "step": 40, "loss": 0.001}),
+        ("epoch=2 val_loss=0.25|lr=-1", {"epoch": 2, "val_loss": 0.25, "lr": -1}),
+        ("epoch=2", {}),
+        ("path=/tmp/1 version=2.6.0 name=net", {}),
+        ("--lr=0.1", {}),
+        ("no value", {}),
+    ],
+)
+def test_what_a_line_names(text: str, found: dict[str, float]) -> None:
+    assert named(text) == found
