@@ -66,8 +66,8 @@ def main() -> None:
         if job.name in stack.trials:
             continue
         model = program.model_path(stack, job, submitted.run)
-        folder = paths.models(stack.name) if stack.models_are_here else None
-        runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, model=model)
+        folder, here = paths.models(stack.name), stack.models_are_here
+        runs[job.name] = JobRun(job=submitted, cluster=cluster, models=folder, is_volume=here, model=model)
 
     pulumi.export("kubeconfig", cluster.kubeconfig)
     pulumi.export("namespace", stack.cluster.namespace)

@@ -29,14 +29,15 @@ class JobRun(pulumi.ComponentResource):
     """Ends when the job has succeeded, or is suspended as its stack file asks, and its model is on this machine.
 
     Parameters:
-        models: the folder of this machine that is the volume; None where the volume is elsewhere.
-        model: the file in it that the job leaves; copied there from a volume that is elsewhere.
+        models: the folder of this machine for the stack's models.
+        is_volume: whether it is the volume; what the run leaves is copied there otherwise.
+        model: the file in it that the job leaves.
 
     Attributes:
         model_path: `model` as `paths.portable` has it, known when the file is there.
     """
 
-    def __init__(self, *, job: Job, cluster: Cluster, models: Path | None, model: Path) -> None:
+    def __init__(self, *, job: Job, cluster: Cluster, models: Path, is_volume: bool, model: Path) -> None:
         config = job.config
         super().__init__(agreed.JOB_RUN, config.name)
         metadata = job.object.metadata
@@ -53,8 +54,9 @@ class JobRun(pulumi.ComponentResource):
             "mountPath": job.context.mount_path,
             "pod": auxiliary_pods.spec_fields([config], job.context.group),
         }
-        copies = models is None and config.model is not None
-        files = {"models": paths.portable(models)} if models else volume if copies else {}
+        copies = not is_volume and config.model is not None
+        elsewhere = {**volume, "user": config.user, "copies": paths.portable(models)}
+        files = {"models": paths.portable(models)} if is_volume else elsewhere
         api = job.context.api
         how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
         leaves = {"model": config.model} if config.model else {}

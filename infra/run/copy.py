@@ -1,12 +1,14 @@
-"""Brings a run from a volume that is not on this machine to models/<stack>/: its folder, and its model."""
+"""Brings a run's folder and model from a volume that is elsewhere to models/<stack>/, and its record to that volume."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,11 +19,14 @@ from infra import paths
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.patience import Patience
 from infra.run.atomic_file import replacing
-from infra.run.reader_pod import MountedClaim, ReadError, read_first, read_folder, running
+from infra.run.reader_pod import MountedClaim, ReadError, put, read_first, read_folder, running
+
+SENT_WAIT = "60s"
+"""How long the pod that takes a record may take to start: a job's end waits for it."""
 
 
 class CopyError(RuntimeError):
-    """The model is not where the run should have left it."""
+    """The model is not where the run should have left it, or the volume takes no record."""
 
 
 def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callable[[str], None]) -> str:
@@ -53,6 +58,27 @@ def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callab
     except ReadError as error:
         raise CopyError(f"the run left no model on the volume: {error}") from None
     return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+def send(volume: MountedClaim, run: str, model: str, files: Mapping[str, bytes], *, on_top: bool) -> None:
+    """Write the record of `run` to its folder on the volume, and with `on_top` its model to the volume's top.
+
+    Raises CopyError, CommandError, UnreachableError.
+
+    Parameters:
+        model: the file that the run leaves; empty where it leaves none.
+    """
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as packed:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o664
+            packed.addfile(entry, io.BytesIO(content))
+    try:
+        with running(volume, Patience(lambda _: None, 0), writes=True, ready=SENT_WAIT) as inside:
+            put(inside, volume.mount_path, run, model, archive.getvalue(), on_top=on_top)
+    except ReadError as error:
+        raise CopyError(str(error)) from None
 
 
 def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:

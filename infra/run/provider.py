@@ -15,10 +15,13 @@ from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
 from infra.objects.patience import UnreachableError
+from infra.process import CommandError
 from infra.run import job_status
+from infra.run.copy import CopyError, send
 from infra.run.job_api import JobApi
+from infra.run.reader_pod import MountedClaim
 from infra.run.record import Record
-from infra.run.result import epochs_of, metrics_of, run_folder
+from infra.run.result import epochs_of, metrics_of, record_folder, run_folder
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
 
@@ -26,7 +29,8 @@ from infra.run.waiting import FailedBeforeError, Waiting
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
     that is no PyTorchJob; `queue` of one that waits for Kueue; `model`, the file that it leaves, where it leaves one;
-    and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`.
+    and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`, and beside
+    them `copies`, the folder of this machine for what comes from there.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
@@ -34,19 +38,22 @@ class RunProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         api, folder = _job(props), run_folder(props)
+        record = Record(api, record_folder(props), props.get("model"))
         wait = Waiting(
             api,
             props["rank0"],
             suspended=bool(props.get("suspend")),
             queue=props.get("queue") or "",
             epochs=lambda: epochs_of(folder),
-            record=Record(api, folder, props.get("model")),
+            record=record,
         )
         try:
             ended = wait.until_end()
         except FailedBeforeError:
             _tell(props)
             raise
+        finally:
+            _send(record, props)
         result: dict[str, float | None] = {"accuracy": None, "loss": None}
         if ended == job_status.SUCCEEDED:
             result = metrics_of(wait.follower, props, show)
@@ -74,6 +81,26 @@ class RunProvider(Provider):
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, plain_props(props))
+
+
+def _send(record: Record, props: Props) -> None:
+    """Put the record of a job that has ended on a volume that is elsewhere; a line tells where that fails."""
+    if not props.get("copies") or not record.has_ended or not record.adds:
+        return
+    try:
+        on_top = record.has_succeeded
+        send(
+            MountedClaim.from_props(props),
+            props["run"],
+            props.get("model") or "",
+            record.files(),
+            on_top=on_top,
+        )
+    except (CopyError, CommandError, UnreachableError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        show(
+            f"{props['job']}: its record is in {record_folder(props)} alone, and not on the volume: {reason}"
+        )
 
 
 def _tell(props: Props) -> None:

@@ -1,4 +1,4 @@
-"""A pod that only reads a volume which is not on this machine, and what kubectl gets out of it."""
+"""A pod that reads a volume which is not on this machine, or writes into a run's folder there, through kubectl."""
 
 from __future__ import annotations
 
@@ -27,6 +27,22 @@ FIRST_THERE = (
 )
 # The folder's files as an archive, with their times. Nothing where there is no such folder, or no tar in the image.
 ARCHIVE = 'cd "$1" 2>/dev/null && command -v tar >/dev/null || exit 0; exec tar -cf - .'
+# Puts the files of an archive, whole ones alone, into the folder of run $2 on the volume $1. None is newer than the
+# run's model $3, which tells when the run has ended. Where $4 says so, that model goes to the volume's top, unless one
+# that is no older is there.
+_PUT = """
+umask 002
+mkdir -p "$1/runs/$2/.record"
+cd "$1/runs/$2"
+tar -xf - -C .record
+if [ -n "$3" ] && [ -f "$3" ]; then touch -r "$3" .record/*; fi
+mv -f .record/* .
+rmdir .record
+[ "$4" = top ] && [ -n "$3" ] && [ -f "$3" ] || exit 0
+if [ -e "$1/$3" ] && [ ! "$3" -nt "$1/$3" ]; then exit 0; fi
+cp "$3" "$1/.$3.$2"
+mv "$1/.$3.$2" "$1/$3"
+"""
 # What kubectl says of an API server that is away for a while.
 AWAY = (
     "refused",
@@ -41,7 +57,7 @@ AWAY = (
 
 
 class ReadError(RuntimeError):
-    """None of the files is on the volume, or the copy broke off."""
+    """None of the files is on the volume, or a copy from or to it broke off."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,7 @@ class MountedClaim:
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
         fields: of a pod's spec, that it needs to get to the volume's node and to pull the image.
+        user: id of the pod's user, who is in group 0.
     """
 
     address: ApiAddress
@@ -61,6 +78,7 @@ class MountedClaim:
     claim: str
     mount_path: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    user: int = 1000
 
     @classmethod
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
@@ -68,7 +86,7 @@ class MountedClaim:
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
         # `tolerations` alone: what a state of before `pod` holds.
         fields = props.get("pod") or {"tolerations": props.get("tolerations") or []}
-        return cls(ApiAddress.from_props(props), *place, fields)
+        return cls(ApiAddress.from_props(props), *place, fields, int(props.get("user") or 1000))
 
 
 def manifest(
@@ -110,7 +128,7 @@ def manifest(
             **({"affinity": _only_on(node)} if node else {}),
             "securityContext": {
                 **volume.fields.get("securityContext", {}),
-                "runAsUser": 1000,
+                "runAsUser": volume.user,
                 "runAsGroup": 0,
                 "runAsNonRoot": True,
             },
@@ -133,17 +151,24 @@ def kubectl(address: ApiAddress) -> list[str]:
 
 
 @contextmanager
-def running(volume: MountedClaim, patience: Patience) -> Iterator[list[str]]:
-    """The start of a command line that runs a program in the pod, for as long as the block lasts."""
+def running(
+    volume: MountedClaim, patience: Patience, *, writes: bool = False, ready: str = READY_WAIT
+) -> Iterator[list[str]]:
+    """The start of a command line that runs a program in the pod, for as long as the block lasts.
+
+    Parameters:
+        writes: whether it may change the volume, and gets what is written to its standard input.
+        ready: for how long the pod is waited for, as kubectl has it.
+    """
     name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
     command = [*kubectl(volume.address), "--namespace", volume.namespace]
-    pod = json.dumps(manifest(name, volume))
+    pod = json.dumps(manifest(name, volume, writes=writes))
     # `apply`, not `create`: the answer to the first may have been lost.
     patience.ask(lambda: _kubectl(*command, "apply", "--filename", "-", stdin=pod))
     try:
-        ready = ("--for=condition=Ready", f"--timeout={READY_WAIT}")
-        patience.ask(lambda: _kubectl(*command, "wait", f"pod/{name}", *ready))
-        yield [*command, "exec", name, "--"]
+        condition = ("--for=condition=Ready", f"--timeout={ready}")
+        patience.ask(lambda: _kubectl(*command, "wait", f"pod/{name}", *condition))
+        yield [*command, "exec", *(["--stdin"] if writes else []), name, "--"]
     finally:
         patience.ask(lambda: _kubectl(*command, "delete", "pod", name, "--wait=false", "--ignore-not-found"))
 
@@ -177,6 +202,21 @@ def read_folder(inside: list[str], folder: str, target: IO[bytes], patience: Pat
     """Write a tar archive of `folder`, a path in the pod; nothing where there is none. As `read_first` otherwise."""
     patience.ask(lambda: _in_pod(inside, ARCHIVE, [folder], target))
     target.seek(0)
+
+
+def put(inside: list[str], folder: str, run: str, model: str, archive: bytes, *, on_top: bool) -> None:
+    """Put the files of a tar archive into the folder of `run`, and with `on_top` its model to the volume's top.
+
+    Raises ReadError.
+
+    Parameters:
+        folder: the volume's, in the pod.
+        model: the file that the run leaves; empty where it leaves none.
+    """
+    words = ["sh", "-ec", _PUT, "put", folder, run, model, "top" if on_top else ""]
+    done = subprocess.run([*inside, *words], input=archive, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    if done.returncode:
+        raise ReadError(done.stderr.decode(errors="replace").strip())
 
 
 def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[bytes]) -> None:

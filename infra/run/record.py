@@ -114,7 +114,13 @@ class Record:
                 place(self.folder, self.model)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the job itself has said how it has ended."""
+        return self.told.get("outcome") in (job_status.SUCCEEDED, job_status.FAILED)
+
+    @property
     def has_succeeded(self) -> bool:
+        """Whether the job's end is known, and a good one."""
         return bool(self.told.get("outcome") == job_status.SUCCEEDED)
 
     def keep(self) -> None:
@@ -128,7 +134,8 @@ class Record:
             if not self.folder.is_dir():
                 return
             if agreed.RECORD in files and not _is_ours(self.folder / agreed.RECORD):
-                raise OSError(f"{self.folder / agreed.RECORD} is the program's own")
+                self._say(f"its record is not kept: {self.folder / agreed.RECORD} is the program's own")
+                return
             # Never newer than the run's own files: those tell when the run has ended.
             own = [each for each in self.folder.iterdir() if not agreed.is_of_record(each.name)]
             latest = max((each.stat().st_mtime for each in own), default=None)
@@ -245,12 +252,11 @@ def configuration(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], kin
     """
     spec = job["spec"]
     templates = [each.get("template") or {} for each in (spec.get("pytorchReplicaSpecs") or {}).values()]
-    given = {"spec": {"containers": [{**(spec.get("trainer") or {}), "name": kind.container}]}}
-    for pod in templates or [*pods, given]:
-        for each in (pod.get("spec") or {}).get("containers") or []:
-            if each["name"] == kind.container:
-                return _of_container(each) | {"processes": _processes(job)}
-    return {}
+    found = [each for pod in templates or pods for each in (pod.get("spec") or {}).get("containers") or []]
+    found = [each for each in found if each["name"] == kind.container] or [
+        *filter(None, [spec.get("trainer")])
+    ]
+    return _of_container(found[0]) | {"processes": _processes(job)} if found else {}
 
 
 def _of_container(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,12 @@ def run_folder(props: Props) -> Path | None:
     return paths.resolved(models) / "runs" / props["run"] if models else None
 
 
+def record_folder(props: Props) -> Path | None:
+    """Where the record of the run that `props` name is on this machine, wherever the volume is."""
+    models = props.get("models") or props.get("copies")
+    return paths.resolved(models) / "runs" / props["run"] if models else None
+
+
 def epochs_of(folder: Path | None) -> int | None:
     """How many epochs the run of this folder is to take; None where nobody knows."""
     if folder is None:

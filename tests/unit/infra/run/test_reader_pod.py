@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import tarfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from infra.job.auxiliary_pods import spec_fields
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
 from infra.process import CommandError
-from infra.run import reader_pod
+from infra.run import copy, reader_pod
 from infra.run.copy import CopyError, fetch
 from infra.run.reader_pod import ARCHIVE, AWAY, MISSING, MountedClaim
 
@@ -154,6 +156,59 @@ def test_other_errors_are_not_tried_again(kubectl: Kubectl, tmp_path: Path) -> N
     kubectl.failures = ["forbidden"]
     with pytest.raises(CommandError, match="forbidden"):
         copied(tmp_path)
+
+
+@pytest.fixture
+def volume(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MountedClaim:
+    """A folder in the place of a volume: what would run in a pod runs here."""
+    monkeypatch.setattr(
+        copy, "running", lambda *_, **options: nullcontext([] if options["writes"] else ["false"])
+    )
+    return replace(VOLUME, mount_path=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("top", "on_top", "placed"),
+    [(None, True, True), (900, True, True), (1000, True, False), (900, False, False)],
+    ids=["none", "older", "its own", "failed"],
+)
+def test_a_record_goes_to_the_volume_and_a_model_on_top(
+    volume: MountedClaim, tmp_path: Path, top: int | None, on_top: bool, placed: bool
+) -> None:
+    run = tmp_path / "runs" / RUN
+    run.mkdir(parents=True)
+    (run / "own.pt").write_text("new")
+    os.utime(run / "own.pt", (1000, 1000))
+    if top:
+        (tmp_path / "own.pt").write_text("old")
+        os.utime(tmp_path / "own.pt", (top, top))
+    copy.send(volume, RUN, "own.pt", {"run.json": b"{}", "j-master-0.log": b"step"}, on_top=on_top)
+    assert {each.name: each.read_text() for each in run.iterdir()} == {
+        **{"own.pt": "new", "run.json": "{}", "j-master-0.log": "step"},
+    }
+    assert {each.stat().st_mtime for each in run.iterdir()} == {1000}, (
+        "the model tells when the run has ended"
+    )
+    latest = tmp_path / "own.pt"
+    assert (latest.read_text() if latest.exists() else None) == ("new" if placed else "old" if top else None)
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+
+
+def test_a_run_that_left_no_folder_gets_one_for_its_record(volume: MountedClaim, tmp_path: Path) -> None:
+    copy.send(volume, RUN, "", {"run.json": b"{}"}, on_top=True)
+    assert (tmp_path / "runs" / RUN / "run.json").read_bytes() == b"{}"
+
+
+def test_a_volume_that_takes_no_record_is_an_error(volume: MountedClaim, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file in its place")
+    with pytest.raises(CopyError, match="runs"):
+        copy.send(volume, RUN, "", {"run.json": b"{}"}, on_top=True)
+
+
+def test_the_pod_that_writes_is_the_jobs_user() -> None:
+    props = {"namespace": "n", "image": "i", "claim": "c", "mountPath": "/m", "user": 2000}
+    spec = reader_pod.manifest("writes", MountedClaim.from_props(props), writes=True)["spec"]
+    assert spec["securityContext"]["runAsUser"] == 2000
 
 
 def test_a_state_of_before_has_tolerations_alone() -> None:

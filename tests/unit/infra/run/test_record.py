@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from infra import agreed
 from infra.job.pod import TAKES
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, JobKind
-from infra.run import record, replica_logs
+from infra.objects.patience import UnreachableError
+from infra.process import CommandError
+from infra.run import provider, record, replica_logs
+from infra.run.copy import CopyError
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.metrics import named
+from infra.run.reader_pod import MountedClaim
 from infra.run.record import DELETED, Record
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
@@ -348,6 +353,39 @@ def test_the_model_goes_on_top_of_the_volume_when_the_run_has_succeeded(
     assert max(each.stat().st_mtime for each in run.iterdir()) == 1000, (
         "its own files tell when the run has ended"
     )
+
+
+@pytest.mark.parametrize("outcome", ["Succeeded", "Failed"])
+@pytest.mark.parametrize(
+    "error", [None, CopyError("no tar"), CommandError("failed:\nforbidden"), UnreachableError("away")]
+)
+def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run: Path,
+    outcome: str,
+    error: Exception | None,
+) -> None:
+    sent: list[Any] = []
+
+    def send(volume: MountedClaim, *words: Any, on_top: bool) -> None:
+        sent.append((volume.claim, *words[:2], sorted(words[2]), on_top))
+        if error:
+            raise error
+
+    moment = Moment(job(PYTORCHJOB, outcome), [pod(PYTORCHJOB, "j-master-0", state=ended(0))])
+    cluster = Cluster(PYTORCHJOB, [moment], {"j-master-0": line(3, "accuracy=0.9")})
+    monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
+    monkeypatch.setattr(provider, "send", send)
+    place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1]), "model": "own.pt"}
+    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0", **place}
+    for _ in range(2):
+        with nullcontext() if outcome == "Succeeded" else pytest.raises(RunFailedError):
+            provider.RunProvider().create(props)
+    files = ["j-master-0.log", agreed.PRINTED, agreed.RECORD, agreed.TIMELINE]
+    assert sent == [("c", "j-1", "own.pt", files, outcome == "Succeeded")], "once: its end was known then"
+    assert told(run)["outcome"] == outcome
+    assert ("alone, and not on the volume" in capsys.readouterr().out) is (error is not None)
 
 
 @KINDS
