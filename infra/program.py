@@ -33,6 +33,7 @@ from infra.objects.manifest import Manifest, register
 from infra.objects.stack_state import StackState
 from infra.process import CommandError
 from infra.review import rendering
+from infra.run import unfollowed
 from infra.run.component import JobRun
 from infra.sweep import search
 from infra.training_operator.plan import Plan
@@ -174,6 +175,12 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     if standing and step is Step.REFUSE:
         raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
     return adoption.hand_over(found, owned, stack.name)
+
+
+def keep_unfollowed(stack: Stack, held: StackState, look: Look) -> None:
+    """Keep what is left of jobs that nobody has followed, before this update may replace them; nothing in a preview."""
+    if look.is_there and not pulumi.runtime.is_dry_run():
+        unfollowed.keep(stack, held.jobs, pulumi.log.info)
 
 
 def storage(

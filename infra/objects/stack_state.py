@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 
 from infra import agreed
+from infra.objects.job_kinds import NAMES
 from infra.objects.kinds import CLAIM, VOLUME
-from infra.objects.labels import QUEUED
+from infra.objects.labels import QUEUED, RUN
 from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
@@ -27,6 +28,7 @@ class StackState:
         objects: `Kind/namespace/name` of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
+        jobs: kind, namespace, name, uid and run of each job.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
         microk8s: properties of the MicroK8s installation that the stack uses.
@@ -36,6 +38,7 @@ class StackState:
     objects: frozenset[str] = frozenset()
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     queued: Mapping[str, str] = field(default_factory=dict)
+    jobs: tuple[Mapping[str, str], ...] = ()
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
@@ -63,10 +66,20 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         objects=frozenset(objects),
         storage={name: each.get("spec") or {} for name, each in objects.items() if each["kind"] in STORAGE},
         queued=dict(_queued(objects)),
+        jobs=tuple(_jobs(objects.values())),
         cluster=any(each["type"] == agreed.PROVIDER for each in resources.values()),
         kind_cluster=single(agreed.KIND_CLUSTER),
         microk8s=single(agreed.MICROK8S),
     )
+
+
+def _jobs(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
+    for each in objects:
+        metadata = each["metadata"]
+        run = (metadata.get("labels") or {}).get(RUN)
+        if each["kind"] in NAMES and run and metadata.get("uid"):
+            place = {name: metadata[name] for name in ("namespace", "name", "uid")}
+            yield {"kind": each["kind"], "run": run, **place}
 
 
 def _queued(objects: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

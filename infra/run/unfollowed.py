@@ -1,0 +1,81 @@
+"""`python -m infra.run.unfollowed STACK`: keeps what is left of jobs that nobody has followed to their end.
+
+Before an update, or a destruction: a `make up` may have been interrupted, and the job's pods go with it. Standard input
+is a JSON list of the stack's jobs, as infra.objects.stack_state has them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import ConfigException
+
+from infra import paths
+from infra.clusters import addresses
+from infra.config import ConfigError, Stack
+from infra.config.load import from_file
+from infra.config.sweep_trials import FOLDER, MODEL_DIR
+from infra.dynamic import show
+from infra.objects.api import ApiAddress
+from infra.objects.job_kinds import NAMES
+from infra.objects.patience import Patience, UnreachableError, brief
+from infra.run import record
+from infra.run.record import Record
+from infra.run.trainjob_api import api_of
+
+Job = Mapping[str, str]
+
+
+def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None:
+    """Complete the record of each of `jobs` that lacks its end, as far as the cluster has it still.
+
+    A sentence says what cannot be had. Where every record has its end, the cluster is not asked.
+    """
+    models, address = paths.models(stack.name), addresses.of_stack(stack)
+    for each in jobs:
+        places = [folder / "runs" / each["run"] for folder in (models, models / FOLDER)]
+        known = any(record.has_end(record.read(place), each["uid"]) for place in places)
+        if known or each["name"] in stack.trials or not address.is_there:
+            continue
+        try:
+            _keep(stack, each, address, places, show)
+        except ApiException as error:
+            show(f"{each['name']}: its logs are not kept: {brief(error)}")
+        except (ConfigException, UnreachableError) as error:
+            show(f"{each['name']}: its logs are not kept: {str(error).splitlines()[0]}")
+            return
+
+
+def _keep(
+    stack: Stack, each: Job, address: ApiAddress, places: list[Path], show: Callable[[str], None]
+) -> None:
+    kind = NAMES[each["kind"]]
+    api = api_of(kind)(address, each["namespace"], each["name"], each["uid"], show, kind)
+    api.patience = Patience(lambda _: None, 0, starting_s=0)
+    job = api.job()
+    if job is None:
+        return
+    pods = api.pods(latest=True)
+    variables = record.configuration(job, pods, kind).get("environment", {})
+    place = variables.get(MODEL_DIR, "")
+    is_trial = place != stack.storage.mount_path and place.endswith(f"/{FOLDER}")
+    leaves = {job.name: job.model for job in stack.jobs}
+    found = Record(api, places[is_trial], leaves.get(each["name"]))
+    found.see(job, pods)
+    found.close(pods)
+
+
+def main(name: str) -> int:
+    """Keep what is left of the jobs of the stack `name`; the exit status."""
+    with suppress(ConfigError):  # Pulumi says what is wrong with the file
+        keep(from_file(paths.stack_file(name)), json.load(sys.stdin), show)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
