@@ -55,10 +55,10 @@ def _run_of(stack: str, name: str) -> str:
         if WHOLE_NAME.fullmatch(name):
             return name
         raise
+    if not run.is_finished:
+        raise SetupError(f"run {run.name} is not finished", "take one that `make runs` shows as finished")
     if run.model is None:
-        raise SetupError(
-            f"run {run.name} is not finished", "take one that `make runs` shows with all its epochs"
-        )
+        raise SetupError(f"run {run.name} has left no model", "take one that has, or train again: make rerun")
     return run.name
 
 
@@ -193,7 +193,7 @@ def _accuracy(stack: str, run: str) -> float | None:
     """
     folder, outputs = MODELS / stack / "runs" / run, _in_state(stack, run)
     found = records.read(folder) if folder.is_dir() else None
-    if found and found.model:
+    if found and found.is_finished:
         return found.accuracy
     if outputs:
         accuracy = outputs.get("accuracy")

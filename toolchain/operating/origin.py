@@ -78,9 +78,10 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
     written, a line says so: the training has succeeded.
     """
     for folder in runs:
-        model = records.read(folder).model if folder.is_dir() else None
-        if model is None:
+        run = records.read(folder) if folder.is_dir() else None
+        if run is None or not run.is_finished:
             continue
+        model = run.model or folder / agreed.RECORD
         try:
             if not (folder / records.ORIGIN).exists():
                 source = _source(folder, model, sources)
@@ -120,9 +121,12 @@ def card(run: records.Run) -> str:
     result = {"accuracy": run.accuracy, "loss": run.loss, "epochs": run.epochs, "seconds": run.seconds}
     file = (run.model or run.folder).name
     dataset, network = str(run.config.get("dataset", "unknown")), str(run.config.get("network", "unknown"))
+    about = f"Network `{network}`, trained on `{dataset}` by trainstack. The file is a plain `state_dict`."
+    if run.told and not run.by_trainer:
+        about = "Trained by a program of its own on trainstack."
     return (
         f"---\n{_front_matter(run, dataset)}---\n\n# {run.name}\n\n"
-        f"Network `{network}`, trained on `{dataset}` by trainstack. The file is a plain `state_dict`.\n\n"
+        f"{about}\n\n"
         f"## Result\n\n{_table(result)}\n"
         f"## Training\n\n{_table({key: value for key, value in run.config.items() if key not in MACHINE})}\n"
         f"## Origin\n\n{_table({**run.origin, **{key: run.config[key] for key in MACHINE if key in run.config}})}\n"

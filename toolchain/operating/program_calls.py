@@ -58,6 +58,16 @@ def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict
     return found
 
 
+def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[str, str]]) -> None:
+    """Keep what is left of `jobs`, of which nobody has kept the end. A line tells what cannot be had."""
+    if jobs:
+        with step("what is left of jobs that nobody has followed"):
+            try:
+                _show(_run(variables, "infra.run.unfollowed", stack, stdin=json.dumps(jobs)))
+            except SetupError as error:
+                say(f"their logs are not kept: {error}")
+
+
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
     """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
     _run(variables, "infra.clusters.unfinished", cluster, stack)

@@ -137,7 +137,7 @@ def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
     )
     for state in ("finished", "unfinished"):
         number.add(
-            float(sum((run.model is not None) is (state == "finished") for run in runs)),
+            float(sum(run.is_finished is (state == "finished") for run in runs)),
             stack=stack,
             state=state,
         )
@@ -157,7 +157,7 @@ def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
         loss.add(run.loss, **labels)
         seconds.add(run.seconds, **labels)
         epochs.add(float(run.epochs), **labels)
-        finished.add(float(run.model is not None), **labels)
+        finished.add(float(run.is_finished), **labels)
         written.add(run.ended.timestamp(), **labels)
     return [number, accuracy, loss, seconds, epochs, finished, written]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from infra import agreed, paths
 from infra.objects import labels
-from toolchain.paths import ROOT
+from toolchain.paths import MODELS, ROOT
+from toolchain.runs import records
 
 RETAINED = "retainOnDelete"
 STACK = "pulumi:pulumi:Stack"
@@ -68,6 +69,20 @@ def job_uids(deployment: Deployment) -> set[str]:
     """The uids of the stack's jobs, as the API server gave them."""
     jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] in JOBS]
     return {str(uid) for job in jobs if (uid := (job.get("metadata") or {}).get("uid"))}
+
+
+def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
+    """Kind, namespace, name, uid and run of each of the stack's jobs whose record on this machine lacks its end."""
+    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] in JOBS]
+    found = []
+    for kind, metadata in ((job.get("kind"), job.get("metadata") or {}) for job in jobs):
+        run = (metadata.get("labels") or {}).get(labels.RUN)
+        known = records.recorded(MODELS / stack / "runs" / str(run))
+        if run and metadata.get("uid") and not (known.get("uid") == metadata["uid"] and known.get("end")):
+            found.append(
+                {"kind": kind, "run": run, **{key: metadata[key] for key in ("namespace", "name", "uid")}}
+            )
+    return found
 
 
 def access(deployment: Deployment) -> Access | None:

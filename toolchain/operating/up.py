@@ -76,12 +76,16 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
             with step("a first look at the volumes"):
                 program_calls.release_volumes(variables, stack, shared_objects.titles(before))
         sources = origin.begin(stack)
-        _update(variables, stack, before, ensure_reviewed)
+        try:
+            _update(variables, stack, before, ensure_reviewed)
+        except SetupError:
+            report_timeline.complete(_runs(_deployment(variables, stack), stack))
+            raise
         after = _deployment(variables, stack)
         found = state.outputs(after)
         with step("a last look at cluster and model"):
             program_calls.inspect(variables, stack, found)
-        runs = [MODELS / stack / "runs" / name for name in state.runs(after)]
+        runs = _runs(after, stack)
         origin.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
         origin.end(stack)
@@ -91,6 +95,11 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         "\n".join([took(seconds, phase_times()), *origin.report_lines(runs), *closing_lines(found)]),
         flush=True,
     )
+
+
+def _runs(deployment: state.Deployment, stack: str) -> list[Path]:
+    """The folders of the runs that the stack's jobs make."""
+    return [MODELS / stack / "runs" / name for name in state.runs(deployment)]
 
 
 def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> state.Deployment:
@@ -207,12 +216,15 @@ def _destroy(
 
     Elsewhere the refresh comes first: what cannot be looked at refuses it before the state is edited.
     """
+    open_records = state.unfollowed(deployment, stack)
     if state.kind_cluster(deployment):
+        program_calls.keep_unfollowed(variables, stack, open_records)
         left = retained_claims.lines(deployment, stack, lambda _: None)
         if recovery.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
         variables = _prepared(stack)
+        program_calls.keep_unfollowed(variables, stack, open_records)
         with step("pulumi refresh"):
             _pulumi(variables, "refresh", stack=stack)
         left = _retain_shared(variables, stack)

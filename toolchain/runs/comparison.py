@@ -79,7 +79,7 @@ def compare(one: str, other: str) -> None:
 
 def differences(one: Run, other: Run) -> list[str]:
     """A table of configuration, then outcome; a sentence where there is no difference."""
-    first, second = {**one.config, **_outcome(one)}, {**other.config, **_outcome(other)}
+    first, second = _told(one), _told(other)
     differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     if not differing:
         return [f"{one.stack}/{one.name} and {other.stack}/{other.name} do not differ"]
@@ -87,14 +87,15 @@ def differences(one: Run, other: Run) -> list[str]:
     return listing.table([("", f"{one.stack}/{one.name}", f"{other.stack}/{other.name}"), *cells])
 
 
-def _outcome(run: Run) -> dict[str, object]:
-    return dict(
-        zip(
-            OUTCOME,
-            (run.commit or None, run.origin.get("image"), run.epochs, run.accuracy, run.loss, run.seconds),
-            strict=True,
-        )
-    )
+def _told(run: Run) -> dict[str, object]:
+    """Configuration, then outcome."""
+    done = (run.commit or None, _image(run), run.epochs, run.accuracy, run.loss, run.seconds)
+    others = {} if run.by_trainer or not run.told else {"ended": run.outcome or None, **run.results}
+    return {**run.config, **dict(zip(OUTCOME, done, strict=True)), **others}
+
+
+def _image(run: Run) -> object:
+    return run.origin.get("image") or run.image.rpartition("@")[2] or None
 
 
 def _text(value: object) -> str:
@@ -115,24 +116,30 @@ def write(one: Run, other: Run) -> Path | None:
 
 
 def page(one: Run, other: Run) -> str:
-    """The page: a chart for each of CURVES that one of the two has told, by step."""
+    """The page: a chart for each number that one of the two has told."""
     names = [escape(f"{run.stack}/{run.name}") for run in (one, other)]
-    told = [records.metrics(run) for run in (one, other)]
-    figures = []
-    for key, title in CURVES:
-        lines = [_points(each, key) for each in told]
-        if any(lines):
-            figures.append(f"<figure>{_chart(title, names, lines)}<figcaption>{title}</figcaption></figure>")
     first, second = (
         f'<span class="name{at}">{name}</span> ({how})'
         for at, (name, how) in enumerate(zip(names, ("solid", "dashed"), strict=True))
     )
+    charts = "".join(figures([one, other]))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{names[0]} and {names[1]}</title><style>{STYLE}</style></head>\n"
-        f"<body><main><header><h1>{first} and {second}</h1></header>{''.join(figures)}</main></body></html>\n"
+        f"<body><main><header><h1>{first} and {second}</h1></header>{charts}</main></body></html>\n"
     )
+
+
+def figures(runs: Sequence[Run]) -> Iterator[str]:
+    """A chart for each number that one of `runs` has told, by step, those of CURVES first."""
+    names = [escape(f"{run.stack}/{run.name}") for run in runs]
+    told = [records.metrics(run) for run in runs]
+    others = sorted({key for run in runs for key in run.results} - {key for key, _ in CURVES})
+    for key, title in (*CURVES, *((key, escape(key)) for key in others)):
+        lines = [_points(each, key) for each in told]
+        if any(lines):
+            yield f"<figure>{_chart(title, names, lines)}<figcaption>{title}</figcaption></figure>"
 
 
 def _points(lines: Sequence[Mapping[str, Any]], key: str) -> Points:

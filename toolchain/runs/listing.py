@@ -39,6 +39,8 @@ HEAD = (
     "commit",
 )
 MODELS_HEAD = ("model", "run", "ended", "data", "network", "accuracy", "loss", "commit")
+MOST_WORDS = 28
+"""Characters of a command in a row."""
 LOOPBACK = "127.0.0.1"
 PORT = "6006"
 LOCK = ROOT / "requirements-board.lock"
@@ -73,7 +75,9 @@ def as_record(run: Run) -> dict[str, Any]:
         "accuracy": run.accuracy,
         "loss": run.loss,
         "seconds": run.seconds,
-        "finished": run.model is not None,
+        "finished": run.is_finished,
+        "outcome": run.outcome or None,
+        "results": run.results,
         "current": run.is_current,
         "config": run.config,
         "origin": run.origin,
@@ -82,20 +86,35 @@ def as_record(run: Run) -> dict[str, Any]:
 
 def row(run: Run) -> tuple[str, ...]:
     """The run's cells, in the order of HEAD."""
-    wanted = run.config.get("epochs", "?")
     return (
         f"{'*' if run.is_current else ' '} {run.ended:%Y-%m-%d %H:%M}",
         run.stack,
         run.name,
-        str(run.config.get("dataset", "?")),
-        str(run.config.get("network", "?")),
-        str(wanted) if run.model else f"{run.epochs} of {wanted}",
+        *_trains(run),
+        _progress(run),
         str(run.config.get("world_size", "?")),
         number(run.accuracy, 4),
         number(run.loss, 4),
         number(run.seconds, 1),
         run.commit,
     )
+
+
+def _trains(run: Run) -> tuple[str, str]:
+    """Data and network; of a program that is not our trainer its command, whose data nobody knows."""
+    command = str(run.program.get("command") or "")
+    if run.by_trainer or not run.told:
+        return str(run.config.get("dataset", "?")), str(run.config.get("network", "?"))
+    network = command if len(command) <= MOST_WORDS else f"{command[: MOST_WORDS - 1]}…"
+    return str(run.config.get("dataset", "-")), str(run.config.get("network", network or "-"))
+
+
+def _progress(run: Run) -> str:
+    if run.by_trainer or not run.told:
+        wanted = run.config.get("epochs", "?")
+        return str(wanted) if run.model else f"{run.epochs} of {wanted}"
+    done = [str(run.epochs)] if run.epochs else []
+    return " ".join([*done, *([] if run.is_finished else [run.outcome or "not ended"])])
 
 
 def number(value: float | None, digits: int) -> str:
@@ -129,8 +148,12 @@ def models() -> list[tuple[Path, list[Run]]]:
     There may be several, as the same training gives the same model, or none: a run may have been removed.
     """
     current = [run for run in records.all_runs() if run.is_current]
-    tops = sorted(each for each in records.models_folder().glob("*/*.pt") if not each.name.startswith("."))
-    return [(top, [run for run in current if run.model and run.top / run.model.name == top]) for top in tops]
+    tops = {each for each in records.models_folder().glob("*/*.pt") if not each.name.startswith(".")}
+    tops |= {run.top / run.model.name for run in current if run.model}
+    return [
+        (top, [run for run in current if run.model and run.top / run.model.name == top])
+        for top in sorted(tops)
+    ]
 
 
 def model_as_record(model: Path, runs: list[Run]) -> dict[str, Any]:
@@ -152,8 +175,7 @@ def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
         name,
         run.name,
         run.ended.strftime("%Y-%m-%d %H:%M"),
-        str(run.config.get("dataset", "?")),
-        str(run.config.get("network", "?")),
+        *_trains(run),
         number(run.accuracy, 4),
         number(run.loss, 4),
         run.commit,

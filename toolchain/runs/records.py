@@ -5,18 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
 from toolchain.paths import MODELS
 from toolchain.steps import SetupError
 
 CONFIG, METRICS, ORIGIN = "config.json", "metrics.jsonl", "origin.json"
+TRAINERS = frozenset({"dataset", "network"})
+"""Keys of config.json that our trainer always writes."""
+SUCCEEDED = "Succeeded"
+NO_RESULT = ("at", "epoch", "step", "accuracy", "loss")
 # The trainer's other files of weights.
 PASSING = ("checkpoint", "best")
 TRIALS = "sweep"
@@ -31,7 +36,8 @@ class Run:
         stack: that it belongs to.
         name: of its folder, `<job>-<id>`.
         folder: where its files are.
-        config: what it was trained with; empty where the folder does not tell.
+        config: what it was trained with, of a program that is not our trainer also command and environment; empty
+            where the folder does not tell.
         epochs: how many are done.
         accuracy: share of the test images that were recognized after the last of them, 0 to 1; None before the first.
         loss: mean of the test images' loss after it.
@@ -39,6 +45,8 @@ class Run:
         ended: when its files were last written to.
         model: its own model; None while it is not finished.
         origin: commit, whether the tree was clean, and image, as `make up` keeps them; empty where it has not.
+        told: run.json, which whoever follows a job keeps; empty where nobody has.
+        results: what a program that is not our trainer printed last, by name.
     """
 
     stack: str
@@ -52,6 +60,35 @@ class Run:
     ended: datetime
     model: Path | None
     origin: dict[str, Any]
+    told: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def by_trainer(self) -> bool:
+        """Whether our trainer has made it, as config.json tells."""
+        return self.config.keys() >= TRAINERS
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended well. Our trainer writes the model last; any other program may do so at any time."""
+        if self.by_trainer or not self.told:
+            return self.model is not None
+        return self.outcome == SUCCEEDED
+
+    @property
+    def outcome(self) -> str:
+        """How its job has ended, as the job's conditions say; empty where it has not, or nobody has kept it."""
+        return str(self.told.get("outcome") or "")
+
+    @property
+    def program(self) -> dict[str, Any]:
+        """What its record says of its program: command, number of processes, environment; empty without a record."""
+        return _program(self.told)
+
+    @property
+    def image(self) -> str:
+        """Its image, as the record has it; empty without one."""
+        return str(_of(self.told).get("image") or "")
 
     @property
     def is_trial(self) -> bool:
@@ -122,22 +159,71 @@ def find(name: str) -> Run:
 
 def read(folder: Path) -> Run:
     """What `folder` tells. A file that is missing or torn tells nothing. Raises FileNotFoundError if it has gone."""
-    epochs = [line for line in _lines(folder / METRICS) if "accuracy" in line]
-    last = epochs[-1] if epochs else {}
-    written = _written(folder)
+    journal = list(_lines(folder / METRICS))
+    printed = [] if journal else list(_lines(folder / agreed.PRINTED))
+    results = {name: value for line in printed for name, value in line.items() if number(value) is not None}
+    epochs = [line for line in journal if "accuracy" in line]
+    last = epochs[-1] if epochs else {"test_loss": results.get("loss"), **results}
+    told, config = recorded(folder), _mapping(folder / CONFIG)
+    written = {path: at for path, at in _written(folder).items() if not agreed.is_of_record(path.name)}
+    end = _time(told.get("end"))
     return Run(
         stack=_stack(folder),
         name=folder.name,
         folder=folder,
-        config=_mapping(folder / CONFIG),
+        config=config if config.keys() >= TRAINERS else _program(told) | config,
         epochs=int(number(last.get("epoch")) or 0),
         accuracy=number(last.get("accuracy")),
         loss=number(last.get("test_loss")),
-        seconds=number(last.get("training_s")),
-        ended=datetime.fromtimestamp(max(written.values(), default=folder.stat().st_mtime)),
-        model=next((path for path in sorted(written) if _is_model(path)), None),
+        seconds=number(last.get("training_s")) if journal else _seconds(told),
+        ended=datetime.fromtimestamp(max(written.values(), default=end or folder.stat().st_mtime)),
+        model=_model(folder, told, sorted(written)),
         origin=_mapping(folder / ORIGIN),
+        told=told,
+        results={name: value for name, value in results.items() if name not in NO_RESULT},
     )
+
+
+def recorded(folder: Path) -> dict[str, Any]:
+    """The run's run.json; empty where there is none, or one that is the program's own."""
+    found = _mapping(folder / agreed.RECORD)
+    return found if {"uid", "outcome"} <= found.keys() else {}
+
+
+def _of(told: Mapping[str, Any]) -> dict[str, Any]:
+    found = told.get("configuration")
+    return found if isinstance(found, dict) else {}
+
+
+def _program(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run of any program was trained with, as its record tells it."""
+    found = _of(told)
+    if not found:
+        return {}
+    return {
+        "command": " ".join(map(str, found.get("command") or [])),
+        "world_size": found.get("processes"),
+        **{f"env {name}": value for name, value in (found.get("environment") or {}).items()},
+        **{f"env from {place}": True for place in found.get("environmentFrom") or []},
+    }
+
+
+def _seconds(told: Mapping[str, Any]) -> float | None:
+    begin, end = (_time(told.get(key)) for key in ("started", "end"))
+    return None if begin is None or end is None else end - begin
+
+
+def _time(text: object) -> float | None:
+    """Seconds since 1970."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
+
+
+def _model(folder: Path, told: Mapping[str, Any], written: Sequence[Path]) -> Path | None:
+    named = folder / str(told.get("model") or "")
+    return named if named in written else next((path for path in written if _is_model(path)), None)
 
 
 def _stack(folder: Path) -> str:
@@ -178,8 +264,19 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def metrics(run: Run) -> list[dict[str, Any]]:
-    """The lines of the run's metrics.jsonl that can be read: steps and epochs, in their order."""
-    return list(_lines(run.folder / METRICS))
+    """The lines of the run's metrics.jsonl that can be read, else those that its program printed, in their order.
+
+    A printed line without a step has that of the line before, and its place where none tells a step.
+    """
+    if journal := list(_lines(run.folder / METRICS)):
+        return journal
+    step, found = 0, []
+    printed = list(_lines(run.folder / agreed.PRINTED))
+    counts = any("step" in line for line in printed)
+    for place, line in enumerate(printed, 1):
+        step = line.get("step", step) if counts else place
+        found.append({**line, "step": step})
+    return found
 
 
 def _lines(file: Path) -> Iterator[dict[str, Any]]:

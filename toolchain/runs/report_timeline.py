@@ -1,4 +1,4 @@
-"""Adds to a run's report what the trainer cannot know: the run's origin, and the timeline of its job and pods.
+"""Adds to a run's report what its program cannot know: the run's origin, and the timeline of its job and pods.
 
 `make up` keeps `origin.json` beside the run; whoever waited for the job keeps `timeline.json` there.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from infra import agreed
-from toolchain.runs import records
+from toolchain.runs import record_report, records
+from toolchain.runs.record_report import MARK, table
 from toolchain.steps import say
 
 BEFORE_SECTION, BEFORE_LINK = '<section aria-labelledby="again">', '<li><a href="#again">'
@@ -25,15 +25,21 @@ Entry = tuple[str, str, str]
 
 
 def complete(folders: Iterable[Path]) -> None:
-    """Put origin and timeline into the report of each run in `folders` that has them. A line tells where that fails."""
+    """Give each run in `folders` its report, with origin and timeline where they are known.
+
+    A run whose program writes none gets one from its record. A line tells where that fails.
+    """
     for folder in folders:
         page = folder / agreed.REPORT
         try:
-            text = page.read_text()
-            whole = with_origin(text, records.read(folder).origin)
-            whole = with_timeline(whole, entries(folder))
+            text = page.read_text() if page.exists() else ""
+            run = records.read(folder)
+            whole = record_report.page(run) if run.told and (not text or MARK in text) else text
+            if not whole:
+                continue
+            whole = with_timeline(with_origin(whole, run.origin), entries(folder))
             if whole != text:
-                _replace(page, whole)
+                _replace(page, whole, run.ended.timestamp())
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -62,7 +68,7 @@ def with_origin(page: str, origin: Mapping[str, Any]) -> str:
         for name, value in (("commit", origin.get("commit")), ("tree", tree), ("image", origin.get("image")))
     ]
     said = "As make up found them when it began this run, and as it pushed the image."
-    return _with_section(page, "origin", "Where it is from", said, _table("Origin", ("key", "value"), rows))
+    return _with_section(page, "origin", "Where it is from", said, table("Origin", ("key", "value"), rows))
 
 
 def with_timeline(page: str, found: list[Entry]) -> str:
@@ -73,7 +79,7 @@ def with_timeline(page: str, found: list[Entry]) -> str:
     # Times of day would leave a phone no room for what happened.
     rows = [(clock(_time(at) - first), about, what) for at, about, what in found]
     said = f"From {first:%Y-%m-%d %H:%M:%S} UTC on, as the API server told it to whoever waited for the job."
-    content = _table("Timeline", ("after", "about", "what"), rows)
+    content = table("Timeline", ("after", "about", "what"), rows)
     return _with_section(page, "timeline", "What happened to job and pods", said, content)
 
 
@@ -91,19 +97,6 @@ def _with_section(page: str, name: str, title: str, said: str, content: str) -> 
     return page.replace(BEFORE_SECTION, section + BEFORE_SECTION)
 
 
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As trainer.report has its tables: the first cell of a row is its heading."""
-    top = "".join(f'<th scope="col">{name}</th>' for name in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{title}"><table class="words">'
-        f"<caption>{title}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
-
-
 def clock(after: timedelta) -> str:
     """`0:07`, `1:02:03`, and of a run that goes on after days `2 d 1:02:03`."""
     minutes, seconds = divmod(after.seconds, 60)
@@ -117,14 +110,19 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
-def _replace(page: Path, text: str) -> None:
-    """Write the page in one step, with its own time: the run's files tell when it has ended."""
-    known = page.stat()
+def _replace(page: Path, text: str, ended: float) -> None:
+    """Write the page in one step, with the time of the one before, else that of the run's end, which it must not move.
+
+    Parameters:
+        ended: when the run has ended, in seconds since 1970.
+    """
+    known = page.stat() if page.exists() else None
+    times = (known.st_atime_ns, known.st_mtime_ns) if known else (int(ended) * 10**9,) * 2
     partial = page.with_name(f".{page.name}-{os.getpid()}")
     try:
         partial.write_text(text)
-        partial.chmod(known.st_mode & 0o777)
-        os.utime(partial, ns=(known.st_atime_ns, known.st_mtime_ns))
+        partial.chmod(known.st_mode & 0o777 if known else 0o644)
+        os.utime(partial, ns=times)
         partial.replace(page)
     finally:
         partial.unlink(missing_ok=True)
