@@ -170,7 +170,7 @@ class JobConfig(Section):
         paths=in_container("securityContext.readOnlyRootFilesystem"),
     )
     model: str | None = setting(
-        about="File that the job leaves in its run's folder and at the top of the volume.",
+        about="File that the job leaves in its run's folder; at the run's end it is put at the top of the volume.",
         default="mnist_cnn.pt",
         pattern=r"^[\w][\w.-]*$",
         allowed="a file name, or null where it leaves none",
