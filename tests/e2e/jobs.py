@@ -99,6 +99,11 @@ class Jobs:
         (found,) = [each for each in names if each.startswith(f"{name}-{self.differences.worker}")]
         return str(found)
 
+    def replicas(self, name: str) -> tuple[str, str]:
+        """The names of the job's two replicas, by rank."""
+        first, second = ("node-0-0", "node-0-1") if self.differences.generated else ("master-0", "worker-0")
+        return f"{name}-{first}", f"{name}-{second}"
+
     def tries(self, name: str) -> dict[str, int]:
         """Replica -> how often its container was started, as the kubelet tells, also of pods that are gone."""
         counted: Counter[str] = Counter()

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from infra.config.operator import OperatorApi
+from infra.objects.labels import RUN
 from infra.trainer_controller.patches import SETTINGS, SETTINGS_FILE, SETTINGS_READ, TRAINER
 from infra.training_operator import patches
 from tests.e2e import clones, tally
-from tests.e2e.jobs import Jobs
+from tests.e2e.jobs import Jobs, Training
 from tests.e2e.project import Project
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import wait_until, while_running
 from tests.matrix.kind_project import UNCHANGED
 from toolchain.machine.engine import Engine
 
@@ -145,6 +146,89 @@ def test_a_job_that_fails_more_often_than_it_is_started_again_fails(jobs: Jobs) 
     assert jobs.differences.limit in said.stdout, said.stdout
     (tries,) = jobs.tries(name).values()
     assert tries > 1
+
+
+# Rank 0 waits for the other one, so that both have said something when they end: the init container of v1 only knocks.
+TELLS = """
+import os, socket, sys, time
+
+def told(name):
+    return os.environ.get(name) or os.environ["PET_" + name]
+
+rank = os.environ.get("RANK") or os.environ["PET_NODE_RANK"]
+print(f"rank={rank} secret={len(os.environ['TOKEN'])}", flush=True)
+if rank == "0":
+    server = socket.create_server(("", int(told("MASTER_PORT"))))
+    while server.accept()[0].recv(6) != b"worker":
+        pass
+else:
+    while True:
+        try:
+            socket.create_connection((told("MASTER_ADDR"), int(told("MASTER_PORT")))).sendall(b"worker")
+            break
+        except OSError:
+            time.sleep(0.2)
+sys.exit(143)
+"""
+VALUE = "a-value-of-a-secret"
+
+
+def record_of(jobs: Jobs, name: str) -> Path:
+    """The folder of the run that the live job makes."""
+    run: str = jobs.live(name)["metadata"]["labels"][RUN]
+    return jobs.project.models / "runs" / run
+
+
+def logs_in(run: Path) -> dict[str, str]:
+    return {file.stem: file.read_text() for file in run.glob("*.log")}
+
+
+def test_a_failure_at_the_limit_leaves_the_log_of_each_replica(jobs: Jobs) -> None:
+    name = jobs.named("telling")
+    jobs.ask(name=name, runPolicy={"suspend": True})
+    jobs.project.up()  # the namespace is there
+    secret = ("create", "secret", "generic", name, f"--from-literal=token={VALUE}", "--namespace", "kubeflow")
+    jobs.project.run("kubectl", *secret)
+    env = {"TOKEN": {"secret": name, "key": "token"}}
+    policy = {"restartPolicy": "OnFailure", "runPolicy": {"backoffLimit": 3, "suspend": False}}
+    jobs.ask(command=["python3", "-c", TELLS], env=env, model=None, **policy)
+    said = jobs.project.make("up")
+    assert said.returncode != 0, said.stdout
+    run = record_of(jobs, name)
+    told = json.loads((run / "run.json").read_text())
+    assert (told["outcome"], told["uid"]) == ("Failed", jobs.uid(name)), told
+    assert jobs.differences.limit in told["message"], told
+    assert told["configuration"]["environment"]["TOKEN"] == f"(secret {name}, key token)"
+    kept = logs_in(run)
+    assert {*kept} == {*jobs.replicas(name)}
+    for rank, replica in enumerate(jobs.replicas(name)):
+        assert f"rank={rank} secret={len(VALUE)}" in kept[replica], kept
+        assert "exit code 143" in kept[replica], kept
+    assert '"rank": 0.0' in (run / "printed.jsonl").read_text()
+    assert [file.name for file in run.iterdir() if VALUE in file.read_text()] == []
+    listed = json.loads(
+        jobs.project.run("trainstack", "runs", "--stack", jobs.project.stack, "--json").stdout
+    )
+    assert [each["outcome"] for each in listed if each["run"] == run.name] == ["Failed"]
+
+
+def test_logs_of_a_job_that_nobody_follows_are_kept_before_another_one_replaces_it(
+    jobs: Jobs, tmp_path: Path
+) -> None:
+    name = jobs.named("left")
+    jobs.ask(name=name, restartPolicy="ExitCode", runPolicy={"backoffLimit": 100}, **tally.JOB)
+    log = tmp_path / "up.log"
+    with jobs.project.making("up", log=log) as making:
+        Training(jobs.project, name, while_running(making, log)).advances()
+    run = record_of(jobs, name)
+    assert logs_in(run) == {}, "who followed it was killed before a replica had ended"
+    jobs.ask(training=DIGITS, args=[], env={})
+    assert jobs.project.up()["job"] == f"kubeflow/{name} Succeeded"
+    assert record_of(jobs, name) != run
+    kept = logs_in(run)
+    assert {*kept} == {*jobs.replicas(name)}
+    assert "Train Epoch: " in kept[jobs.replicas(name)[0]], kept
+    assert json.loads((run / "run.json").read_text())["end"] is None, "it ran until it was replaced"
 
 
 def test_a_suspended_job_has_no_pods_and_starts_when_it_may(jobs: Jobs) -> None:
