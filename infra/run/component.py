@@ -55,8 +55,8 @@ class JobRun(pulumi.ComponentResource):
             "pod": auxiliary_pods.spec_fields([config], job.context.group),
         }
         copies = not is_volume and config.model is not None
-        elsewhere = {**volume, "user": config.user, "copies": paths.portable(models)}
-        files = {"models": paths.portable(models)} if is_volume else elsewhere
+        reached = {**volume, "user": config.user} if copies else {}
+        files = {"models" if is_volume else "copies": paths.portable(models), **reached}
         api = job.context.api
         how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
         leaves = {"model": config.model} if config.model else {}

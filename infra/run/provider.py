@@ -29,8 +29,8 @@ from infra.run.waiting import FailedBeforeError, Waiting
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
     that is no PyTorchJob; `queue` of one that waits for Kueue; `model`, the file that it leaves, where it leaves one;
-    and where the run's files are: `models` (a folder of this machine), or `image`, `claim` and `mountPath`, and beside
-    them `copies`, the folder of this machine for what comes from there.
+    and where the run's files are: `models`, a folder of this machine; or `copies`, the folder of this machine for what
+    comes from a volume elsewhere, beside `image`, `claim`, `mountPath` and `user` of a run that leaves a model.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
@@ -84,8 +84,11 @@ class RunProvider(Provider):
 
 
 def _send(record: Record, props: Props) -> None:
-    """Put the record of a job that has ended on a volume that is elsewhere; a line tells where that fails."""
-    if not props.get("copies") or not record.has_ended or not record.adds:
+    """Put the record of a job that has ended on a volume that is elsewhere; a line tells where that fails.
+
+    A job that leaves no model needs no right to make pods.
+    """
+    if not props.get("claim") or not record.has_ended or not record.adds:
         return
     try:
         on_top = record.has_succeeded

@@ -59,7 +59,8 @@ class ReplicaLogs:
         for pod in pods:
             for container, number, previous, end in self._ends(pod, is_last):
                 key = (pod["metadata"].get("uid"), container, number, bool(end))
-                if key not in self._read and self._keep(pod, container, number, previous, end):
+                limit_s = LOG_PATIENCE_S if is_last else 0
+                if key not in self._read and self._keep(pod, container, number, previous, end, limit_s):
                     self._read.add(key)
 
     def texts(self) -> dict[str, str]:
@@ -83,14 +84,16 @@ class ReplicaLogs:
         if whole and not any((each.get("state") or {}).get("terminated") for each in found):
             yield self.api.kind.container, 0, False, str(whole)
 
-    def _keep(self, pod: Mapping[str, Any], container: str, number: int, previous: bool, end: str) -> bool:
+    def _keep(
+        self, pod: Mapping[str, Any], container: str, number: int, previous: bool, end: str, limit_s: float
+    ) -> bool:
         """Whether this start needs not be read again."""
         metadata = pod["metadata"]
         name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName", "")
         if node in self._silent:
             return False
         try:
-            text = self.api.timed_log(name, container, previous, LOG_LINES, LOG_PATIENCE_S)
+            text = self.api.timed_log(name, container, previous, LOG_LINES, limit_s)
         except UnreachableError:
             self._silent.add(node)
             return False
