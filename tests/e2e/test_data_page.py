@@ -72,7 +72,7 @@ def points(engine: Engine) -> Iterator[Project]:
         try:
             yield made
         finally:
-            made.make("down", "REPLACE_CLUSTER=yes")  # others' claim, ConfigMap and bucket are in it
+            made.make("down")
 
 
 def trained(points: Project, **job: Any) -> str:

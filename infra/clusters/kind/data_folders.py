@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
 from infra import agreed, paths
 from infra.config import ConfigError, Stack
@@ -189,6 +189,12 @@ class LinkedFolderProvider(Provider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         return UpdateResult(filled(_news))
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        """Somebody may have emptied data/."""
+        found = super().diff(_id, _olds, _news)
+        found.changes = found.changes or not paths.resolved(_olds["target"]).is_dir()
+        return found
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, props) if paths.resolved(props["target"]).is_dir() else missing()

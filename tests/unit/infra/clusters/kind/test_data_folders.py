@@ -252,6 +252,7 @@ def test_the_resource_fills_finds_and_removes_its_folder(source: Path, clone: Pa
     assert list((clone / "data").iterdir()) == []
     assert held(source / "cats") == {"one.jpg": "one", "new.jpg": "new"}
     assert not provider.read(made.id, outs).id
+    assert provider.diff(made.id, outs, props).changes, "somebody may have emptied data/"
     provider.delete(made.id, outs)
 
 
