@@ -58,8 +58,8 @@ names the job and refuses, before anything is touched. The way back asks the sam
 - The policies are about the Jobs and pods of a TrainJob. A review and `make up` judge those of the stack file; of a
   TrainJob that is applied by hand, the guard refuses Jobs and pods, and an event on its JobSet or Job tells.
 - Trainer 2.2.0 goes on reconciling a TrainJob that is being deleted, and makes its JobSet again. So the stack suspends
-  a TrainJob that trains before it deletes it. One that somebody deletes by hand while it trains starts its pods again
-  for a moment: suspend it first.
+  a TrainJob that trains, deletes it in the background, and waits until its pods have gone. One that somebody deletes by
+  hand while it trains starts its pods again for a moment: suspend it first.
 - `make status ARGS=--metrics` has no `trainstack_job_failed_replicas` for a TrainJob: its status counts Jobs, not pods.
 - The runbooks name PyTorchJobs: type `trainjob` in place of `pytorchjob`, and
   `--selector jobset.sigs.k8s.io/jobset-name=<job>` in place of `training.kubeflow.org/job-name`.

@@ -57,8 +57,13 @@ EVICTED = "Evicted"
 FULL_VOLUME = re.compile(
     r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<number>\d+)(?P<unit>\w*)"'
 )
+# Source: containerEphemeralStorageMessageFmt and podEphemeralStorageMessageFmt there.
+FULL_STORAGE = re.compile(
+    r"(?:Container (?:pytorch|node) exceeded its local ephemeral storage limit|exceeds the total limit of containers)"
+    r' "?(?P<number>\d+)(?P<unit>\w*)'
+)
 MORE_ROOM = 5
-"""How many times its limit a volume that was full is to have."""
+"""How many times its limit what was full is to have."""
 # Source: NewInvalid in pkg/api/errors/errors.go of k8s.io/apimachinery 0.34.
 INVALID = re.compile(r'Pod "[^"]*" is invalid: ')
 
@@ -150,11 +155,14 @@ def counted(evicted: Trouble, number: int, job: Mapping[str, Any]) -> Trouble:
 
 def _pod_failure(pod: str, said: Mapping[str, Any]) -> Trouble:
     message = str(said.get("message") or "").strip()
-    if full := FULL_VOLUME.search(message):
-        room = f"{MORE_ROOM * int(full['number'])}{full['unit']}"
+    full = FULL_VOLUME.search(message) or FULL_STORAGE.search(message)
+    room = f"{MORE_ROOM * int(full['number'])}{full['unit']}" if full else ""
+    if full and full.re is FULL_VOLUME:
         where = "/tmp" if full["name"] == "tmp" else f"the volume {full['name']}"
         volume = f"{{name: {full['name']}, emptyDir: {{sizeLimit: {room}}}}}"
         message += f" Give {where} more room: `job: {{pod: {{spec: {{volumes: [{volume}]}}}}}}`"
+    elif full:
+        message += f" Give a replica more: `job: {{resources: {{ephemeral-storage: {room}}}}}`"
     return Trouble(f"pod {pod}", said["reason"], message)
 
 

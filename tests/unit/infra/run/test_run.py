@@ -436,6 +436,15 @@ def test_an_evicted_pod_is_told_in_its_own_words_with_what_to_change() -> None:
             "Give the volume scratch more room: "
             "`job: {pod: {spec: {volumes: [{name: scratch, emptyDir: {sizeLimit: 1500Mi}}]}}}`",
         ),
+        (
+            'Container pytorch exceeded its local ephemeral storage limit "8Gi". ',
+            "Give a replica more: `job: {resources: {ephemeral-storage: 40Gi}}`",
+        ),
+        (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 200Mi. ",
+            "Give a replica more: `job: {resources: {ephemeral-storage: 1000Mi}}`",
+        ),
+        ('Container beside exceeded its local ephemeral storage limit "8Gi". ', ""),
         ("The node was low on resource: memory. ", ""),
     ],
 )
