@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow(reason="a cluster of its own, an image, five train
 STACK = "points"
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+MOTO = "moto[s3]==5.2.5\nflask==3.1.3\nflask-cors==6.0.5\n"
 IN_MODELS = "claimed"
 """The folder below the models' that the test's claim is of: kind's nodes mount it."""
 
@@ -65,7 +66,7 @@ def points(engine: Engine) -> Iterator[Project]:
         (bucket,) = of("S3", "python")
         (requirements,) = of("S3", "text")
         (project / "bucket.py").write_text(bucket)
-        (project / "requirements.txt").write_text(f"{requirements}moto[server]==5.2.5\n")
+        (project / "requirements.txt").write_text(f"{requirements}{MOTO}")
         made = Project(clone.root, clone.cluster, STACK)
         made.stack_file.write_text(of("A folder", "yaml")[0])
         made.configure({"trainstack:cluster": {"name": made.cluster}})
