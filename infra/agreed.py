@@ -1,7 +1,7 @@
 """Names that the program and the toolchain share: one of them writes a name, the other reads it.
 
-The toolchain runs before any package is installed. So this module, infra.paths and infra.objects.labels import the
-standard library only.
+The toolchain runs before any package is installed. So this module, infra.paths, infra.process and
+infra.objects.labels import the standard library only.
 """
 
 from __future__ import annotations
@@ -10,6 +10,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+
+class ProgramError(Exception):
+    """What the program cannot do. The text says what to change: it needs no traceback around it."""
+
 
 # Variables that `make up` sets for the program.
 ADOPT = "TRAINSTACK_ADOPT"

@@ -8,13 +8,14 @@ import sys
 from pathlib import Path
 
 from infra import paths
+from infra.agreed import ProgramError
 from infra.config import Stack
 from infra.config.build_context import resolved
 from infra.config.job import JobConfig
 from infra.config.training import Dataset
 
 
-class DataError(Exception):
+class DataError(ProgramError):
     """Data files are there and cannot be used."""
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from infra.agreed import ProgramError
 from infra.process import CommandError, output
 
 
-class EngineError(RuntimeError):
+class EngineError(ProgramError):
     """The container engine does not answer."""
 
 

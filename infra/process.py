@@ -5,14 +5,32 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from infra import agreed
 
 TAIL_LINES = 25
+_given: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 
 
-class CommandError(RuntimeError):
+def variables() -> Mapping[str, str]:
+    """The variables that commands get, and that name images and tools: this process's, or those of `given`."""
+    return _given.get()
+
+
+@contextmanager
+def given(names: Mapping[str, str]) -> Iterator[None]:
+    """Have `variables` be `names` inside, in this thread: `toolchain/` calls for a stack, whose shell nobody is in."""
+    token = _given.set(names)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+class CommandError(agreed.ProgramError):
     """A command failed. The text holds the command and its last lines."""
 
 
@@ -30,8 +48,8 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
 
 
 def environment() -> dict[str, str]:
-    """The variables of a child: this process's without those that lead docker and kind astray, and kubectl's."""
-    kept = {name: value for name, value in os.environ.items() if name not in agreed.ASTRAY}
+    """The variables of a child: `variables` without those that lead docker and kind astray, and kubectl's."""
+    kept = {name: value for name, value in variables().items() if name not in agreed.ASTRAY}
     return {**agreed.KUBECTL, **kept}
 
 

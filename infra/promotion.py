@@ -1,23 +1,16 @@
-"""`python -m infra.promotion FROM TO`: what one stack's jobs train with, taken over into another stack's file.
-
-Prints as JSON which runs have to have been good enough, and what changes; with --write it changes the file.
-"""
+"""What one stack's jobs train with, taken over into another stack's file: for `make promote`."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from infra import paths
-from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack, from_file, stack_text
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
@@ -142,23 +135,3 @@ def write(target: Path, found: list[Promotion]) -> None:
     """Change the stack file `target`. Raises ConfigError where it would not be valid; it stays as it was then."""
     changes = {each.to: {key: new for key, (_, new) in each.changes.items()} for each in found}
     set_keys(target, changes, "training")
-
-
-@errors_as_text(ConfigError)
-def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
-    """Print the promotions between two stacks; the exit status."""
-    top = argparse.ArgumentParser(prog="python -m infra.promotion", description=__doc__)
-    top.add_argument("source", metavar="FROM")
-    top.add_argument("target", metavar="TO")
-    top.add_argument("--write", action="store_true", help="change the stack file of TO")
-    given = top.parse_args(arguments)
-    source, target = (stacks / f"Pulumi.{name}.yaml" for name in (given.source, given.target))
-    found = promotions(source, target)
-    if given.write:
-        write(target, found)
-    print(json.dumps([asdict(each) for each in found]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import paths, volumes
+from infra.agreed import ProgramError
 from infra.clusters import addresses
 from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
@@ -41,7 +42,7 @@ GONE_S = 120
 PAUSE_S = 1
 
 
-class HeldError(RuntimeError):
+class HeldError(ProgramError):
     """A claim or a volume is on its way out, and something that is not ours holds it."""
 
 

@@ -1,16 +1,13 @@
-"""`python -m infra.rerun STACK [JOB]`: has the stack file ask for the same training once more, as a run of its own."""
+"""Has a stack file ask for the same training once more, as a run of its own: for `make rerun`."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 from infra import dataset, paths
-from infra.command_line import errors_as_text
-from infra.config import ConfigError, Stack, from_file
+from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys
 from infra.config.load import ensure_trains
@@ -55,21 +52,3 @@ def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
 def write(file: Path, numbers: dict[str, int]) -> None:
     """Set `rerun` of each job in the stack file. Raises ConfigError where its layout does not let it."""
     set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})
-
-
-@errors_as_text(ConfigError, dataset.DataError)
-def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
-    """Change the stack file, and print what it says now; the exit status."""
-    top = argparse.ArgumentParser(prog="python -m infra.rerun", description=__doc__)
-    top.add_argument("stack")
-    top.add_argument("job", nargs="?", default="")
-    given = top.parse_args(arguments)
-    file = stacks / f"Pulumi.{given.stack}.yaml"
-    numbers = reruns(from_file(file), given.job)
-    write(file, numbers)
-    print("\n".join(f"{job}: rerun: {number}" for job, number in numbers.items()))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

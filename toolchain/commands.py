@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -103,19 +102,25 @@ def _status(asked: Asked) -> int:
 
 def _audit() -> int:
     """List what this clone and this machine trust; changes nothing but the bill. Returns the exit status."""
-    return _trusted("infra.audit", str(BILL.relative_to(ROOT)), PUBLISHED_NODE)
+    with venv.program(variables := _variables()):
+        from infra.audit import inventory
+
+        inventory.write(ROOT, str(BILL.relative_to(ROOT)), variables, PUBLISHED_NODE)
+    return 0
 
 
 def _lock_images() -> int:
     """Give the bases that a tag alone names the digests of their registries. Returns the exit status."""
-    return _trusted("infra.audit.lock_images")
+    with venv.program(_variables()):
+        from infra.audit import lock_images
+
+        return lock_images.lock_all(ROOT)
 
 
-def _trusted(module: str, *arguments: str) -> int:
+def _variables() -> dict[str, str]:
     with setup.project_lock():
         venv.ensure()
-    command = venv.program(module, *arguments)
-    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode
+    return environment.for_child(environment.tools())
 
 
 ALL: tuple[Command, ...] = (

@@ -1,4 +1,4 @@
-"""`python -m infra.audit.lock_images`: writes the digest of each base image beside its tag, as its registry has it.
+"""Writes the digest of each base image beside its tag, as its registry has it: for `make lock-images`.
 
 A digest that is there stays: to change it is a decision of its own. Nothing is guessed, so it works only
 where an engine reaches the registries.
@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from infra import docker, paths
+from infra import docker
 from infra.audit import images
 from infra.process import CommandError, output
 
@@ -42,17 +42,13 @@ def _with(line: re.Match[str], reference: str, digest: str) -> str:
     return f"{before}{reference}@{digest}{after}" if line["reference"] == reference else line[0]
 
 
-def main(root: Path = paths.ROOT) -> int:
-    """Lock what has no digest yet; the exit status, 1 where something keeps none."""
+def lock_all(root: Path) -> int:
+    """Lock what has no digest yet; the exit status, 1 where something keeps none. Raises EngineError."""
     open_ones = [(reference, file) for reference, file in images.named(root) if "@" not in reference]
     if not open_ones:
         print("every base has a digest")
         return 0
-    try:
-        docker.ensure_answers()
-    except docker.EngineError as error:
-        print(error, file=sys.stderr)
-        return 1
+    docker.ensure_answers()
     failed = 0
     for reference, file in open_ones:
         try:
@@ -63,7 +59,3 @@ def main(root: Path = paths.ROOT) -> int:
     if failed < len(open_ones):
         print("now write the renderings anew, `make review STACK=…` for each stack, and commit them together")
     return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from infra import agreed, paths
+from infra.agreed import ProgramError
 from infra.clusters import foreign_objects
 from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
@@ -18,7 +19,7 @@ SHORT_S = 5.0
 """Patience with an API server whose answer only makes an error say more."""
 
 
-class ReplacementRefusedError(RuntimeError):
+class ReplacementRefusedError(ProgramError):
     """The cluster would be replaced, and what is not ours would be lost."""
 
 

@@ -1,20 +1,17 @@
-"""`python -m infra.config.cluster_access FILE`: a stack's cluster, how it is reached, its claim, what may be applied.
+"""A stack's cluster, how it is reached, its claim, what may be applied: what `toolchain/` asks a stack file.
 
-For `toolchain/`, which has no YAML parser of its own. Only what is asked for is validated: a stack whose job is wrong
+Only what is asked for is validated: a stack whose job is wrong
 can still be taken down.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from infra import paths
-from infra.command_line import errors_as_text
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, source, stack_name
 
@@ -69,14 +66,3 @@ def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:
         "claimMayWait": stack.claim_may_wait,
         "usesGpuBase": stack.image.uses_gpu_base,
     }
-
-
-@errors_as_text(ConfigError)
-def main(arguments: list[str]) -> int:
-    """Print the cluster of the stack file named in `arguments` as one JSON line."""
-    print(json.dumps(access(Path(arguments[0]))))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

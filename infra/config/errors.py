@@ -13,10 +13,12 @@ from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from infra.agreed import ProgramError
+
 SHOWN = 60
 
 
-class ConfigError(Exception):
+class ConfigError(ProgramError):
     """The stack file is wrong. The text is complete: it needs no traceback around it."""
 
 

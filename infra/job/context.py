@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra import paths
+from infra import paths, process
 from infra.config import Stack
 from infra.config.kept_runs import KeepRuns
 from infra.config.operator import OperatorApi
@@ -66,7 +66,7 @@ def context(
     return JobContext(
         image=image,
         stack=stack.name,
-        image_inputs=inputs.identity(stack.image, paths.ROOT),
+        image_inputs=inputs.identity(stack.image, paths.ROOT, process.variables()),
         namespace=stack.cluster.namespace,
         claim=stack.claim,
         mount_path=stack.storage.mount_path,

@@ -16,6 +16,7 @@ import urllib3
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
+from infra.agreed import ProgramError
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
@@ -30,7 +31,7 @@ NOT_FOUND = 404
 READY = "/readyz"
 
 
-class UnknownError(RuntimeError):
+class UnknownError(ProgramError):
     """Something could not be looked at, so that nothing may be touched."""
 
 

@@ -12,6 +12,8 @@ import urllib3
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
+from infra.agreed import ProgramError
+
 T = TypeVar("T")
 # A kubelet restarts a control plane that was killed within a minute.
 PATIENCE_S = 120.0
@@ -23,7 +25,7 @@ FORBIDDEN = 403
 TRANSIENT = {0, 408, 429, 500, 502, 503, 504}
 
 
-class UnreachableError(RuntimeError):
+class UnreachableError(ProgramError):
     """The API server did not answer for PATIENCE_S seconds."""
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra import agreed
+from infra import agreed, process
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.review import folder, schemas
 from infra.review.text import objects_in
@@ -29,8 +29,9 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
 
     Raises NotCheckedError.
     """
-    document = Path(os.environ.get(agreed.OPENAPI, os.devnull))
-    if not document.is_file() or shutil.which("kubeconform") is None:
+    document = Path(process.variables().get(agreed.OPENAPI, os.devnull))
+    where = process.variables().get("PATH")
+    if not document.is_file() or shutil.which("kubeconform", path=where) is None:
         raise NotCheckedError(
             "kubeconform and the API server's schemas are not here; `make review` gets them with Go"
         )
@@ -58,7 +59,7 @@ def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(content)
     command = ["kubeconform", "-strict", "-output", "json", "-schema-location", location, str(place)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, env=process.variables(), capture_output=True, text=True)
     if not done.stdout:
         raise NotCheckedError(f"kubeconform failed: {done.stderr.strip()}")
     told = json.loads(done.stdout).get("resources") or []

@@ -1,4 +1,4 @@
-"""`python -m infra.review.request`: one page about a pull request, with each stack that it changes.
+"""One page about a pull request, with each stack that it changes.
 
 Every stack is rendered, whatever has changed: a list of what renderings are made of could lack something. A stack is
 shown where its file, its rendering or upstream's definitions differ from the base, and where something is wrong.
@@ -6,10 +6,8 @@ shown where its file, its rendering or upstream's definitions differ from the ba
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,26 +154,15 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
     return "\n".join([*lines, ""]), not odd and all(each.passed for each in shown)
 
 
-def main(arguments: list[str], stacks: Path = folder.STACKS) -> int:
-    """Write the page; 1 where something is wrong."""
-    top = argparse.ArgumentParser(prog="python -m infra.review.request", description=__doc__)
-    top.add_argument("--base", type=Path, required=True, metavar="DIR", help="stacks/ to compare with")
-    top.add_argument("--revision", required=True, help="how the page calls what is in --base")
-    top.add_argument("--commit", required=True, help="the one that the page is about")
-    top.add_argument("--page", type=Path, required=True, metavar="FILE")
-    given = top.parse_args(arguments)
+def write(target: Path, base: page.Base, commit: str, stacks: Path = folder.STACKS) -> int:
+    """Write the page to the file `target`, and name it; 1 where something is wrong. As `text`."""
     try:
         ensure_one_place(stacks.parent)
     except ConfigError as error:
         lines = [agreed.REQUEST_MARK, "The project is refused.", "", *page.fenced(str(error)), ""]
-        given.page.write_text("\n".join(lines))
-        print(error, file=sys.stderr)
-        return 1
-    told, passed = text(stacks, page.Base(given.base, given.revision), given.commit)
-    given.page.write_text(told, errors="backslashreplace")
-    print(f"page: {os.path.relpath(given.page)}")
+        target.write_text("\n".join(lines))
+        raise
+    told, passed = text(stacks, base, commit)
+    target.write_text(told, errors="backslashreplace")
+    print(f"page: {os.path.relpath(target)}")
     return 0 if passed else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

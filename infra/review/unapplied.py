@@ -1,22 +1,16 @@
-"""`python -m infra.review.unapplied FILE`: in which keys a stack file differs from what was applied.
-
-For `toolchain/`, which has no YAML parser of its own. Standard input: the configuration of an update, as Pulumi's
-history of the stack keeps it.
-"""
+"""In which keys a stack file differs from what was applied."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from infra.command_line import errors_as_text
-from infra.config.errors import ConfigError, explain
+from infra.config.errors import explain
 from infra.config.load import EXTENDS, Sections, own, read, sections, source, with_base
 from infra.review.key_changes import KeyChange, key_changes
 
@@ -30,6 +24,9 @@ def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
     for them, so of a base that has changed there is no line.
 
     Raises ConfigError where one of the two is no valid configuration.
+
+    Parameters:
+        applied: the configuration of an update, as Pulumi's history of the stack keeps it.
     """
     had, has = sections(applied), own(file)
     after = _validated(read(file), source(file, os.path.relpath(file)))
@@ -57,14 +54,3 @@ def _line(change: KeyChange) -> str:
 def _shown(value: Any) -> str:
     text = UNSET if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
-
-
-@errors_as_text(ConfigError)
-def main(arguments: list[str]) -> int:
-    """Print the lines for the stack file named in `arguments` as one JSON list."""
-    print(json.dumps(unapplied(Path(arguments[0]), json.load(sys.stdin))))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -110,7 +110,7 @@ def test_a_base_that_its_tag_names_gets_the_digest_of_the_registry(
     made = pushed(registry, "base")
     dockerfile = tmp_path / "Dockerfile_training"
     dockerfile.write_text(f"ARG CPU_BASE={registry}/trainstack/base:abc\nFROM ${{CPU_BASE}}\n")
-    assert lock_images.main(tmp_path) == 0
+    assert lock_images.lock_all(tmp_path) == 0
     locked = f"{registry}/trainstack/base:abc@{made['digest']}"
     assert dockerfile.read_text() == f"ARG CPU_BASE={locked}\nFROM ${{CPU_BASE}}\n"
     docker("pull", "--quiet", locked)

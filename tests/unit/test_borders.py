@@ -22,8 +22,10 @@ OTHERS = {"ci", "examples", "tests"}
 BY_NAME = {"import_module", "__import__"}
 # What the trainer image has.
 IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
-# Modules of the program that the toolchain imports before any package is installed, and nothing else of it.
-FOR_THE_TOOLCHAIN = {"infra.agreed", "infra.objects.labels", "infra.paths"}
+# Modules of the program that the toolchain imports before any package is installed.
+FOR_THE_TOOLCHAIN = {"infra.agreed", "infra.objects.labels", "infra.paths", "infra.process"}
+# The block in which it imports the others.
+WITH_PACKAGES = "venv.program("
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"
 
 
@@ -45,8 +47,12 @@ def _tree(path: Path) -> ast.Module:
 @cache
 def _imports(path: Path) -> list[tuple[str, str | None]]:
     """Module and name of every import in a file, also within functions and by a function; no name for a plain one."""
+    return _imported(ast.walk(_tree(path)), path)
+
+
+def _imported(nodes: Iterable[ast.AST], path: Path) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
-    for node in ast.walk(_tree(path)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -79,13 +85,26 @@ def test_nothing_is_imported_by_a_name_in_a_text() -> None:
     assert [module for module in hidden if _top(module) in SHIPPED] == []
 
 
-def test_the_toolchain_needs_the_standard_library_only() -> None:
-    """It runs before any package is installed."""
+def test_the_toolchain_itself_needs_the_standard_library_only() -> None:
+    """It begins before any package is installed: `clean`, `doctor`, `env`, `--help` and completion need none.
+
+    Other modules of the program are imported in a block that makes `.venv`, and that hands their errors on.
+    """
     known = {"infra", "toolchain", *sys.stdlib_module_names}
     assert _foreign(_modules("toolchain"), known.__contains__) == []
-    assert {
-        module for _, path in _modules("toolchain") for module in _of_the_program(path)
-    } == FOR_THE_TOOLCHAIN
+    found = (_of_the_program(path, _without_packages(_tree(path))) for _, path in _modules("toolchain"))
+    assert set().union(*found) == FOR_THE_TOOLCHAIN
+
+
+def _without_packages(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes but for those in blocks WITH_PACKAGES, and those that are for the type checker alone."""
+    if isinstance(node, ast.With) and any(WITH_PACKAGES in ast.unparse(each) for each in node.items):
+        return
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    yield node
+    for each in ast.iter_child_nodes(node):
+        yield from _without_packages(each)
 
 
 def test_what_the_toolchain_takes_of_the_program_needs_the_standard_library_only() -> None:
@@ -94,15 +113,17 @@ def test_what_the_toolchain_takes_of_the_program_needs_the_standard_library_only
     modules = [(name, path) for name, path in ALL if name in FOR_THE_TOOLCHAIN | packages]
     assert {name for name, _ in modules} == FOR_THE_TOOLCHAIN | packages
     assert _foreign(modules, {"infra", *sys.stdlib_module_names}.__contains__) == []
-    assert {module for _, path in modules for module in _of_the_program(path)} <= FOR_THE_TOOLCHAIN
+    assert {
+        module for _, path in modules for module in _of_the_program(path, ast.walk(_tree(path)))
+    } <= FOR_THE_TOOLCHAIN
 
 
-def _of_the_program(path: Path) -> set[str]:
-    """The modules of infra that a file imports, each by its whole name."""
+def _of_the_program(path: Path, nodes: Iterable[ast.AST]) -> set[str]:
+    """The modules of infra that these nodes of a file import, each by its whole name."""
     known = {name for name, _ in ALL}
     return {
         whole if whole in known else module
-        for module, name in _imports(path)
+        for module, name in _imported(nodes, path)
         if _top(module) == "infra"
         for whole in [f"{module}.{name}"]
     }
@@ -261,7 +282,7 @@ def test_every_shipped_package_has_its_borders() -> None:
         for source in contract["source_modules"]
     }
     assert forbidden.keys() == packages
-    used = {"infra": {"storage"}}  # the only arrow between packages
+    used = {"infra": {"storage"}, "toolchain": {"infra"}}  # the only arrows between packages
     for package in packages:
         others = set(SHIPPED) - {package} - used.get(package, set())
         assert others <= forbidden[package], f"{package} may import what docs/architecture.md does not let it"

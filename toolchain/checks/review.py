@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from toolchain.steps import SetupError, pipe, say
 from toolchain.tools import build, go_modules, venv
 
 PAGES = LOCAL / "review"
-REQUEST = "infra.review.request"
 # The first that exists is taken. A clone knows what its origin calls the main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 STACKS = "stacks"
@@ -52,10 +50,11 @@ def request(base: str, page: Path) -> int:
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
         revision = unpack_base(base, Path(place))
         venv.ensure()
-        compared = ("--base", str(Path(place) / STACKS), "--revision", revision)
-        command = venv.program(REQUEST, *compared, "--commit", commit, "--page", str(page))
-        variables = environment.for_child(with_schemas(environment.tools()))
-        return subprocess.run(command, cwd=ROOT, env=variables).returncode
+        with venv.program(environment.for_child(with_schemas(environment.tools()))):
+            from infra.review import request
+            from infra.review.page import Base
+
+            return request.write(page, Base(Path(place) / STACKS, revision), commit)
 
 
 def render(
@@ -68,9 +67,10 @@ def render(
         add: called with the program's variables; returns them with what else it needs.
     """
     venv.ensure()
-    variables = add(environment.tools())
-    command = venv.program("infra.review", stack, *options)
-    return subprocess.run(command, cwd=ROOT, env=environment.for_child(variables)).returncode
+    with venv.program(environment.for_child(add(environment.tools()))):
+        from infra.review import __main__ as command
+
+        return command.main([stack, *options])
 
 
 def with_schemas(variables: dict[str, str]) -> dict[str, str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
@@ -17,6 +15,9 @@ from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
+
+if TYPE_CHECKING:
+    from infra.promotion import Promotion
 
 RUN = "pulumi-python:dynamic/trainstack:Run"
 USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
@@ -78,7 +79,8 @@ def rerun(stack: str, job: str) -> int:
         file = STACKS / f"Pulumi.{stack}.yaml"
         before = file.read_bytes().decode()
         try:
-            status = _count_up(stack, job) or review.render(stack)
+            _count_up(file, job)
+            status = review.render(stack)
         except BaseException:
             write_whole(file, before)
             raise
@@ -89,9 +91,14 @@ def rerun(stack: str, job: str) -> int:
     return 0
 
 
-def _count_up(stack: str, job: str) -> int:
-    command = venv.program("infra.rerun", stack, *([job] if job else []))
-    return subprocess.run(command, cwd=ROOT, env=environment.for_child(environment.tools())).returncode
+def _count_up(file: Path, job: str) -> None:
+    with venv.program(environment.for_child(environment.tools())):
+        from infra import rerun
+        from infra.config import from_file
+
+        numbers = rerun.reruns(from_file(file), job)
+        rerun.write(file, numbers)
+    print("\n".join(f"{name}: rerun: {number}" for name, number in numbers.items()))
 
 
 @dataclass(frozen=True)
@@ -119,14 +126,14 @@ def promote(source: str, target: str, asked: str) -> None:
     with setup.project_lock():
         _ensure_committed()
         venv.ensure()
-        found = _ask(source, target)
+        found = _promotions(source, target)
         passed = [_gate(source, each, least) for each in found]
-        if not any(each["changes"] for each in found):
+        if not any(each.changes for each in found):
             print(f"stack {target} trains with the options of stack {source} already")
             return
         _ensure_fresh(target)
         try:
-            _ask(source, target, "--write")
+            _take_over(target, found)
             if review.render(target):
                 raise SetupError(f"stack {target} cannot take the options over, as shown above")
             _commit(message(source, target, found, passed))
@@ -162,18 +169,25 @@ def _ensure_fresh(target: str) -> None:
         )
 
 
-def _ask(source: str, target: str, *options: str) -> list[dict[str, Any]]:
-    """What infra.promotion says: each job's run and changes. Raises SetupError with its own words."""
-    variables = environment.for_child(environment.tools())
-    found: list[dict[str, Any]] = json.loads(
-        venv.output("infra.promotion", source, target, *options, env=variables)
-    )
-    return found
+def _promotions(source: str, target: str) -> list[Promotion]:
+    """Each job's run and changes. Raises SetupError."""
+    with venv.program(environment.for_child(environment.tools())):
+        from infra import promotion
+
+        return promotion.promotions(*(STACKS / f"Pulumi.{name}.yaml" for name in (source, target)))
 
 
-def _gate(source: str, wanted: Mapping[str, Any], least: float) -> Passed:
+def _take_over(target: str, found: list[Promotion]) -> None:
+    """Change the file of stack `target`. Raises SetupError."""
+    with venv.program():
+        from infra import promotion
+
+        promotion.write(STACKS / f"Pulumi.{target}.yaml", found)
+
+
+def _gate(source: str, wanted: Promotion, least: float) -> Passed:
     """The run that `wanted` names, where it is finished and good enough. Raises SetupError."""
-    run, job = str(wanted["run"]), wanted["job"]
+    run, job = wanted.run, wanted.job
     accuracy = _accuracy(source, run)
     if accuracy is None:
         raise SetupError(
@@ -235,28 +249,28 @@ def _deployment(stack: str) -> dict[str, Any]:
     return pulumi_cli.deployment(environment.for_stack(found, stack), stack)
 
 
-def message(source: str, target: str, found: list[dict[str, Any]], passed: list[Passed]) -> str:
+def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:
     """The commit's message: what was reached, what changes, and what is another than it was reached with."""
     reached = [f"{each.run} has reached an accuracy of {each.accuracy:.4f}." for each in passed]
     changed = [line for each in found for line in (*_lines(each), *_differing(each, source, target))]
     return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])
 
 
-def _lines(promotion: Mapping[str, Any]) -> list[str]:
+def _lines(promotion: Promotion) -> list[str]:
     """A line for each key."""
-    changes = promotion["changes"].items()
-    return [f"{promotion['to']}: {key} {before or 'not set'} -> {after}" for key, (before, after) in changes]
+    changes = promotion.changes.items()
+    return [f"{promotion.to}: {key} {before or 'not set'} -> {after}" for key, (before, after) in changes]
 
 
-def _differing(promotion: Mapping[str, Any], source: str, target: str) -> list[str]:
+def _differing(promotion: Promotion, source: str, target: str) -> list[str]:
     """A line on the other keys that the run depends on, where the stacks differ in some."""
-    keys = ", ".join(promotion["differing"])
-    return [f"{promotion['to']}: not as in {source}, and as before in {target}: {keys}"] if keys else []
+    keys = ", ".join(promotion.differing)
+    return [f"{promotion.to}: not as in {source}, and as before in {target}: {keys}"] if keys else []
 
 
-def _told(promotion: Mapping[str, Any], source: str, target: str) -> str:
-    left = ", ".join(promotion["left"])
-    kept = [f"{promotion['to']}: as before in {target}: {left}"] if left else []
+def _told(promotion: Promotion, source: str, target: str) -> str:
+    left = ", ".join(promotion.left)
+    kept = [f"{promotion.to}: as before in {target}: {left}"] if left else []
     return "\n".join([*_lines(promotion), *kept, *_differing(promotion, source, target)])
 
 

@@ -23,7 +23,7 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
         leftovers.marker(cluster).exists() or leftovers.nodes_of_anybody(engine.ensure(), cluster)
     ):
         return
-    cmd = venv.program("infra.clusters.repair", cluster)
+    cmd = venv.command("infra.clusters.repair", cluster)
     with step(f"cluster {cluster}"):
         done = subprocess.run(
             cmd, cwd=ROOT, env=environment.for_child(variables), capture_output=True, text=True

@@ -21,7 +21,6 @@ from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
 
 FILE = LOCAL / "env.json"
-ACCESS = "infra.config.cluster_access"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
 """Objects that Pulumi works on at once. A run that is waited for is one, and Pulumi's own limit is four a processor."""
 
@@ -233,12 +232,12 @@ def _may_protect(texts: Mapping[str, str]) -> bool:
 
 @cache
 def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
-    venv.ensure()
     with tempfile.TemporaryDirectory(prefix="trainstack-commit-") as folder:
         for each, text in texts:
             (Path(folder) / each).write_text(text, errors="surrogateescape")
+        venv.ensure()
         try:
-            return bool(json.loads(venv.output(ACCESS, str(Path(folder) / name)))["protected"])
+            return bool(_read(Path(folder) / name)["protected"])
         except SetupError:
             return True
 
@@ -253,9 +252,15 @@ def _cluster_access(stack: str) -> dict[str, str | bool | None]:
 
 @cache
 def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> dict[str, str | bool | None]:
-    """Asked once for each content of the files: it takes the models a second."""
-    found: dict[str, str | bool | None] = json.loads(venv.output(ACCESS, str(file)))
-    return found
+    """Asked once for each content of the files: it takes the models a moment."""
+    return _read(file)
+
+
+def _read(file: Path) -> dict[str, str | bool | None]:
+    with venv.program():
+        from infra.config import cluster_access
+
+        return cluster_access.access(file)
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:

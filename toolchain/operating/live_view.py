@@ -32,7 +32,7 @@ class LiveView:
             return
         # In a session of its own: Ctrl-C is for us, and it draws how we end.
         self.child = subprocess.Popen(
-            venv.program(MODULE),
+            venv.command(MODULE),
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -93,7 +93,7 @@ def watch(stack: str) -> int:
 def _follow(variables: dict[str, str], stack: str) -> int:
     lines = JobLines(say, tell)
     child = subprocess.Popen(
-        venv.program("infra.watch", stack),
+        venv.command("infra.watch", stack),
         cwd=ROOT,
         env=environment.for_child(variables),
         stdin=subprocess.DEVNULL,

@@ -57,9 +57,10 @@ def of_file(stack: str) -> list[str]:
 
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     """Raises SetupError for a wrong stack file."""
-    file = str(STACKS / f"Pulumi.{stack}.yaml")
-    found: list[str] = json.loads(venv.output("infra.review.unapplied", file, stdin=json.dumps(applied)))
-    return found
+    with venv.program():
+        from infra.review.unapplied import unapplied
+
+        return unapplied(STACKS / f"Pulumi.{stack}.yaml", applied)
 
 
 def of_objects(

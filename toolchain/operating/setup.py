@@ -184,7 +184,7 @@ def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> 
     with step("trainer image, beside the tools") as progress:
         try:
             run(
-                venv.program("infra.image.engine_image", stack),
+                venv.command("infra.image.engine_image", stack),
                 log=LOGS / "trainer-image.log",
                 env=variables,
                 unset=user_backend.unwanted(),

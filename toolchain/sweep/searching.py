@@ -19,7 +19,6 @@ from toolchain.sweep.applied_trials import AppliedTrials
 from toolchain.sweep.trials import Answer, Search
 from toolchain.tools import venv
 
-MODULE = "infra.sweep"
 FILES = LOCAL / "sweep"
 PAUSE_S = 3.0
 WORDS = {trials.COMPLETE: "complete", trials.PRUNED: "given up", trials.FAILED: "failed"}
@@ -29,7 +28,6 @@ NOTHING = "no trial has come to its end, so none is the best"
 def sweep(stack: str) -> None:
     """Search on `stack`, or go on with it, and print the best trial. Raises SetupError."""
     stack_files.check(stack)
-    venv.ensure()
     ensure_unprotected(stack)
     asked = search(stack)
     with held(stack):
@@ -52,7 +50,11 @@ def ensure_unprotected(stack: str) -> None:
 
 def search(stack: str) -> Search:
     """What the stack file asks for. Raises SetupError."""
-    found = json.loads(venv.output(MODULE, stack))
+    with venv.program():
+        from infra.config import from_file
+        from infra.sweep import search as asked
+
+        found = asked.search(from_file(STACKS / f"Pulumi.{stack}.yaml"))
     return Search(**{**found, "folder": MODELS / stack / found["folder"]})
 
 

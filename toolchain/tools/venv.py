@@ -10,10 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from infra import agreed, process
 from toolchain.machine import locks, packages
 from toolchain.paths import LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
@@ -117,8 +119,8 @@ def install_arguments(machine: str, python: str, lock: Path, target: Path) -> li
     ]
 
 
-def program(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of the program that Pulumi runs."""
+def command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of the program that Pulumi runs, in a process that can be ended by itself."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
 
 
@@ -131,11 +133,39 @@ def output(
         env: all of its variables; None for those of this process.
     """
     done = subprocess.run(
-        program(module, *arguments), cwd=ROOT, env=env, input=stdin, capture_output=True, text=True
+        command(module, *arguments), cwd=ROOT, env=env, input=stdin, capture_output=True, text=True
     )
     if done.returncode:
         raise SetupError(done.stderr.strip() or f"{module} failed")
     return done.stdout
+
+
+@contextmanager
+def program(variables: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Make `.venv`, and let the block import modules of the program that Pulumi runs.
+
+    An import of them stands inside such a block: without `.venv` the packages are missing that they need. Raises
+    SetupError, with the text of a ProgramError that leaves the block.
+
+    Parameters:
+        variables: those of the commands that the modules start, all of them; None for those of this process.
+    """
+    ensure()
+    _make_importable(
+        VENV / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    )
+    try:
+        with process.given(os.environ if variables is None else variables):
+            yield
+    except agreed.ProgramError as error:
+        raise SetupError(str(error)) from None
+
+
+def _make_importable(packages: Path) -> None:
+    """Put `packages` before what the system has installed for its Python: the lock names other versions."""
+    if str(packages) not in sys.path:
+        theirs = (place for place, each in enumerate(sys.path) if each.endswith("-packages"))
+        sys.path.insert(next(theirs, len(sys.path)), str(packages))
 
 
 def _sync(uv: Path, folder: Path, lock: Path, *options: str, anew: bool) -> None:

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 from infra import docker, paths
+from infra.agreed import ProgramError
 from infra.clusters.kind.config import owner_file
 
 LABEL = "io.x-k8s.kind.cluster"
@@ -27,11 +28,11 @@ ROLE = "io.x-k8s.kind.role"
 Node = dict[str, Any]
 
 
-class ForeignClusterError(RuntimeError):
+class ForeignClusterError(ProgramError):
     """A kind cluster of our name exists and is not ours."""
 
 
-class AnotherEngineError(RuntimeError):
+class AnotherEngineError(ProgramError):
     """The engine that answers is not the one that the cluster was made in."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import docker, paths
+from infra.agreed import ProgramError
 from infra.clusters.kind import login
 from infra.clusters.kind.config import CERTS, hosts_toml
 from infra.clusters.registries import PORT, address_for_nodes
@@ -30,7 +31,7 @@ SETTINGS = {
 }
 
 
-class ForeignRegistryError(RuntimeError):
+class ForeignRegistryError(ProgramError):
     """A container of our registry's name exists and is not ours."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import docker, paths
+from infra.agreed import ProgramError
 from infra.clusters.kind import ownership, pod_network
 from infra.process import CommandError, output
 
@@ -26,7 +27,7 @@ STARTED_BY = {"created": "start", "exited": "start", "dead": "start", "paused": 
 Say = Callable[[str], None]
 
 
-class NotReadyError(RuntimeError):
+class NotReadyError(ProgramError):
     """The nodes run and the API server does not answer."""
 
 

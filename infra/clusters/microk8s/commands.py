@@ -6,6 +6,7 @@ same documents. Nothing here has been run against a real MicroK8s.
 
 from __future__ import annotations
 
+from infra.agreed import ProgramError
 from infra.process import CommandError, output
 
 WAIT_S = 600
@@ -13,7 +14,7 @@ WAIT_S = 600
 IMPORT_IMAGE = ("microk8s", "images", "import")
 
 
-class MicroK8sError(RuntimeError):
+class MicroK8sError(ProgramError):
     """MicroK8s cannot be had or does not get ready."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import dataset, paths, rerun
-from infra.config import from_file
+from infra.config import ConfigError, from_file
 from infra.config.load import read
 from infra.config.training import Dataset
 
@@ -28,40 +28,41 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "stacks"
 
 
+def count_up(stacks: Path, stack: str, only: str = "") -> dict[str, int]:
+    file = stacks / f"Pulumi.{stack}.yaml"
+    rerun.write(file, found := rerun.reruns(from_file(file), only))
+    return found
+
+
 def numbers(stacks: Path, stack: str) -> list[int]:
     return [job.rerun for job in from_file(stacks / f"Pulumi.{stack}.yaml").jobs]
 
 
-def test_one_line_is_added_and_then_changed(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_is_added_and_then_changed(stacks: Path) -> None:
     file = stacks / "Pulumi.dev.yaml"
     for number in (1, 2):
-        assert rerun.main(["dev"], stacks) == 0
+        assert count_up(stacks, "dev") == {"mnist": number}
         assert file.read_text() == ONE.replace("only one\n", f"only one\n    rerun: {number}\n")
-    assert capsys.readouterr().out == "mnist: rerun: 1\nmnist: rerun: 2\n"
 
 
-@pytest.mark.parametrize(("arguments", "after"), [(["two"], [5, 1]), (["two", "second"], [4, 1])])
-def test_of_several_jobs_all_or_one_are_counted_up(
-    stacks: Path, arguments: list[str], after: list[int]
-) -> None:
-    assert rerun.main(arguments, stacks) == 0
+@pytest.mark.parametrize(("only", "after"), [("", [5, 1]), ("second", [4, 1])])
+def test_of_several_jobs_all_or_one_are_counted_up(stacks: Path, only: str, after: list[int]) -> None:
+    count_up(stacks, "two", only)
     assert numbers(stacks, "two") == after
     assert [job["name"] for job in read(stacks / "Pulumi.two.yaml")["jobs"]] == ["first", "second"]
 
 
-def test_jobs_of_a_matrix_have_the_number_of_their_template(
-    stacks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_jobs_of_a_matrix_have_the_number_of_their_template(stacks: Path, tmp_path: Path) -> None:
     file = stacks / "Pulumi.dev.yaml"
     file.write_text(f"{ONE}  trainstack:matrix: {{options: {{training.seed: [1, 2]}}}}\n")
     stack = from_file(file)
     job = stack.jobs[1].model_copy(update={"rerun": 1})
     (tmp_path / "models" / "dev" / "runs" / next(rerun._runs(stack, job))).mkdir(parents=True)
-    assert rerun.main(["dev"], stacks) == 0
+    count_up(stacks, "dev")
     assert numbers(stacks, "dev") == [2, 2], "a number whose run is there for one of them is passed over"
     before = file.read_text()
-    assert rerun.main(["dev", "mnist-seed-1"], stacks) == 1
-    assert "mnist-seed-1 is made from job" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="mnist-seed-1 is made from job"):
+        count_up(stacks, "dev", "mnist-seed-1")
     assert file.read_text() == before
 
 
@@ -73,21 +74,19 @@ def test_a_number_whose_run_is_there_already_is_passed_over(stacks: Path, tmp_pa
     runs = list(rerun._runs(stack, job))
     assert runs[0] != runs[1], "auto is MNIST in a review, and digits here"
     (tmp_path / "models" / "dev" / "runs" / runs[which]).mkdir(parents=True)
-    assert rerun.main(["dev"], stacks) == 0
+    count_up(stacks, "dev")
     assert numbers(stacks, "dev") == [2]
 
 
-def test_a_job_that_there_is_not_is_named(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert rerun.main(["two", "third"], stacks) == 1
-    assert "use one of: first, second" in capsys.readouterr().err
+def test_a_job_that_there_is_not_is_named(stacks: Path) -> None:
+    with pytest.raises(ConfigError, match="use one of: first, second"):
+        count_up(stacks, "two", "third")
     assert (stacks / "Pulumi.two.yaml").read_text() == TWO
 
 
-def test_a_job_that_takes_an_earlier_model_is_refused(
-    stacks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_takes_an_earlier_model_is_refused(stacks: Path) -> None:
     file = stacks / "Pulumi.dev.yaml"
     file.write_text(before := ONE.replace("only one\n", "only one\n    runId: mnist-0a1b2c3d\n"))
-    assert rerun.main(["dev"], stacks) == 1
-    assert "make use RUN=none STACK=dev" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="make use RUN=none STACK=dev"):
+        count_up(stacks, "dev")
     assert file.read_text() == before

@@ -8,12 +8,11 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from infra import agreed
+from infra.audit import inventory
 from toolchain import __main__ as program
 from toolchain import commands, completion
 from toolchain.commands import ALL, BY_NAME, Command
@@ -186,17 +185,13 @@ def test_bash_completes_the_runs_that_there_are(tmp_path: Path, monkeypatch: pyt
 def test_audit_hands_on_the_published_node_image_and_what_setup_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: list[tuple[list[str], dict[str, str]]] = []
-
-    def run(command: list[str], *, cwd: Path, env: dict[str, str]) -> Any:
-        asked.append((command, env))
-        return SimpleNamespace(returncode=3)
-
+    asked: list[tuple[object, ...]] = []
     monkeypatch.setattr(setup, "LOCAL", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
     monkeypatch.setattr(environment, "load", lambda: {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1"})
-    monkeypatch.setattr(subprocess, "run", run)
-    assert BY_NAME["audit"].run(program.parser().parse_args(["audit"])) == 3
-    ((command, variables),) = asked
-    assert command[1:] == ["-m", "infra.audit", str(commands.BILL.relative_to(ROOT)), PUBLISHED_NODE]
+    monkeypatch.setattr(inventory, "write", lambda *given: asked.append(given))
+    assert BY_NAME["audit"].run(program.parser().parse_args(["audit"])) == 0
+    ((root, target, variables, image),) = asked
+    assert (root, target, image) == (ROOT, str(commands.BILL.relative_to(ROOT)), PUBLISHED_NODE)
+    assert isinstance(variables, dict)
     assert variables["TRAINSTACK_NODE_IMAGE"] == "trainstack/node:1"

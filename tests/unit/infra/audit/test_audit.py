@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from infra import agreed, docker, paths
-from infra.audit import __main__ as audit
-from infra.audit import images, modules_of_tools, sbom, software_packages
+from infra.audit import images, inventory, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -217,17 +216,12 @@ def test_on_the_host_only_what_we_installed_counts(engine: Callable[..., None], 
 
 
 def test_the_list_names_every_gap_and_the_bill_has_all(
-    root: Path,
-    engine: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    root: Path, engine: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     engine()
-    monkeypatch.setattr(paths, "ROOT", root)
-    monkeypatch.setenv("TRAINSTACK_NODE_IMAGE", "trainstack/node:1")
-    monkeypatch.setenv(agreed.MACHINE, str(root))
     bill = root / "audit" / "bill.json"
-    assert audit.main([str(bill), f"kindest/node:v1@{B}"]) == 0
+    environment = {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1", agreed.MACHINE: str(root)}
+    inventory.write(root, "audit/bill.json", environment, f"kindest/node:v1@{B}")
     said = capsys.readouterr().out
     for line in (
         "     8  Python packages",
@@ -239,7 +233,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
         "gap: 1 images without a version: r.io:5000/gpu",
-        f"written: {bill}",
+        "written: audit/bill.json",
     ):
         assert line in said.splitlines()
     written = json.loads(bill.read_text())
@@ -266,9 +260,9 @@ def test_without_an_engine_the_rest_is_listed_and_the_engine_named(
         raise docker.EngineError("no")
 
     monkeypatch.setattr(docker, "ensure_answers", away)
-    found = list(audit.collect(root, {agreed.MACHINE: str(root)}, []))
+    found = list(inventory.collect(root, {agreed.MACHINE: str(root)}, []))
     assert {each.kind for each in found if isinstance(each, Trusted)} == {Kind.PYTHON, Kind.GO, Kind.IMAGE}
-    assert "gap: images of this machine: no container engine answers" in list(audit.lines(found))
+    assert "gap: images of this machine: no container engine answers" in list(inventory.lines(found))
 
 
 @pytest.mark.parametrize("kind", Kind)

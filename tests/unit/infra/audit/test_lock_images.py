@@ -61,7 +61,7 @@ def test_what_has_no_digest_gets_one(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = pulls(monkeypatch)
-    assert lock_images.main(clone) == 0
+    assert lock_images.lock_all(clone) == 0
     assert asked == ["debian:slim", "debian:slim", "registry:3"], "what has a digest is not asked for"
     assert texts(clone) == {
         DOCKERFILE: TEXTS[DOCKERFILE].replace("=debian:slim", f"=debian:slim@{NEW}"),
@@ -72,7 +72,7 @@ def test_what_has_no_digest_gets_one(
     assert f"{COMPONENT}: registry:3@{NEW}" in said
     assert "make review" in said
 
-    assert lock_images.main(clone) == 0
+    assert lock_images.lock_all(clone) == 0
     assert len(asked) == 3, "a second time there is nothing to do"
     assert capsys.readouterr().out == "every base has a digest\n"
 
@@ -81,27 +81,25 @@ def test_one_that_cannot_be_pulled_is_named_and_the_others_are_locked(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pulls(monkeypatch, "debian:slim")
-    assert lock_images.main(clone) == 1
+    assert lock_images.lock_all(clone) == 1
     assert "Dockerfile_training: debian:slim keeps no digest: manifest unknown" in capsys.readouterr().err
     assert [file for file, text in texts(clone).items() if text != TEXTS[file]] == [COMPONENT]
 
 
 def test_a_pull_that_names_no_digest_changes_nothing(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_images, "output", lambda *command: "Status: Image is up to date\n")
-    assert lock_images.main(clone) == 1
+    assert lock_images.lock_all(clone) == 1
     assert texts(clone) == TEXTS
 
 
-def test_without_an_engine_nothing_is_asked(
-    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_engine_nothing_is_asked(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = pulls(monkeypatch)
 
     def silent() -> None:
         raise docker.EngineError("the container engine does not answer")
 
     monkeypatch.setattr(docker, "ensure_answers", silent)
-    assert lock_images.main(clone) == 1
+    with pytest.raises(docker.EngineError):
+        lock_images.lock_all(clone)
     assert not asked
-    assert "does not answer" in capsys.readouterr().err
     assert texts(clone) == TEXTS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from infra import chosen_run, dataset, paths, promotion, rerun
 from infra.config import ConfigError, from_file, job_keys
 from infra.config.encrypted import is_encrypted, leaves
 from infra.config.errors import Extending, key_of, model_in, takes_null
+from infra.config.job import JobConfig
 from infra.config.load import Sections, own, read, source
 from infra.config.training import Dataset
 from infra.review import folder, rendering
@@ -287,10 +289,19 @@ OWN_JOBS: dict[str, tuple[dict[str, Any], str]] = {
     "the job": ({"job": {"name": "mnist", "training": {"lr": 0.5}}}, "    name: mnist"),
 }
 """What a stack file has of its job, beside its base, and a line of it that stays."""
-COMMANDS: dict[str, tuple[list[str], Any, Any]] = {
-    "rerun": (["dev"], rerun.main, lambda job: job.rerun in (1, 4)),
-    "use": (["dev", "mnist-0a1b2c3d"], chosen_run.main, lambda job: job.run_id == "mnist-0a1b2c3d"),
-    "promote": (["other", "dev", "--write"], promotion.main, lambda job: job.training.epochs == 7),
+COMMANDS: dict[str, tuple[Callable[[Path], Any], Callable[[JobConfig], bool]]] = {
+    "rerun": (
+        lambda file: rerun.write(file, rerun.reruns(from_file(file), "mnist")),
+        lambda job: job.rerun in (1, 4),
+    ),
+    "use": (
+        lambda file: chosen_run.choose(file, "mnist-0a1b2c3d"),
+        lambda job: job.run_id == "mnist-0a1b2c3d",
+    ),
+    "promote": (
+        lambda file: promotion.write(file, promotion.promotions(file.with_name("Pulumi.other.yaml"), file)),
+        lambda job: job.training.epochs == 7,
+    ),
 }
 
 
@@ -309,10 +320,10 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("own_job", OWN_JOBS)
 def test_commands_write_the_stack_file_and_not_its_base(stacks: Path, command: str, own_job: str) -> None:
-    (arguments, main, is_there), (sections, stays) = COMMANDS[command], OWN_JOBS[own_job]
+    (change, is_there), (sections, stays) = COMMANDS[command], OWN_JOBS[own_job]
     file = write(stacks, {**IMAGE, "job": THE_JOB}, sections)
     before, base = file.read_text(), (stacks / "base.yaml").read_bytes()
-    assert main(arguments, stacks) == 0
+    change(file)
     (job,) = from_file(file).jobs
     assert is_there(job), file.read_text()
     assert (job.name, job.training.dataset) == ("mnist", Dataset.DIGITS)
@@ -325,11 +336,11 @@ def test_commands_write_the_stack_file_and_not_its_base(stacks: Path, command: s
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_keep_each_lines_end(stacks: Path, command: str) -> None:
     """As Windows' editors write a file: all lines but those that the command adds stay as they are."""
-    arguments, main, is_there = COMMANDS[command]
+    change, is_there = COMMANDS[command]
     file = write(stacks, {}, {**IMAGE, "job": {**THE_JOB, "env": {"A": "x"}}})
     file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     before = file.read_bytes().splitlines(keepends=True)
-    assert main(arguments, stacks) == 0
+    change(file)
     (job,) = from_file(file).jobs
     assert is_there(job)
     after = file.read_bytes().splitlines(keepends=True)
@@ -340,22 +351,21 @@ def test_commands_keep_each_lines_end(stacks: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_list_of_jobs_in_the_base_is_refused_with_the_lines_to_write(
-    stacks: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments, main, is_there = COMMANDS[command]
+def test_a_list_of_jobs_in_the_base_is_refused_with_the_lines_to_write(stacks: Path, command: str) -> None:
+    change, is_there = COMMANDS[command]
     jobs = [{"name": "first"}, THE_JOB]
     file = write(stacks, {**IMAGE, "jobs": jobs}, {})
     before = file.read_bytes(), (stacks / "base.yaml").read_bytes()
-    assert main([*arguments, "mnist"] if command == "rerun" else arguments, stacks) == 1
-    said = capsys.readouterr().err
+    with pytest.raises(ConfigError) as refused:
+        change(file)
+    said = str(refused.value)
     key = {"rerun": "rerun: 1", "use": "runId: mnist-0a1b2c3d", "promote": "epochs: 7"}[command]
     where = "config.trainstack:jobs.1" + (".training" if command == "promote" else "")
     assert "its jobs stand in stacks/base.yaml" in said
     assert f"write in stacks/base.yaml below {where}: {key}" in said
     assert (file.read_bytes(), (stacks / "base.yaml").read_bytes()) == before
     file = write(stacks, {**IMAGE, "jobs": []}, {"jobs": jobs})
-    assert main([*arguments, "mnist"] if command == "rerun" else arguments, stacks) == 0
+    change(file)
     assert is_there(from_file(file).jobs[1])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import agreed, paths
-from infra.config import from_file
+from infra.config import ConfigError, from_file
 from infra.review import folder, page, rendering, request, text
 
 COMMENT = paths.ROOT / "ci" / "comment.py"
@@ -331,14 +331,13 @@ def test_a_stack_that_cannot_be_read_is_refused(clone: Request, content: str) ->
     assert "The stack is refused." in shown
 
 
-def test_another_place_of_configuration_is_refused(
-    clone: Request, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_place_of_configuration_is_refused(clone: Request) -> None:
     clone.write("Pulumi.yaml", "name: trainstack\nruntime: python\nstackConfigDir: elsewhere\n")
     file = clone.root / "page.md"
-    options = ["--base", str(clone.base), "--revision", "main", "--commit", COMMIT, "--page", str(file)]
-    assert request.main(options, clone.stacks) == 1
+    base = page.Base(clone.base, "main")
+    with pytest.raises(ConfigError, match="stackConfigDir"):
+        request.write(file, base, COMMIT, clone.stacks)
     assert "stackConfigDir" in file.read_text()
     clone.write("Pulumi.yaml", "name: trainstack\nruntime: python\nstackConfigDir: stacks\n")
-    assert request.main(options, clone.stacks) == 0
+    assert request.write(file, base, COMMIT, clone.stacks) == 0
     assert file.read_text().endswith(f"{request.UNCHANGED}\n")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import yaml
 
 from infra import paths
 from infra.config.errors import ConfigError
-from infra.review.unapplied import main, unapplied
+from infra.review.unapplied import unapplied
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 JOB = {"name": "mnist", "training": {"epochs": 1}}
@@ -104,20 +101,6 @@ def test_what_is_no_configuration_is_not_compared(
     file = file_with(tmp_path, {"trainstack:job": {**JOB, "training": wrong}})
     with pytest.raises(ConfigError, match=named):
         unapplied(file, {"trainstack:job": {**JOB, "training": applied}})
-
-
-@pytest.mark.parametrize(("applied", "status"), [(JOB, 0), ({"name": 1}, 1)])
-def test_the_command_takes_json_and_gives_json(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    applied: dict[str, Any],
-    status: int,
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({"trainstack:job": applied})))
-    assert main([str(file_with(tmp_path, {"trainstack:job": JOB}))]) == status
-    shown = capsys.readouterr()
-    assert (shown.out, bool(shown.err)) == ("" if status else "[]\n", bool(status))
 
 
 BASE = {"trainstack:job": {**JOB, "rerun": 1}}

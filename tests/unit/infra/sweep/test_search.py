@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from infra import dataset, paths
 from infra.config import ConfigError, Stack
 from infra.config.training import Dataset
-from infra.sweep import __main__ as command
 from infra.sweep import search
 from tests.unit.infra.samples import JOB, stack
 
@@ -149,17 +146,3 @@ def test_a_search_that_cannot_be_done_here_is_refused(sections: dict[str, Any], 
         search.search(stack(**sections))
     assert key in str(refused.value)
     assert fix in str(refused.value)
-
-
-def test_the_command_prints_it_or_says_what_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "Pulumi.dev.yaml"
-    given: dict[str, Any] = {"trainstack:job": JOB, "trainstack:sweep": {"options": LR}}
-    file.write_text(yaml.safe_dump({"config": given}))
-    assert command.main(["dev"], tmp_path) == 0
-    assert "study" in json.loads(capsys.readouterr().out)
-    del given["trainstack:sweep"]
-    file.write_text(yaml.safe_dump({"config": given}))
-    assert command.main(["dev"], tmp_path) == 1
-    assert "trainstack:sweep = (absent)" in capsys.readouterr().err

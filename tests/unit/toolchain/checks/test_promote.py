@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra import paths, promotion
+from infra import paths
 from infra.config import from_file
 from infra.config.training import TrainingConfig
-from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, promotions
+from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, Promotion, promotions
 from infra.review import __main__ as rendering
 from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
@@ -28,7 +25,6 @@ from toolchain.steps import SetupError
 from toolchain.tools import venv
 
 ROOT = Path(__file__).resolve().parents[4]
-COPIED = ("infra", "storage", "trainer", "Dockerfile_training", ".gitignore")
 DEV = """\
 config:
   trainstack:cluster: {kind: existing}
@@ -72,12 +68,6 @@ class Clone:
         for key in ("user.name", "user.email"):
             git(root, "config", key, "test@localhost")
 
-    def with_program(self) -> None:
-        """As a user's clone, in which programs of their own are run."""
-        for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            copy(ROOT / name, self.root / name)
-
     def write(self, stack: str, text: str) -> None:
         (self.root / f"stacks/Pulumi.{stack}.yaml").write_text(text)
 
@@ -105,38 +95,21 @@ class Clone:
 
 
 @pytest.fixture
-def user_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     root, models = tmp_path / "clone", Models(tmp_path / "models")
     root.mkdir()
     for module in (stack_changes, protected, review):
         monkeypatch.setattr(module, "ROOT", root)
     for module in (stack_changes, stack_files):
         monkeypatch.setattr(module, "STACKS", root / "stacks")
-    monkeypatch.setattr(venv, "VENV", Path(sys.prefix))
-    monkeypatch.setattr(venv, "ROOT", root)
     for module in (stack_changes, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(recovery, "deployment", lambda stack: {})
+    monkeypatch.setattr(paths, "ROOT", root)
+    into = ("--into", str(root / "stacks"))
+    monkeypatch.setattr(review, "render", lambda *words: rendering.main([*words, *into]))
     return Clone(root, models)
-
-
-@pytest.fixture
-def clone(user_clone: Clone, monkeypatch: pytest.MonkeyPatch) -> Clone:
-    """The same with the program in this process: a start of it takes seconds."""
-    stacks = user_clone.root / "stacks"
-    monkeypatch.setattr(paths, "ROOT", user_clone.root)
-    monkeypatch.setattr(review, "render", lambda *words: rendering.main([*words, "--into", str(stacks)]))
-
-    def ask(*words: str) -> Any:
-        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as complaint:
-            status = promotion.main(list(words), stacks)
-        if status:
-            raise SetupError(complaint.getvalue())
-        return json.loads(out.getvalue())
-
-    monkeypatch.setattr(stack_changes, "_ask", ask)
-    return user_clone
 
 
 def refusal(clone: Clone, *arguments: str) -> str:
@@ -201,16 +174,10 @@ def test_what_else_the_accuracy_was_reached_with_is_named(
     assert json.dumps(OTHERWISE[key]) in clone.state()[2]
 
 
-@pytest.mark.parametrize(("target", "answers"), [("gpu", True), ("broken", False)])
-def test_the_program_of_the_clone_is_asked(user_clone: Clone, target: str, answers: bool) -> None:
-    user_clone.with_program()
-    user_clone.write("broken", "config: {trainstack:job: {nome: small}}\n")
-    if answers:
-        (found,) = stack_changes._ask("dev", target)
-        assert (found["run"], found["to"], found["left"]) == (user_clone.run, "big", ["seed"])
-    else:
-        with pytest.raises(SetupError, match="nome"):
-            stack_changes._ask("dev", target)
+def test_a_stack_file_that_is_wrong_is_refused(clone: Clone) -> None:
+    clone.write("broken", "config: {trainstack:job: {nome: small}}\n")
+    clone.commit()
+    assert "trainstack:job.nome" in refusal(clone, "dev", "broken", "0.9")
 
 
 def change(clone: Clone) -> None:
@@ -369,14 +336,7 @@ def test_a_job_that_takes_an_earlier_model_is_refused(clone: Clone, stack: str, 
 # The gate, without the program behind it.
 
 RUN = "small-12345678"
-ASKED = {
-    "job": "small",
-    "to": "big",
-    "run": RUN,
-    "changes": {"epochs": ["1", "2"]},
-    "left": [],
-    "differing": [],
-}
+ASKED = Promotion("small", "big", RUN, None, {"epochs": ("1", "2")}, (), ())
 
 
 @pytest.fixture
@@ -391,7 +351,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
         (records, "MODELS", models.folder),
         (protected, "changes", list),
         (venv, "ensure", lambda: None),
-        (stack_changes, "_ask", lambda *_: [ASKED]),
+        (stack_changes, "_promotions", lambda *_: [ASKED]),
         (stack_changes, "_ensure_fresh", lambda _: pytest.fail("the gate is open")),
         (recovery, "deployment", lambda stack: {}),
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.config import ConfigError, cluster_access
 from tests.unit.toolchain.conftest import git
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
@@ -51,20 +49,10 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),
         (venv, "is_complete", lambda: True),
-        (venv, "output", models),
         (review, "render", lambda stack, *options: 0),
     ):
         monkeypatch.setattr(module, name, value)
     return tmp_path
-
-
-def models(module: str, file: str) -> str:
-    """What the program's models say of a stack file, in this process."""
-    assert module == cluster_access.__name__
-    try:
-        return json.dumps(cluster_access.access(Path(file)))
-    except ConfigError as error:
-        raise SetupError(str(error)) from None
 
 
 def refusal() -> str:

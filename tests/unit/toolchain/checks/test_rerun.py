@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,16 +20,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = tmp_path / "Pulumi.dev.yaml"
     made.write_bytes(BEFORE)
 
-    def count_up(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        assert command[1:] == ["-m", "infra.rerun", "dev", "small"]
+    def count_up(file: Path, job: str) -> None:
+        assert (file, job) == (made, "small")
         made.write_text("after")
-        return subprocess.CompletedProcess(command, 0)
 
     for module in (stack_files, stack_changes):
         monkeypatch.setattr(module, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "render", lambda stack: 0)
-    monkeypatch.setattr(subprocess, "run", count_up)
+    monkeypatch.setattr(stack_changes, "_count_up", count_up)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 import pytest
 
 from infra import agreed
+from infra.review import __main__ as rendering
 from infra.review import request
+from infra.review.page import Base
 from tests.unit.toolchain.conftest import git
 from toolchain.checks import review
 from toolchain.operating import environment, setup
@@ -41,9 +42,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 def test_the_base_is_the_revision_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     run: list[list[str]] = []
 
-    def remember(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        run.append(command)
-        return subprocess.CompletedProcess(command, 3)
+    def remember(words: list[str]) -> int:
+        run.append(words)
+        return 3
 
     def unpack(base: str, place: Path) -> str:
         assert (base, place.is_dir()) == ("released", True)
@@ -52,30 +53,26 @@ def test_the_base_is_the_revision_that_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "unpack_base", unpack)
     monkeypatch.setattr(review, "with_schemas", lambda found: found)
-    monkeypatch.setattr(subprocess, "run", remember)
+    monkeypatch.setattr(rendering, "main", remember)
     assert review.review("dev", "released") == 3
-    assert run[-1][1:6] == ["-m", "infra.review", "dev", "--page", str(review.PAGES / "dev.md")]
+    assert run[-1][:3] == ["dev", "--page", str(review.PAGES / "dev.md")]
     assert run[-1][-2:] == ["--revision", "`released`"]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, str, str]]:
     """What runs for a request, in a repository with one commit; the program itself is played."""
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.größe.yaml").write_text("as it was")
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "--quiet", "--message", "main")
-    run: list[list[str]] = []
-    real = subprocess.run
+    run: list[tuple[Path, str, str]] = []
 
-    def remember(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        if command[0] == "git":
-            return real(command, **options)
-        run.append(command)
-        base = Path(command[command.index("--base") + 1])
-        assert (base / "Pulumi.größe.yaml").read_text() == "as it was"
-        return subprocess.CompletedProcess(command, 1)
+    def remember(target: Path, base: Base, commit: str) -> int:
+        run.append((target, base.revision, commit))
+        assert (base.folder / "Pulumi.größe.yaml").read_text() == "as it was"
+        return 1
 
     monkeypatch.setattr(review, "ROOT", tmp_path)
     monkeypatch.setattr(review, "LOGS", tmp_path / "logs")
@@ -83,25 +80,22 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     monkeypatch.setattr(environment, "tools", dict)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "with_schemas", lambda found: found)
-    monkeypatch.setattr(subprocess, "run", remember)
+    monkeypatch.setattr(request, "write", remember)
     return run
 
 
 @pytest.mark.parametrize("named", ["", "fedcba9876543210"])
 def test_a_request_is_compared_with_its_base(
-    asked: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
+    asked: list[tuple[Path, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str
 ) -> None:
     monkeypatch.setenv("COMMIT", named)
     head = git(tmp_path, "rev-parse", "HEAD").strip()
     assert review.main("main", str(tmp_path / "page.md")) == 1
-    (command,) = asked
-    assert command[1:3] == ["-m", request.__name__]
-    assert command[-4:] == ["--commit", named or head, "--page", str(tmp_path / "page.md")]
-    assert command[command.index("--revision") + 1] == f"`{head[:12]}`"
+    assert asked == [(tmp_path / "page.md", f"`{head[:12]}`", named or head)]
 
 
 def test_a_request_that_cannot_begin_leaves_no_page_of_an_earlier_commit(
-    asked: list[list[str]],
+    asked: list[tuple[Path, str, str]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -35,7 +35,7 @@ def test_it_is_built_on_the_base_that_has_just_been_made(
 ) -> None:
     setup._trainer_image("dev", ENGINE, BASE)
     [build] = builds
-    assert build["command"] == venv.program("infra.image.engine_image", "dev")
+    assert build["command"] == venv.command("infra.image.engine_image", "dev")
     assert build["env"].items() >= {**ENGINE.env, **BASE}.items()
     assert str(tmp_path / "tools") in build["env"]["PATH"].split(":"), "for the packages of a user's project"
 

@@ -24,7 +24,7 @@ from toolchain.operating import live_view
 from toolchain.steps import say, step, tell
 from toolchain.tools import venv
 venv.is_complete = lambda: True
-venv.program = lambda module: [sys.executable, "-m", module]
+venv.command = lambda module: [sys.executable, "-m", module]
 try:
     with live_view.shown() as view:
         with step("building") as building:

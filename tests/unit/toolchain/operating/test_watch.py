@@ -31,7 +31,7 @@ def test_lines_are_short_and_the_status_is_the_programs(
         (venv, "ensure", lambda: None),
         (
             venv,
-            "program",
+            "command",
             lambda *_: [sys.executable, "-c", f"print({chr(10).join(LINES)!r}); exit({status})"],
         ),
         (environment, "for_stack", lambda *_: {}),

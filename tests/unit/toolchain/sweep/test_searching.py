@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +13,16 @@ from toolchain.operating import environment
 from toolchain.paths import STACKS
 from toolchain.steps import SetupError
 from toolchain.sweep import kept_study, rounds, searching
-from toolchain.sweep.trials import Answer, Trial
+from toolchain.sweep.trials import Answer, Search, Trial
 from toolchain.tools import venv
 
-TOLD = {
+TOLD: dict[str, Any] = {
     "name": "sweep",
     "job": "mnist-sweep-",
     "namespace": "kubeflow",
     "resource": "pytorchjobs.v1.kubeflow.org",
     "metric": "accuracy",
     "objective": "accuracy",
-    "folder": "sweep",
     "study": {"trials": 3},
 }
 BEST = Trial(0, "complete", {"training.lr": 0.1}, 0.9, 1, "mnist-sweep-0-0a1b2c3d")
@@ -48,7 +45,8 @@ def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
     monkeypatch.setattr(stack_files, "names", lambda: ["dev"])
     monkeypatch.setattr(environment, "is_protected", lambda stack: False)
-    monkeypatch.setattr(venv, "output", lambda module, stack, *options: json.dumps(TOLD))
+    folder = tmp_path / "models" / "dev" / "sweep"
+    monkeypatch.setattr(searching, "search", lambda stack: Search(folder=folder, **TOLD))
     monkeypatch.setattr(kept_study, "python", lambda: tmp_path / "python")
     monkeypatch.setattr(kept_study, "KeptStudy", _Study)
     monkeypatch.setattr(rounds, "search", lambda *_: Answer((BEST,), 0))
@@ -111,17 +109,17 @@ def test_a_folder_that_cannot_be_written_is_named(clone: Path, monkeypatch: pyte
         searching.make_folder(clone / "models" / "gpu" / "sweep")
 
 
-def test_what_the_stack_file_says_wrongly_is_told(
-    clone: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_what_the_stack_file_asks_for_is_read_and_what_is_wrong_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.undo()
-    asked: list[list[str]] = []
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        asked.append(command)
-        return subprocess.CompletedProcess(command, 1, "", "stacks/Pulumi.dev.yaml: wrong\n")
-
-    monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(SetupError, match=r"^stacks/Pulumi\.dev\.yaml: wrong$"):
+    monkeypatch.setattr(searching, "STACKS", tmp_path)
+    monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(
+        "config:\n  trainstack:job: {name: mnist}\n  trainstack:sweep: {options: {training.lr: [0.1, 0.2]}}\n"
+    )
+    found = searching.search("dev")
+    assert (found.job, found.folder.parts[-2]) == ("mnist-sweep-", "dev")
+    file.write_text("config:\n  trainstack:job: {name: mnist}\n")
+    with pytest.raises(SetupError, match=r"trainstack:sweep = \(absent\)"):
         searching.search("dev")
-    assert asked[0][-3:] == ["-m", "infra.sweep", "dev"]

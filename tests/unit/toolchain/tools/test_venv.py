@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from toolchain.steps import StoppedError
+from infra import paths, process
+from infra.config import ConfigError
+from toolchain.steps import SetupError, StoppedError
 from toolchain.tools import venv
 
 Make = Callable[[], Path]
@@ -86,3 +90,49 @@ def test_what_was_interrupted_is_made_anew(
     asked.clear()
     make()
     assert asked[:2] == ["venv", "pip sync"]
+
+
+def test_the_programs_modules_are_imported_from_its_packages_and_not_from_the_systems(tmp_path: Path) -> None:
+    """By the Python that `.venv` was made with, as on a bare machine; the system may have another pydantic."""
+    theirs = tmp_path / "dist-packages"
+    theirs.mkdir()
+    (theirs / "pydantic.py").write_text("raise ImportError('of the system')")
+    code = f"""
+import sys
+from pathlib import Path
+sys.path.append({str(theirs)!r})
+from toolchain.tools import venv
+venv.VENV, venv.ensure = Path({sys.prefix!r}), lambda: None
+assert not {{"pydantic", "yaml", "infra.config"}} & sys.modules.keys()
+with venv.program():
+    from infra.config import Stack
+with venv.program():
+    print(len(sys.path), len(set(sys.path)), sys.modules["pydantic"].__file__)
+"""
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    done = subprocess.run(
+        [python, "-s", "-c", code], cwd=paths.ROOT, env={"PATH": ""}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    folders, different, file = done.stdout.split()
+    assert folders == different
+    assert file.startswith(sys.prefix)
+
+
+def test_the_programs_errors_are_sentences_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    with pytest.raises(SetupError, match=r"^what is wrong\n  fix: this$"), venv.program():
+        raise ConfigError("what is wrong\n  fix: this")
+    with pytest.raises(ValueError, match="a defect"), venv.program():
+        raise ValueError("a defect")
+
+
+def test_its_commands_get_the_variables_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    before = dict(os.environ)
+    with venv.program({"PATH": os.environ["PATH"], "KUBECONFIG": "of the stack"}):
+        said = process.output("env").splitlines()
+        assert dict(os.environ) == before
+    assert "KUBECONFIG=of the stack" in said
+    assert not any(line.startswith("HOME=") for line in said)
+    assert process.variables() is os.environ

@@ -1,20 +1,14 @@
-"""`python -m infra.audit <file>`: lists what is trusted, names the gaps, and writes the bill of materials.
-
-Further arguments are references of images that the caller knows of.
-"""
+"""Lists what is trusted, names the gaps, and writes the bill of materials: for `make audit`."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from infra import docker, paths
+from infra import docker
 from infra.agreed import listed
 from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
-from infra.process import CommandError
 
 SHOWN = 6
 """How many names of a gap are shown; the bill has all."""
@@ -54,21 +48,14 @@ def _shown(thing: Trusted) -> str:
     return f"{thing.name}:{thing.version}" if thing.kind is Kind.IMAGE and thing.version else thing.name
 
 
-def main(arguments: list[str]) -> int:
-    """Write the bill to the file that the first argument names; the exit status. Gaps are no failure."""
-    target, *others = arguments
-    try:
-        found = list(collect(paths.ROOT, os.environ, others))
-        bill = sbom.document(each for each in found if isinstance(each, Trusted))
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        Path(target).write_text(bill)
-    except (CommandError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
+def write(root: Path, target: str, environment: Mapping[str, str], *others: str) -> None:
+    """Write the bill to the file `target` of the clone in `root`, and print the list. As `collect`.
+
+    Raises CommandError, and OSError.
+    """
+    found = list(collect(root, environment, others))
+    file = root / target
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(sbom.document(each for each in found if isinstance(each, Trusted)))
     print("\n".join(lines(found)))
     print(f"written: {target}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
