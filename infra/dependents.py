@@ -1,27 +1,20 @@
-"""What depends on what: others' objects that would go, or be waited for in vain, with an object of the stack's.
-
-`python -m infra.dependents STACK` tells `make down`. Standard input is a JSON list of the stack's own objects,
-`Kind/namespace/name`. Prints a JSON object: `jobs`, others' in the whole cluster that its operator runs; `namespaces`,
-others' objects in each namespace that the stack made; and `claims`, others' pods that mount each claim that it made.
-"""
+"""What depends on what: others' objects that would go, or be waited for in vain, with an object of the stack's."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-from infra import paths
 from infra.clusters import addresses
-from infra.command_line import errors_as_text
-from infra.config import ConfigError, cluster_access
+from infra.config import cluster_access
+from infra.config.load import stack_name
 from infra.config.operator import OperatorApi
 from infra.objects import gangs
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, Kind
 from infra.objects.labels import MANAGED_BY, job_of
-from infra.objects.look import ForbiddenError, Look, UnknownError
+from infra.objects.look import ForbiddenError, Look
 from infra.objects.manifest import Manifest, title
 from infra.objects.mounts import pods_with_claim
 from infra.run import reader_pod
@@ -58,8 +51,23 @@ def of(look: Look, titles: Collection[str], own: Collection[str], without: str =
     )
 
 
+def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> dict[str, Any]:
+    """As `users`, of a stack by its file: only what tells its cluster counts. One whose job is wrong can be taken down.
+
+    Raises ConfigError and UnknownError.
+
+    Parameters:
+        show: gets a line when the API server goes away, and one when it is back.
+    """
+    sections = cluster_access.valid_sections(file)
+    look = Look(addresses.of_cluster(sections.cluster, stack_name(file)), show)
+    return users(look, own, sections.operator.api)
+
+
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' jobs, others' objects by namespace, and others' pods by claim, a `Kind/namespace/name`.
+    """Others' `jobs`, others' objects by namespace (`namespaces`), and others' pods by claim (`claims`).
+
+    Each is a title, `Kind/namespace/name`.
 
     What may not be listed is a line that says so: it may be used. Raises UnknownError where the server does not answer:
     it may later.
@@ -180,19 +188,3 @@ def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:
 
 def _content(config_map: Manifest) -> list[Any]:
     return [config_map.get("data"), config_map.get("binaryData")]
-
-
-@errors_as_text(ConfigError, UnknownError)
-def main(name: str) -> int:
-    """Print who else uses what the stack `name` has made; the exit status.
-
-    Of the stack file only what tells its cluster counts: a stack whose job or image is wrong can be taken down.
-    """
-    sections = cluster_access.valid_sections(paths.stack_file(name))
-    look = Look(addresses.of_cluster(sections.cluster, name), lambda line: print(line, file=sys.stderr))
-    print(json.dumps(users(look, json.load(sys.stdin), sections.operator.api)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -1,14 +1,12 @@
-"""`python -m infra.inspection STACK`: a last look at the cluster and the models, after a `pulumi up`.
+"""A last look at the cluster and the models, after a `pulumi up`.
 
-Standard input is the stack's outputs as JSON. Exits with 1 and the findings when an object of the stack is half
-deleted: Pulumi judges by its state, and a finalizer may hold a deleted object for a long time.
+Pulumi judges by its state: it does not see that an object of the stack is half deleted, and a finalizer may hold it for
+a long time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,13 +14,11 @@ from typing import Any
 
 from infra import paths, volumes
 from infra.clusters import addresses
-from infra.command_line import errors_as_text
-from infra.config import ConfigError, Stack
-from infra.config.load import from_file
+from infra.config import Stack
 from infra.objects.job_kinds import NAMES, OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
-from infra.objects.look import Look, UnknownError
+from infra.objects.look import Look
 from infra.objects.patience import PATIENCE_S
 from infra.run import job_status, reader_pod
 
@@ -104,8 +100,13 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None] = print) -> list[str]:
-    """The findings that are left after at most SETTLE_S seconds. Raises UnknownError."""
+def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None]) -> list[str]:
+    """The findings that are left after at most SETTLE_S seconds. Raises UnknownError.
+
+    Parameters:
+        outputs: the stack's.
+        show: gets a line when the API server goes away, and one when it is back.
+    """
     look = Look(addresses.of_stack(stack), show, limit_s=PATIENCE_S)
     end = time.monotonic() + SETTLE_S
     while True:
@@ -114,17 +115,3 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
         if not findings or time.monotonic() > end:
             return findings
         time.sleep(PAUSE_S)
-
-
-@errors_as_text(ConfigError, UnknownError)
-def main(name: str) -> int:
-    """Print the problems of the stack `name`; the exit status."""
-    stack = from_file(paths.stack_file(name))
-    findings = inspect(stack, json.load(sys.stdin))
-    for each in findings:
-        print(f"problem: {each}", file=sys.stderr)
-    return 1 if findings else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

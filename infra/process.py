@@ -47,6 +47,17 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
     return done.stdout
 
 
+@contextmanager
+def path_for_libraries() -> Iterator[None]:
+    """Have os.environ's PATH be that of `variables` inside: for a library that looks for programs there itself."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = variables().get("PATH", before)
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
 def environment() -> dict[str, str]:
     """The variables of a child: `variables` without those that lead docker and kind astray, and kubectl's."""
     kept = {name: value for name, value in variables().items() if name not in agreed.ASTRAY}

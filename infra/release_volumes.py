@@ -1,6 +1,4 @@
-"""`python -m infra.release_volumes STACK`: frees the stack's volumes where a deletion has stopped half way.
-
-Standard input is a JSON list of the stack's own objects, `Kind/namespace/name`.
+"""Frees the stack's volumes where a deletion has stopped half way.
 
 A claim that somebody deletes stays Terminating as long as a pod mounts it, finished pods of our jobs included; once it
 is gone, its volume is Released and remembers it, and takes no other. A volume that somebody deletes stays Terminating
@@ -9,20 +7,17 @@ as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
 
 from __future__ import annotations
 
-import functools
-import json
-import sys
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
-from infra import paths, volumes
+from infra import volumes
 from infra.agreed import ProgramError
 from infra.clusters import addresses
-from infra.command_line import errors_as_text
 from infra.config import ConfigError, Stack
 from infra.config.load import from_file
 from infra.objects.api import ApiAddress
@@ -30,9 +25,9 @@ from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
 from infra.objects.labels import job_of
-from infra.objects.look import NOT_FOUND, ForbiddenError, Look, UnknownError
+from infra.objects.look import NOT_FOUND, ForbiddenError, Look
 from infra.objects.mounts import pods_with_claim
-from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience, UnreachableError
+from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience
 from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")
@@ -181,18 +176,11 @@ def _is_ending(found: Manifest | None) -> bool:
     return found is not None and "deletionTimestamp" in found["metadata"]
 
 
-@errors_as_text(HeldError, UnknownError, UnreachableError)
-def main(name: str) -> int:
-    """Free what a deletion has left half way in the cluster of the stack `name`; the exit status."""
+def release(file: Path, own: Collection[str], show: Callable[[str], None]) -> None:
+    """Free what a deletion has left half way in the cluster of a stack, by its file. As `Releasing`."""
     try:
-        stack = from_file(paths.stack_file(name))
-        show = functools.partial(print, flush=True)
-        releasing = Releasing(stack, addresses.of_stack(stack), show, json.load(sys.stdin))
+        stack = from_file(file)
+        releasing = Releasing(stack, addresses.of_stack(stack), show, own)
     except (ConfigError, ConfigException):
-        return 0  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
+        return  # Pulumi says what is wrong with the file; without a kubeconfig there is no cluster yet
     releasing.run()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

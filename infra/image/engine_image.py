@@ -8,16 +8,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from infra import paths
-from infra.command_line import errors_as_text
-from infra.config import ConfigError
+from infra import agreed, paths, process
 from infra.config.image import ImageConfig
 from infra.config.load import from_file
 from infra.dynamic import Props
 from infra.image import inputs
 from infra.image.project_image import ProjectImageProvider
 from infra.image.providers import BuiltImageProvider
-from infra.process import CommandError
 
 
 @dataclass(frozen=True)
@@ -49,22 +46,22 @@ def of(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> Engi
 
 def build(config: ImageConfig) -> str:
     """Build the image in the engine, where it is not there; its name. Raises CommandError."""
-    wanted = of(config)
+    wanted = of(config, process.variables())
     trainer = BuiltImageProvider().built(wanted.trainer)["image"] if wanted.trainer else None
     if wanted.project is None:
         return str(trainer)
     return str(ProjectImageProvider().built({**wanted.project, "trainer": trainer})["image"])
 
 
-@errors_as_text(ConfigError, CommandError)
-def main(name: str) -> int:
-    """Build the image of the stack `name`, or say which one its cluster pulls; the exit status."""
-    config = from_file(paths.stack_file(name)).image
-    print(f"image: {build(config)}" if not config.reference else f"{config.reference}: the cluster pulls it")
-    return 0
+def built(config: ImageConfig) -> str:
+    """As `build`; a line about it, or about the image that the cluster pulls."""
+    return f"{config.reference}: the cluster pulls it" if config.reference else f"image: {build(config)}"
 
 
 if __name__ == "__main__":
     # Whoever ends this process ends the build with it: the command line that runs it is a child.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(main(sys.argv[1]))
+    try:
+        print(built(from_file(paths.stack_file(sys.argv[1])).image))
+    except agreed.ProgramError as error:
+        sys.exit(str(error))

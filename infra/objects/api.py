@@ -10,7 +10,7 @@ import urllib3
 import yaml
 from kubernetes import client, config
 
-from infra import agreed, paths
+from infra import agreed, paths, process
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> cli
         retries: of each request; None for as many as urllib3 makes by itself.
     """
     try:
-        found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
+        with process.path_for_libraries():  # a user's credentials may be what a program prints
+            found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
     except yaml.YAMLError as error:
         raise config.ConfigException(f"{address.kubeconfig} is no kubeconfig: {error}") from None
     if retries is not None:

@@ -1,15 +1,11 @@
-"""`python -m infra.run.unfollowed STACK`: keeps what is left of jobs that nobody has followed to their end.
+"""Keeps what is left of jobs that nobody has followed to their end.
 
-Before an update, or a destruction: a `make up` may have been interrupted, and the job's pods go with it. Standard input
-is a JSON list of the stack's jobs, as infra.objects.stack_state has them.
+Before an update, or a destruction: a `make up` may have been interrupted, and the job's pods go with it.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from kubernetes.client.exceptions import ApiException
@@ -17,10 +13,8 @@ from kubernetes.config import ConfigException
 
 from infra import paths
 from infra.clusters import addresses
-from infra.config import ConfigError, Stack
-from infra.config.load import from_file
+from infra.config import Stack
 from infra.config.sweep_trials import FOLDER, MODEL_DIR
-from infra.dynamic import show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES
 from infra.objects.patience import Patience, UnreachableError, brief
@@ -35,6 +29,9 @@ def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None
     """Complete the record of each of `jobs` that lacks its end, as far as the cluster has it still.
 
     A sentence says what cannot be had. Where every record has its end, the cluster is not asked.
+
+    Parameters:
+        jobs: the stack's, as infra.objects.stack_state has them.
     """
     models, address = paths.models(stack.name), addresses.of_stack(stack)
     for each in jobs:
@@ -68,14 +65,3 @@ def _keep(
     found = Record(api, places[is_trial], leaves.get(each["name"]))
     found.see(job, pods)
     found.close(pods)
-
-
-def main(name: str) -> int:
-    """Keep what is left of the jobs of the stack `name`; the exit status."""
-    with suppress(ConfigError):  # Pulumi says what is wrong with the file
-        keep(from_file(paths.stack_file(name)), json.load(sys.stdin), show)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -149,7 +149,7 @@ def test_nothing_is_asked_for_but_in_the_namespace(
     monkeypatch.setenv("KUBECONFIG", str(tenant.kubeconfig))
     stack = from_file(Path(project.stack_file))
     Releasing(stack, tenant, print).run()
-    assert inspect(stack, outputs) == []
+    assert inspect(stack, outputs, print) == []
     project.configured(**TENANT)
     project.plant("job.env.TOKEN", "planted")
     project.apply()

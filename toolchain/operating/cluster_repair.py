@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 
 from toolchain.machine import engine
 from toolchain.operating import environment, leftovers
-from toolchain.paths import ROOT
-from toolchain.steps import SetupError, say, step
+from toolchain.steps import say, step
 from toolchain.tools import venv
 
 
@@ -23,12 +21,7 @@ def repair(variables: Mapping[str, str], stack: str) -> None:
         leftovers.marker(cluster).exists() or leftovers.nodes_of_anybody(engine.ensure(), cluster)
     ):
         return
-    cmd = venv.command("infra.clusters.repair", cluster)
-    with step(f"cluster {cluster}"):
-        done = subprocess.run(
-            cmd, cwd=ROOT, env=environment.for_child(variables), capture_output=True, text=True
-        )
-        for line in done.stdout.splitlines():
-            say(f"   {line}")
-        if done.returncode:
-            raise SetupError(done.stderr.strip())
+    with step(f"cluster {cluster}"), venv.program(environment.for_child(variables)):
+        from infra.clusters import repair as program
+
+        program.repair(cluster, lambda line: say(f"   {line}"))

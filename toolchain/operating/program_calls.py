@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from toolchain import stack_files
@@ -18,12 +18,11 @@ from toolchain.tools import venv
 
 def build_image(variables: Mapping[str, str], stack: str) -> None:
     """Build the trainer image of `stack` in the engine, where it is not there. Raises SetupError."""
-    _show(_run(variables, "infra.image.engine_image", stack))
+    with venv.program(environment.for_child(variables)):
+        from infra.config import from_file
+        from infra.image import engine_image
 
-
-def fetch(variables: Mapping[str, str], stack: str) -> None:
-    """Download the registry's image where `stack` needs one. Raises SetupError."""
-    _show(_run(variables, "infra.prefetch", stack))
+        say(engine_image.built(from_file(_file(stack)).image))
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
@@ -32,19 +31,34 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
     Parameters:
         own: titles of the stack's own objects.
     """
-    _show(_run(variables, "infra.release_volumes", stack, stdin=json.dumps(own)))
+    with venv.program(environment.for_child(variables)):
+        from infra import release_volumes
+
+        release_volumes.release(_file(stack), own, say)
 
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
     """Raises SetupError where another cluster is in reach than the stack file names, or where that cannot be told."""
     if environment.is_named(stack):
-        _run(variables, "infra.clusters.existing.kubeconfig", str(STACKS / f"Pulumi.{stack}.yaml"))
+        with venv.program(environment.for_child(variables)):
+            from infra.clusters.existing import kubeconfig
+
+            kubeconfig.ensure_named_by(_file(stack), lambda _: None)
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
     about = "`pulumi up` has ended; of the stack a last look says:\n"
-    _show(_run(variables, "infra.inspection", stack, stdin=json.dumps(outputs), about=about))
+    try:
+        with venv.program(environment.for_child(variables)):
+            from infra import inspection
+            from infra.config import from_file
+
+            problems = inspection.inspect(from_file(_file(stack)), outputs, say)
+    except SetupError as error:
+        raise SetupError(f"{about}{error}") from None
+    if problems:
+        raise SetupError(about + "\n".join(f"problem: {each}" for each in problems))
 
 
 def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
@@ -53,9 +67,10 @@ def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict
     Parameters:
         own: titles of the stack's own objects.
     """
-    told = _run(variables, "infra.dependents", stack, stdin=json.dumps(own))
-    found: dict[str, Any] = json.loads(told)
-    return found
+    with venv.program(environment.for_child(variables)):
+        from infra import dependents
+
+        return dependents.of_stack(_file(stack), own, say)
 
 
 def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[str, str]]) -> None:
@@ -63,14 +78,21 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
     if jobs:
         with step("what is left of jobs that nobody has followed"):
             try:
-                _show(_run(variables, "infra.run.unfollowed", stack, stdin=json.dumps(jobs)))
-            except SetupError as error:
+                with venv.program(environment.for_child(variables)):
+                    from infra.config import from_file
+                    from infra.run import unfollowed
+
+                    unfollowed.keep(from_file(_file(stack)), jobs, say)
+            except (SetupError, OSError) as error:
                 say(f"their logs are not kept: {error}")
 
 
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
     """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
-    _run(variables, "infra.clusters.unfinished", cluster, stack)
+    with venv.program(environment.for_child(variables)):
+        from infra.clusters import unfinished
+
+        unfinished.remove(cluster, stack)
 
 
 def watch(stack: str) -> int:
@@ -113,23 +135,5 @@ def _follow(variables: dict[str, str], stack: str) -> int:
     return status
 
 
-def _run(
-    variables: Mapping[str, str],
-    module: str,
-    *arguments: str,
-    stdin: str = "",
-    about: str = "",
-) -> str:
-    """Run a module of the program; its output.
-
-    Raises SetupError with `about` and what the module says, where it fails.
-    """
-    try:
-        return venv.output(module, *arguments, env=environment.for_child(variables), stdin=stdin)
-    except SetupError as error:
-        raise SetupError(f"{about}{error}") from None
-
-
-def _show(text: str) -> None:
-    for line in text.splitlines():
-        say(line)
+def _file(stack: str) -> Path:
+    return STACKS / f"Pulumi.{stack}.yaml"

@@ -220,9 +220,7 @@ def fetch(stack: str) -> None:
         try:
             found = prepare(stack, builds_image=True) | prepare_operators(stack)
             variables = environment.for_stack(found, stack)
-            _pull_node_image(engine.ensure(), found, stack)
-            with step("registry"):
-                program_calls.fetch(variables, stack)
+            _pull_images(engine.ensure(), found, stack)
             with step("trainer image"):
                 program_calls.build_image(variables, stack)
         finally:
@@ -232,14 +230,20 @@ def fetch(stack: str) -> None:
     )
 
 
-def _pull_node_image(running: engine.Engine, found: dict[str, str], stack: str) -> None:
-    """kind would pull it when it makes the cluster."""
-    image = found.get(agreed.NODE_IMAGE)
-    if image != cluster_images.PUBLISHED_NODE or not makes_nodes(stack):
+def _pull_images(running: engine.Engine, found: dict[str, str], stack: str) -> None:
+    """What the engine pulls when a kind cluster is made with its registry, but for images that set-up has built."""
+    if not makes_nodes(stack):
         return
-    if not cluster_images.succeeds(running, "image", "inspect", image):
-        with step("kind's node image"):
-            run([running.docker, "pull", "--quiet", image], log=LOGS / "images.log", env=running.env)
+    with venv.program():
+        from infra.clusters.kind.component import REGISTRY_IMAGE
+    wanted = {
+        "kind's node image": found.get(agreed.NODE_IMAGE) or cluster_images.PUBLISHED_NODE,
+        "registry": found.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE,
+    }
+    for name, image in wanted.items():
+        if not cluster_images.succeeds(running, "image", "inspect", image):
+            with step(name):
+                run([running.docker, "pull", "--quiet", image], log=LOGS / "images.log", env=running.env)
 
 
 def copy_verified(folder: Path) -> str:

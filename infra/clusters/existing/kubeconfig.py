@@ -1,18 +1,13 @@
-"""The kubeconfig that reaches a cluster that is there, and whether it leads to the one that the stack file names.
-
-`python -m infra.clusters.existing.kubeconfig FILE` looks for `toolchain/`.
-"""
+"""The kubeconfig that reaches a cluster that is there, and whether it leads to the one that the stack file names."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from infra import agreed
 from infra.clusters.existing import one_context
-from infra.command_line import errors_as_text
 from infra.config import ConfigError
 from infra.config.cluster import ClusterConfig
 from infra.config.cluster_access import valid_sections
@@ -59,6 +54,13 @@ def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
             raise ConfigError(paragraph(file, f"{PREFIX}.id", cluster.id, allowed, _fix("id", live)))
 
 
+def ensure_named_by(file: Path, show: Callable[[str], None]) -> None:
+    """As `ensure_named`, for a stack by its file. `show` gets a line when the API server goes away."""
+    cluster = valid_sections(file).cluster
+    address = ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
+    ensure_named(os.path.relpath(file), cluster, Look(address, show))
+
+
 def _ensure_context(file: str, wanted: str | None, path: Path) -> None:
     known = [entry["name"] for entry in one_context.read(path).get("contexts") or []]
     if wanted is not None and wanted not in known:
@@ -82,17 +84,3 @@ def _by(cluster: ClusterConfig, path: Path) -> str:
 def _fix(key: str, found: str) -> str:
     other = "choose another kubeconfig or context (KUBECONFIG=FILE, kubectl config use-context NAME)"
     return f"{other}; or, where the stack is to move, write `{key}: {found or '…'}` and have it reviewed"
-
-
-@errors_as_text(ConfigError, UnknownError)
-def main(arguments: list[str]) -> int:
-    """Look whether the cluster in reach is the one that the stack file named in `arguments` names."""
-    file = Path(arguments[0])
-    cluster = valid_sections(file).cluster
-    address = ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
-    ensure_named(os.path.relpath(file), cluster, Look(address, lambda line: print(line, file=sys.stderr)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

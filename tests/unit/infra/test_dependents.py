@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ import pytest
 import yaml
 from kubernetes.config import ConfigException
 
-from infra import dependents, inspection, paths
+from infra import dependents
+from infra.config import ConfigError
 from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
@@ -21,7 +20,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
 from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
 from infra.objects.kinds import CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind
-from infra.objects.look import READY, ForbiddenError
+from infra.objects.look import READY, ForbiddenError, UnknownError
 from tests.unit.infra.objects.played_api import Request, listed, look, play, played
 
 KUBECONFIG = "/etc/there.yaml"
@@ -35,7 +34,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 """What may be wrong in a stack file without being in the way of a destruction."""
 
-Written = Callable[..., None]
+Written = Callable[..., Path]
 
 
 def definitions(*kinds: Kind) -> list[str]:
@@ -43,22 +42,21 @@ def definitions(*kinds: Kind) -> list[str]:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Written:
-    """Writes the file of stack `dev` in a clone of its own, and puts an operator's titles on standard input."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([OPERATOR])))
-    (tmp_path / "stacks").mkdir()
+def written(tmp_path: Path) -> Written:
+    """Writes the file of stack `dev`."""
 
-    def write(**sections: Any) -> None:
+    def write(**sections: Any) -> Path:
         config = {f"trainstack:{name}": each for name, each in sections.items()}
-        (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump({"config": config}))
+        file = tmp_path / "Pulumi.dev.yaml"
+        file.write_text(yaml.safe_dump({"config": config}))
+        return file
 
     return write
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_only_the_cluster_of_the_stack_file_counts(
-    name: str, written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[ApiAddress] = []
     empty = played(lambda asked: "ok" if asked.path == READY else listed())
@@ -68,27 +66,20 @@ def test_only_the_cluster_of_the_stack_file_counts(
         return empty
 
     monkeypatch.setattr(ClusterApi, "at", at)
-    written(cluster=CLUSTER, **WRONG[name])
-    assert dependents.main("dev") == 0
-    assert json.loads(capsys.readouterr().out) == {"jobs": [], "namespaces": {}, "claims": {}}
+    file = written(cluster=CLUSTER, **WRONG[name])
+    assert dependents.of_stack(file, [OPERATOR], print) == {"jobs": [], "namespaces": {}, "claims": {}}
     assert asked == [ApiAddress(KUBECONFIG, "shared")]
 
 
-@pytest.mark.parametrize("main", [dependents.main, inspection.main])
 @pytest.mark.parametrize("section", ASKED_FOR)
-def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(
-    main: Callable[[str], int], section: str, written: Written, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(**{section: {"nmae": 1}})
-    assert main("dev") == 1
-    shown = capsys.readouterr()
-    assert f"trainstack:{section}" in shown.err
-    assert "fix: " in shown.err
-    assert shown.out == ""
+def test_a_section_that_is_needed_and_wrong_ends_with_a_sentence(section: str, written: Written) -> None:
+    with pytest.raises(ConfigError, match="fix: ") as refused:
+        dependents.of_stack(written(**{section: {"nmae": 1}}), [], print)
+    assert f"trainstack:{section}" in str(refused.value)
 
 
 def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
-    written: Written, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`make down` left its namespaces there for good then, as if others used them."""
 
@@ -96,13 +87,8 @@ def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
         raise ConfigException("no such context")
 
     monkeypatch.setattr(ClusterApi, "at", refuse)
-    written(cluster=CLUSTER)
-    assert dependents.main("dev") == 1
-    shown = capsys.readouterr()
-    assert "the cluster cannot be asked" in shown.err
-    assert "no such context" in shown.err
-    assert "fix: " in shown.err
-    assert shown.out == ""
+    with pytest.raises(UnknownError, match=r"(?s)the cluster cannot be asked.*no such context.*fix: "):
+        dependents.of_stack(written(cluster=CLUSTER), [OPERATOR], print)
 
 
 @pytest.mark.parametrize(

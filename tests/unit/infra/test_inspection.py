@@ -125,7 +125,7 @@ def test_what_goes_in_time_is_no_finding(models: Path, monkeypatch: pytest.Monke
     views = iter([leaving, leaving, settled()])
     monkeypatch.setattr(inspection, "objects", lambda *_: next(views))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    assert inspection.inspect(STACK_, outputs(models)) == []
+    assert inspection.inspect(STACK_, outputs(models), print) == []
 
 
 def test_what_stays_is_a_finding(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,5 +135,5 @@ def test_what_stays_is_a_finding(models: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(inspection, "objects", lambda *_: leaving)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    (finding,) = inspection.inspect(STACK_, outputs(models))
+    (finding,) = inspection.inspect(STACK_, outputs(models), print)
     assert "is Terminating" in finding

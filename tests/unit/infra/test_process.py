@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from infra import agreed, process
+from infra.objects.api import ApiAddress, api_client
 
 ENDLESS = ["yes"]
 
@@ -55,3 +59,28 @@ def test_a_broken_pipe_ends_with_its_cause(source: list[str], target: list[str],
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     with pytest.raises(process.CommandError, match=message):
         raise process.CommandError(done.stderr)
+
+
+def test_a_kubeconfigs_program_is_found_on_the_path_of_the_stack(tmp_path: Path) -> None:
+    """kubectl of ours, for example, where the user has none; os.environ is as before."""
+    (tmp_path / "login").write_text(
+        '#!/bin/sh\necho \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",\'\n'
+        'echo \'"status": {"token": "of-the-stack"}}\'\n'
+    )
+    (tmp_path / "login").chmod(0o755)
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
+    (tmp_path / "config").write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "https://c"}}],
+                "users": [{"name": "u", "user": {"exec": plugin}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    before = dict(os.environ)
+    with process.given({"PATH": f"{tmp_path}:/bin:/usr/bin"}):
+        found = api_client(ApiAddress(str(tmp_path / "config")))
+    assert found.configuration.api_key["BearerToken"] == "Bearer of-the-stack"
+    assert dict(os.environ) == before

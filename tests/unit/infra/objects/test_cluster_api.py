@@ -219,7 +219,7 @@ def test_the_packages_models_are_not_imported() -> None:
 
 @pytest.mark.parametrize("module", ["infra.inspection", "infra.release_volumes"])
 def test_a_look_at_the_cluster_starts_without_pulumis_sdk(module: str) -> None:
-    """Each is a process of its own in every `make up`; the SDK's import is a third of its work."""
+    """`make up` and `make status` look without it; the SDK's import would be a third of their work."""
     told = f"import sys, {module}; print(*[each for each in sys.modules if each.startswith('pulumi')])"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, cwd=paths.ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,8 @@ from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.run import test_record as played
 from tests.unit.infra.run.test_record import KINDS, ended, line, log_of, names, running, told
 from tests.unit.infra.samples import stack
+from toolchain.operating import program_calls
+from toolchain.tools import venv
 
 AWAY = ConnectionRefusedError("refused")
 
@@ -165,8 +165,8 @@ def test_the_state_tells_its_jobs(kind: JobKind) -> None:
     assert found.jobs == (of_state(kind),)
 
 
-def test_the_command_reads_the_jobs(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_make_down_asks_for_it(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
     play(monkeypatch, Server(PYTORCHJOB, "Failed"))
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([of_state(PYTORCHJOB)])))
-    assert unfollowed.main("dev") == 0
+    monkeypatch.setattr(venv, "ensure", lambda: None)
+    program_calls.keep_unfollowed({}, "dev", [of_state(PYTORCHJOB)])
     assert told(run)["outcome"] == "Failed"

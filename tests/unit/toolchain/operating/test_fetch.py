@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from infra.clusters.kind.component import REGISTRY_IMAGE
 from toolchain.images import cluster_images
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
 from toolchain.operating import environment, program_calls, setup
 from toolchain.steps import SetupError
+from toolchain.tools import venv
 
 NODE = "TRAINSTACK_NODE_IMAGE"
 
@@ -36,34 +39,40 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine, "stop", noting("stop"))
     monkeypatch.setattr(cluster_images, "succeeds", lambda *_: False)
     monkeypatch.setattr(setup, "run", lambda command, **_: done.append(" ".join(command[1:])))
-    monkeypatch.setattr(program_calls, "fetch", lambda _, stack: done.append(f"manifests {stack}"))
+    monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(program_calls, "build_image", lambda _, stack: done.append(f"image {stack}"))
     return done
 
 
 def test_everything_of_the_stack_is_prepared(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     setup.fetch("dev")
-    pulled = f"pull --quiet {cluster_images.PUBLISHED_NODE}"
-    assert calls == ["tools dev", "operators dev", pulled, "manifests dev", "image dev", "stop"]
+    pulled = [f"pull --quiet {each}" for each in (cluster_images.PUBLISHED_NODE, REGISTRY_IMAGE)]
+    assert calls == ["tools dev", "operators dev", *pulled, "image dev", "stop"]
     assert "make up STACK=dev" in capsys.readouterr().out
 
 
-def test_a_cluster_that_is_there_needs_no_node_image(calls: list[str]) -> None:
+def test_a_cluster_that_is_there_needs_no_image_of_ours(calls: list[str]) -> None:
     setup.fetch("existing")
-    assert calls == ["tools existing", "operators existing", "manifests existing", "image existing", "stop"]
+    assert calls == ["tools existing", "operators existing", "image existing", "stop"]
 
 
-def test_a_node_image_that_is_there_is_not_pulled(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_images, "succeeds", lambda *_: True)
+def test_images_that_are_there_are_not_pulled(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that set-up has built are there, and named by it."""
+    made = {NODE: "trainstack/node:1", "TRAINSTACK_REGISTRY_IMAGE": "trainstack/registry:1"}
+    monkeypatch.setattr(setup, "prepare", lambda *_, **__: made)
+    monkeypatch.setattr(cluster_images, "succeeds", lambda *words: words[-1] in made.values())
     setup.fetch("dev")
     assert not [call for call in calls if call.startswith("pull")]
 
 
-def test_our_engine_stops_after_a_failure_too(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+@pytest.mark.parametrize(("module", "name"), [(program_calls, "build_image"), (setup, "run")])
+def test_our_engine_stops_after_a_failure_too(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise SetupError("no such folder")
 
-    monkeypatch.setattr(program_calls, "build_image", refuse)
+    monkeypatch.setattr(module, name, refuse)
     with pytest.raises(SetupError, match="no such folder"):
         setup.fetch("dev")
     assert calls[-1] == "stop"

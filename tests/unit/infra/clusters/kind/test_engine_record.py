@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import repair as command
+from infra.clusters import repair as before
 from infra.clusters.kind import kind_cli, ownership, registry
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
@@ -25,7 +25,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "delete": lambda props, made: ClusterProvider().delete("c", made),
     "replacement announced": lambda props, made: replaced_for(made, props),
     "made anew": lambda props, made: kind_cli.create(CONFIG, None),
-    "repair before Pulumi": lambda props, made: command.repair("c", print),
+    "repair before Pulumi": lambda props, made: before.repair("c", print),
     "early refusal of others": lambda props, made: ownership.refuse_others("c"),
 }
 
@@ -91,9 +91,7 @@ def test_the_marker_of_anothers_cluster_is_left_as_it_is(engine: Engine) -> None
     assert (ownership.read_marker("c") or ownership.Marker("")).engine == {}
 
 
-def test_the_command_says_so_without_a_traceback(
-    engine: Engine, made: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repair_says_so(engine: Engine, made: dict[str, Any]) -> None:
     engine.nodes, engine.identity = [], ELSEWHERE
-    assert command.main(["c"]) == 1
-    assert "export DOCKER_HOST=" in capsys.readouterr().err
+    with pytest.raises(ownership.AnotherEngineError, match="export DOCKER_HOST="):
+        before.repair("c", print)

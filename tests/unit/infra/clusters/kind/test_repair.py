@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import repair as command
+from infra.clusters import repair as before
 from infra.clusters.kind import ownership, registry, repair
 from infra.clusters.kind.providers import ClusterProvider
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -123,19 +123,18 @@ def test_pods_count_as_started_only_after_the_node() -> None:
 
 
 class TestBeforePulumi:
-    """`python -m infra.clusters.repair`, which `make up` runs first."""
+    """What `make up` calls first."""
 
     @pytest.fixture(autouse=True)
     def _registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(registry, "start", lambda name: name == "c-registry")
 
-    def test_it_says_what_it_did(
-        self, engine: Engine, made: dict[str, Any], capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_says_what_it_did(self, engine: Engine, made: dict[str, Any]) -> None:
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
         paths.kubeconfig("c").unlink()
-        assert command.main(["c"]) == 0
-        assert capsys.readouterr().out.splitlines() == [
+        said: list[str] = []
+        before.repair("c", said.append)
+        assert said == [
             "registry c-registry was stopped: started",
             "node c-control-plane was exited: started",
             "kubeconfig of cluster c was missing: written again",
@@ -145,35 +144,32 @@ class TestBeforePulumi:
         ownership.begin("c")
         engine.finished = False
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
-        assert command.main(["c"]) == 0
+        before.repair("c", print)
         assert not any("/readyz" in call for call in engine.calls), "nothing will answer"
 
     def test_without_a_cluster_nothing_is_run(self, engine: Engine) -> None:
-        assert command.main(["c"]) == 0
+        before.repair("c", print)
         assert engine.calls == []
 
-    def test_a_cluster_of_another_clone_is_refused(
-        self, engine: Engine, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_cluster_of_another_clone_is_refused(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", Path("/another/clone/c.json"))]
-        assert command.main(["c"]) == 1
-        assert "a kind cluster named c that this clone" in capsys.readouterr().err
+        with pytest.raises(ownership.ForeignClusterError, match="a kind cluster named c that this clone"):
+            before.repair("c", print)
         assert engine.nodes, "it is left alone"
 
     def test_a_deleted_marker_makes_nobody_a_stranger(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", paths.marker("c"))]
         assert not paths.marker("c").exists()
-        assert command.main(["c"]) == 0
+        before.repair("c", print)
 
     def test_a_failure_is_told(
         self,
         engine: Engine,
         made: dict[str, Any],
         monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
     ) -> None:
         monkeypatch.setattr(repair, "READY_S", 0)
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
         engine.silent = 1000
-        assert command.main(["c"]) == 1
-        assert "nothing was replaced" in capsys.readouterr().err
+        with pytest.raises(repair.NotReadyError, match="nothing was replaced"):
+            before.repair("c", print)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import repair as command
+from infra.agreed import ProgramError
+from infra.clusters import repair as before
 from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
@@ -118,7 +119,7 @@ def test_a_failure_says_what_and_how_to_go_on(
     bin_folder: Path, props: dict[str, Any], faults: dict[str, Any], channel: str, message: str
 ) -> None:
     standin.install(bin_folder, faults=faults)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(ProgramError, match=message):
         MicroK8sProvider().create(props | {"channel": channel})
 
 
@@ -147,14 +148,13 @@ def test_a_stopped_microk8s_is_no_reason_for_a_replacement(bin_folder: Path, pro
     assert provider.diff("microk8s", made, props).changes is False
 
 
-def test_it_is_started_before_pulumi_asks_it(
-    bin_folder: Path, props: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_is_started_before_pulumi_asks_it(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
     MicroK8sProvider().create(props)
     file.write_text(json.dumps(state(file) | {"running": False}))
-    assert command.main(["c"]) == 0
-    assert capsys.readouterr().out == "microk8s was stopped: started\n"
+    said: list[str] = []
+    before.repair("c", said.append)
+    assert said == ["microk8s was stopped: started"]
     assert state(file)["running"]
 
 
