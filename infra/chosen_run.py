@@ -1,16 +1,10 @@
-"""`python -m infra.chosen_run STACK RUN`: the finished run that a job goes back to, written into the stack file.
-
-RUN `none` has every job train again as the file says.
-"""
+"""The finished run that a job goes back to, written into the stack file: for `make use`."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 from infra import paths
-from infra.command_line import errors_as_text
 from infra.config import ConfigError, from_file
 from infra.config.job_keys import set_keys
 
@@ -22,6 +16,9 @@ def choose(file: Path, run: str) -> list[str]:
 
     Raises ConfigError where no job has such runs, the volume is here without that run, or the file cannot be changed.
     It stays as it was then.
+
+    Parameters:
+        run: `none` has every job train again as the file says.
     """
     stack = from_file(file)
     jobs = [job for job in stack.jobs if run == NONE or run.rpartition("-")[0] == job.name]
@@ -36,19 +33,3 @@ def choose(file: Path, run: str) -> list[str]:
     changed = [job.name for job in jobs if job.run_id != wanted]
     set_keys(file, {name: {"runId": wanted or "null"} for name in changed})
     return changed
-
-
-@errors_as_text(ConfigError)
-def main(arguments: list[str], stacks: Path = paths.ROOT / "stacks") -> int:
-    """Print the jobs that changed, a line each; the exit status."""
-    top = argparse.ArgumentParser(prog="python -m infra.chosen_run", description=__doc__)
-    top.add_argument("stack")
-    top.add_argument("run")
-    given = top.parse_args(arguments)
-    changed = choose(stacks / f"Pulumi.{given.stack}.yaml", given.run)
-    print(*changed, sep="\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

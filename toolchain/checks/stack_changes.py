@@ -35,8 +35,10 @@ def use(stack: str, name: str) -> None:
         raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
     stack_files.check(stack)
     run = name if name == NO_RUN else _run_of(stack, name)
-    venv.ensure()
-    jobs = venv.output("infra.chosen_run", stack, run).split()
+    with venv.program():
+        from infra import chosen_run
+
+        jobs = chosen_run.choose(STACKS / f"Pulumi.{stack}.yaml", run)
     for job in jobs:
         what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` brings it about")

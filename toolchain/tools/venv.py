@@ -124,22 +124,6 @@ def command(module: str, *arguments: str) -> list[str]:
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
 
 
-def output(
-    module: str, *arguments: str, env: Mapping[str, str] | None = None, stdin: str | None = None
-) -> str:
-    """What a module of that program prints. Raises SetupError with its own words where it fails.
-
-    Parameters:
-        env: all of its variables; None for those of this process.
-    """
-    done = subprocess.run(
-        command(module, *arguments), cwd=ROOT, env=env, input=stdin, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SetupError(done.stderr.strip() or f"{module} failed")
-    return done.stdout
-
-
 @contextmanager
 def program(variables: Mapping[str, str] | None = None) -> Iterator[None]:
     """Make `.venv`, and let the block import modules of the program that Pulumi runs.

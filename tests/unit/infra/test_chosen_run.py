@@ -98,14 +98,6 @@ def test_an_id_that_would_not_be_one_leaves_the_file_as_it_was(stacks: Path) -> 
     assert file.read_text() == ONE
 
 
-def test_the_command(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert chosen_run.main(["several", "other-01234567"], stacks) == 0
-    assert capsys.readouterr().out == "other\n"
-    assert chosen_run.main(["several", "nobody-01234567"], stacks) == 1
-    assert "no job makes run nobody-01234567" in capsys.readouterr().err
-    assert yaml.safe_load((stacks / "Pulumi.several.yaml").read_text())["config"]
-
-
 def test_the_pods_are_told_to_take_it() -> None:
     plain = manifest(JobConfig.model_validate(JOB), job_context())
     chosen = manifest(JobConfig.model_validate({**JOB, "runId": "older-01234567"}), job_context())

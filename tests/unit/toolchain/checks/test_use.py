@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra import chosen_run
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain import stack_files
@@ -16,9 +17,10 @@ from toolchain.tools import venv
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What the program is asked for; it answers that job mnist has changed."""
-    models, calls = Models(tmp_path / "models"), []
+    models = Models(tmp_path / "models")
+    calls: list[tuple[str, str]] = []
     models.run("mnist-01234567", epoch(2, 0.97), weights="first")
     models.run("mnist-89abcdef", epoch(1, 0.5))
     models.run("mnist-01230000", epoch(2, 0.5), stack="gpu", weights="other")
@@ -26,39 +28,39 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     for stack in ("dev", "gpu", "away"):
         (tmp_path / "stacks" / f"Pulumi.{stack}.yaml").touch()
 
-    def output(*words: str) -> str:
-        calls.append([*words])
-        return "mnist\n"
+    def choose(file: Path, run: str) -> list[str]:
+        calls.append((file.name, run))
+        return ["mnist"]
 
     monkeypatch.setattr(records, "MODELS", models.folder)
     monkeypatch.setattr(stack_files, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(venv, "output", output)
+    monkeypatch.setattr(chosen_run, "choose", choose)
     return calls
 
 
 @pytest.mark.parametrize("name", ["mnist-01234567", "mnist-0", "dev/mnist-0"])
 def test_the_beginning_of_a_name_will_do(
-    asked: list[list[str]], capsys: pytest.CaptureFixture[str], name: str
+    asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     assert command.main(["use", "--", name]) == 0
-    assert asked == [["infra.chosen_run", "dev", "mnist-01234567"]]
+    assert asked == [("Pulumi.dev.yaml", "mnist-01234567")]
     assert "`make up STACK=dev` brings it about" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("stack", ["away", "gpu"])
 def test_a_run_on_a_volume_that_is_elsewhere_goes_by_its_whole_name(
-    asked: list[list[str]], stack: str
+    asked: list[tuple[str, str]], stack: str
 ) -> None:
     """Whether other runs of the stack have been copied here, or none."""
     stack_changes.use(stack, f"{stack}/mnist-01234567")
     stack_changes.use(stack, "mnist-01234567")
-    assert asked == [["infra.chosen_run", stack, "mnist-01234567"]] * 2
+    assert asked == [(f"Pulumi.{stack}.yaml", "mnist-01234567")] * 2
 
 
-def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_none_trains_again(asked: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     stack_changes.use("dev", "none")
-    assert asked == [["infra.chosen_run", "dev", "none"]]
+    assert asked == [("Pulumi.dev.yaml", "none")]
     assert "trains again as the file says" in capsys.readouterr().out
 
 
@@ -74,7 +76,7 @@ def test_none_trains_again(asked: list[list[str]], capsys: pytest.CaptureFixture
         ("nowhere", "mnist-01234567", "there is no stack 'nowhere'"),
     ],
 )
-def test_it_is_refused(asked: list[list[str]], stack: str, name: str, said: str) -> None:
+def test_it_is_refused(asked: list[tuple[str, str]], stack: str, name: str, said: str) -> None:
     with pytest.raises(SetupError, match=said):
         stack_changes.use(stack, name)
     assert asked == []
