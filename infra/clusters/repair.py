@@ -1,4 +1,4 @@
-"""Starts what is stopped of a cluster of ours, before Pulumi asks it.
+"""What is done to a cluster of ours below Pulumi: started before it is asked, cleared when the state has it no more.
 
 Somebody else's cluster of that name is refused here, before anything is built.
 
@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from infra import paths
 from infra.clusters import registries
-from infra.clusters.kind import ownership, registry
+from infra.clusters.kind import kind_cli, ownership, predecessor, registry
+from infra.clusters.kind.ownership import Standing
+from infra.clusters.kind.predecessor import Step
 from infra.clusters.kind.repair import repair as repair_kind
 from infra.clusters.microk8s import installation
 from infra.clusters.microk8s.repair import repair as repair_microk8s
@@ -35,3 +38,20 @@ def repair(name: str, say: Callable[[str], None]) -> None:
     if registry.start(registry_name):
         say(f"registry {registry_name} was stopped: started")
     repair_kind(name, say)
+
+
+def remove_unfinished(cluster: str, stack: str) -> None:
+    """Remove an unfinished cluster, which a killed `make up` left, with its registry and its marker.
+
+    Another clone's is left as it is. `make down` asks for it last, when Pulumi has deleted what the state had: so a
+    finished cluster that is still there is in no state of this backend, and stays.
+
+    Raises ReplacementRefusedError for a finished one, AnotherEngineError, EngineError and CommandError.
+    """
+    standing = ownership.standing(cluster)
+    if predecessor.UNASKED[standing] is Step.CLEAR:
+        kind_cli.delete(cluster)
+    elif standing not in (Standing.NONE, Standing.OTHERS):
+        raise predecessor.refusal(standing, cluster, stack, lose=predecessor.by_hand(cluster))
+    registry.delete(registries.kind_name(cluster))
+    paths.marker(cluster).unlink(missing_ok=True)

@@ -25,7 +25,6 @@ from toolchain import stack_files
 from toolchain.checks import drift
 from toolchain.operating import (
     backend,
-    cluster_repair,
     environment,
     orphans,
     program_calls,
@@ -114,7 +113,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         changed.setattr(setup, "prepare_operators", nothing)
         changed.setattr(backend, "prepare", nothing)
         changed.setattr(up, "engine", SimpleNamespace(ensure=nothing, stop=nothing))
-        changed.setattr(cluster_repair, "repair", nothing)
+        changed.setattr(program_calls, "repair_cluster", nothing)
         changed.setattr(orphans, "end", nothing)
         changed.setattr(program_calls, "dependents", users)
         yield

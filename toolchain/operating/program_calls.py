@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from toolchain import stack_files
-from toolchain.operating import environment, live_view, pulumi_output
+from toolchain.machine import engine
+from toolchain.operating import environment, leftovers, live_view, pulumi_output
 from toolchain.operating.job_lines import JobLines
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import report_timeline
@@ -23,6 +24,24 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
         from infra.image import engine_image
 
         say(engine_image.built(from_file(_file(stack)).image))
+
+
+def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
+    """Start what is stopped of the stack's own cluster before Pulumi's refresh, which would fail without it.
+
+    That is nodes and registry, and its kubeconfig is written where it is amiss. Says what it did. Raises SetupError
+    when the cluster cannot be made to work, nothing of it is replaced then; and when there is one of that name that
+    this clone did not make.
+    """
+    cluster = environment.cluster(stack)
+    if cluster is None or not (
+        leftovers.marker(cluster).exists() or leftovers.nodes_of_anybody(engine.ensure(), cluster)
+    ):
+        return
+    with step(f"cluster {cluster}"), venv.program(environment.for_child(variables)):
+        from infra.clusters import repair
+
+        repair.repair(cluster, lambda line: say(f"   {line}"))
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
@@ -90,9 +109,9 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
     """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
     with venv.program(environment.for_child(variables)):
-        from infra.clusters import unfinished
+        from infra.clusters import repair
 
-        unfinished.remove(cluster, stack)
+        repair.remove_unfinished(cluster, stack)
 
 
 def watch(stack: str) -> int:

@@ -15,7 +15,6 @@ from toolchain.operating import (
     api_server,
     backend,
     cluster_gone,
-    cluster_repair,
     environment,
     failed_jobs,
     leftovers,
@@ -255,7 +254,7 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     """As `prepare_stack`. `builds_image`: whether the stack's trainer image is built next."""
     variables = _set_up(stack, builds_image=builds_image)
     variables |= setup.prepare_operators(stack)
-    cluster_repair.repair(variables, stack)
+    program_calls.repair_cluster(variables, stack)
     _make_sure_of_cluster(variables, stack)
     program_calls.ensure_named_cluster(variables, stack)
     stack_locks.release(stack)  # what a living run has pending is no killed run's

@@ -10,7 +10,6 @@ import pytest
 
 from toolchain.operating import (
     api_server,
-    cluster_repair,
     environment,
     plans,
     program_calls,
@@ -105,7 +104,7 @@ def names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     monkeypatch.setattr(up, "_set_up", lambda *_, **__: {})
     monkeypatch.setattr(up, "_deployment", lambda *_: {"pending_operations": [{}]})
     monkeypatch.setattr(setup, "prepare_operators", lambda _: {})
-    monkeypatch.setattr(cluster_repair, "repair", lambda *_: None)
+    monkeypatch.setattr(program_calls, "repair_cluster", lambda *_: None)
     monkeypatch.setattr(pulumi_cli, "stream", lambda *words: asked.append(words[1]))
     monkeypatch.setattr(pulumi_cli, "edit_state", lambda *_: asked.append("edit"))
     yield asked

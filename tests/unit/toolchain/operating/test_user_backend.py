@@ -11,8 +11,8 @@ from tests.unit.toolchain.conftest import Machine
 from toolchain.operating import (
     backend,
     clean,
-    cluster_repair,
     environment,
+    program_calls,
     pulumi_cli,
     recovery,
     setup,
@@ -125,7 +125,7 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
     shell.setattr(setup, "prepare", lambda stack, **how: {})
     shell.setattr(stack_locks, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
-    shell.setattr(cluster_repair, "repair", lambda variables, stack: None)
+    shell.setattr(program_calls, "repair_cluster", lambda variables, stack: None)
     shell.setattr(recovery, "deployment", lambda stack: note("read"))
     shell.setattr(pulumi_cli, "deployment", lambda variables, stack: note("ask"))
     return done
