@@ -103,18 +103,18 @@ def _status(asked: Asked) -> int:
 def _audit() -> int:
     """List what this clone and this machine trust; changes nothing but the bill. Returns the exit status."""
     with venv.program(variables := _variables()):
-        from infra.audit import inventory
+        from infra.audit import sbom
 
-        inventory.write(ROOT, str(BILL.relative_to(ROOT)), variables, PUBLISHED_NODE)
+        sbom.write(ROOT, str(BILL.relative_to(ROOT)), variables, PUBLISHED_NODE)
     return 0
 
 
 def _lock_images() -> int:
     """Give the bases that a tag alone names the digests of their registries. Returns the exit status."""
     with venv.program(_variables()):
-        from infra.audit import lock_images
+        from infra.audit import images
 
-        return lock_images.lock_all(ROOT)
+        return images.lock_all(ROOT)
 
 
 def _variables() -> dict[str, str]:

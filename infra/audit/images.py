@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from infra import docker
 from infra.audit.trusted import Kind, Trusted
 from infra.config import shell_variables
 from infra.image.inputs import DOCKERFILE
-from infra.process import output
+from infra.process import CommandError, output
 
 # What names an image where nothing else is set, and how.
 FILES = (
@@ -20,6 +21,9 @@ FILES = (
     "infra/training_operator/patches.py",
 )
 NAMED = re.compile(r'^(?:ARG [A-Z]+_BASE=|[A-Z]+_IMAGE = ")(?P<reference>[^\s"]+)"?$', re.MULTILINE)
+
+
+_DIGEST = re.compile(r"^Digest: (sha256:[0-9a-f]{64})$", re.MULTILINE)
 
 
 def named(root: Path) -> Iterator[tuple[str, str]]:
@@ -67,3 +71,50 @@ def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
                 kind=Kind.IMAGE, name=name, version=tag, checksums=(identity,), place=variable
             )
     return found
+
+
+def lock(root: Path, reference: str, file: str) -> str:
+    """Pull an image by its tag and write its digest beside it, wherever `file` names it so.
+
+    Parameters:
+        root: the clone's folder.
+        reference: `name:tag`, as the file spells it.
+        file: relative to `root`.
+
+    Returns the digest, of the list of all architectures where the registry has one. Raises CommandError where the image
+    cannot be pulled, and OSError where the file cannot be written.
+    """
+    pulled = _DIGEST.search(output("docker", "pull", reference))
+    if not pulled:
+        raise CommandError(f"`docker pull {reference}` named no digest")
+    path = root / file
+    path.write_text(NAMED.sub(lambda line: _with(line, reference, pulled[1]), path.read_text()))
+    return pulled[1]
+
+
+def _with(line: re.Match[str], reference: str, digest: str) -> str:
+    start, end = line.span("reference")
+    before, after = line.string[line.start() : start], line.string[end : line.end()]
+    return f"{before}{reference}@{digest}{after}" if line["reference"] == reference else line[0]
+
+
+def lock_all(root: Path) -> int:
+    """Lock what has no digest yet; the exit status, 1 where something keeps none. Raises EngineError.
+
+    A digest that is there stays: to change it is a decision of its own.
+    """
+    open_ones = [(reference, file) for reference, file in named(root) if "@" not in reference]
+    if not open_ones:
+        print("every base has a digest")
+        return 0
+    docker.ensure_answers()
+    failed = 0
+    for reference, file in open_ones:
+        try:
+            print(f"{file}: {reference}@{lock(root, reference, file)}")
+        except (CommandError, OSError) as error:
+            print(f"{file}: {reference} keeps no digest: {error}", file=sys.stderr)
+            failed += 1
+    if failed < len(open_ones):
+        print("now write the renderings anew, `make review STACK=…` for each stack, and commit them together")
+    return 1 if failed else 0

@@ -1,20 +1,23 @@
-"""Which keys of a stack file differ from another revision's, and what changing each of them does."""
+"""Which keys of a stack file differ from another revision's, or from what was applied, and what changing each does."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from infra.config.changes import NOTES, OUTCOMES, outcome
 from infra.config.cluster import ClusterKind
-from infra.config.errors import model_in
+from infra.config.errors import explain, model_in
 from infra.config.job import JobConfig
-from infra.config.load import Sections, jobs_of
+from infra.config.load import EXTENDS, Sections, jobs_of, own, read, sections, source, with_base
 from infra.config.pod_schema import DIRECTIVE, MERGE_KEYS
 from infra.config.section import Outcome, Section
 from infra.config.variables import Encrypted
@@ -24,6 +27,7 @@ _PLACE = re.compile(r"\[[^]]*\]")
 Keys = dict[str, Any]
 """A key's path, `job.egress[0].port` -> its value, defaults included; what is null is left out."""
 POD = "job.pod"
+UNSET, MOST_LETTERS = "not set", 60
 
 
 @dataclass(frozen=True)
@@ -147,3 +151,42 @@ def _of_variable(value: Any) -> Any:
         cipher_text = value.secure.get_secret_value()
         return f"encrypted {hashlib.sha256(cipher_text.encode()).hexdigest()[:8]}"
     return value.manifest() if isinstance(value, Section) else value
+
+
+def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
+    """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
+
+    Pulumi's history keeps what the stack file itself had. What the base had then nobody knows: its values of now stand
+    for them, so of a base that has changed there is no line.
+
+    Raises ConfigError where one of the two is no valid configuration.
+
+    Parameters:
+        applied: the configuration of an update, as Pulumi's history of the stack keeps it.
+    """
+    had, has = sections(applied), own(file)
+    after = _validated(read(file), source(file, os.path.relpath(file)))
+    old, new = had.get(EXTENDS), has.get(EXTENDS)
+    moved = [f"{EXTENDS}: {_shown(old)} -> {_shown(new)} (another base)"] if old != new else []
+    if old and new:
+        had[EXTENDS] = new
+    elif old and not file.with_name(f"{old}.yaml").exists():
+        return moved
+    before = _validated(with_base(had, file), "the configuration that was applied")
+    return [*moved, *(_line(each) for each in key_changes(before, after))]
+
+
+def _validated(given: dict[str, Any], source: str) -> Sections:
+    try:
+        return Sections.model_validate(given)
+    except ValidationError as error:
+        raise explain(error, Sections, source) from None
+
+
+def _line(change: KeyChange) -> str:
+    return f"{change.key}: {_shown(change.before)} -> {_shown(change.after)} ({change.outcome})"
+
+
+def _shown(value: Any) -> str:
+    text = UNSET if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"

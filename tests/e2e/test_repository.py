@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from infra.audit import lock_images
+from infra.audit import images
 from infra.image.providers import RepositoryImageProvider
 from infra.image.push import CredentialsError
 from tests.e2e.waiting import wait_until
@@ -110,7 +110,7 @@ def test_a_base_that_its_tag_names_gets_the_digest_of_the_registry(
     made = pushed(registry, "base")
     dockerfile = tmp_path / "Dockerfile_training"
     dockerfile.write_text(f"ARG CPU_BASE={registry}/trainstack/base:abc\nFROM ${{CPU_BASE}}\n")
-    assert lock_images.lock_all(tmp_path) == 0
+    assert images.lock_all(tmp_path) == 0
     locked = f"{registry}/trainstack/base:abc@{made['digest']}"
     assert dockerfile.read_text() == f"ARG CPU_BASE={locked}\nFROM ${{CPU_BASE}}\n"
     docker("pull", "--quiet", locked)

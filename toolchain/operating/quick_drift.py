@@ -58,7 +58,7 @@ def of_file(stack: str) -> list[str]:
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     """Raises SetupError for a wrong stack file."""
     with venv.program():
-        from infra.review.unapplied import unapplied
+        from infra.review.key_changes import unapplied
 
         return unapplied(STACKS / f"Pulumi.{stack}.yaml", applied)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra import agreed
-from infra.audit import inventory
+from infra.audit import sbom
 from toolchain import __main__ as program
 from toolchain import commands, completion
 from toolchain.commands import ALL, BY_NAME, Command
@@ -189,7 +189,7 @@ def test_audit_hands_on_the_published_node_image_and_what_setup_found(
     monkeypatch.setattr(setup, "LOCAL", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
     monkeypatch.setattr(environment, "load", lambda: {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1"})
-    monkeypatch.setattr(inventory, "write", lambda *given: asked.append(given))
+    monkeypatch.setattr(sbom, "write", lambda *given: asked.append(given))
     assert BY_NAME["audit"].run(program.parser().parse_args(["audit"])) == 0
     ((root, target, variables, image),) = asked
     assert (root, target, image) == (ROOT, str(commands.BILL.relative_to(ROOT)), PUBLISHED_NODE)

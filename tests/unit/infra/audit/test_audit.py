@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra import agreed, docker, paths
-from infra.audit import images, inventory, modules_of_tools, sbom, software_packages
+from infra.audit import images, modules_of_tools, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -221,7 +221,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     engine()
     bill = root / "audit" / "bill.json"
     environment = {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1", agreed.MACHINE: str(root)}
-    inventory.write(root, "audit/bill.json", environment, f"kindest/node:v1@{B}")
+    sbom.write(root, "audit/bill.json", environment, f"kindest/node:v1@{B}")
     said = capsys.readouterr().out
     for line in (
         "     8  Python packages",
@@ -260,9 +260,9 @@ def test_without_an_engine_the_rest_is_listed_and_the_engine_named(
         raise docker.EngineError("no")
 
     monkeypatch.setattr(docker, "ensure_answers", away)
-    found = list(inventory.collect(root, {agreed.MACHINE: str(root)}, []))
+    found = list(sbom.collect(root, {agreed.MACHINE: str(root)}, []))
     assert {each.kind for each in found if isinstance(each, Trusted)} == {Kind.PYTHON, Kind.GO, Kind.IMAGE}
-    assert "gap: images of this machine: no container engine answers" in list(inventory.lines(found))
+    assert "gap: images of this machine: no container engine answers" in list(sbom.lines(found))
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import docker, paths
-from infra.audit import images, lock_images
+from infra.audit import images
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from infra.process import CommandError
 from infra.training_operator.patches import INIT_IMAGE
@@ -47,7 +47,7 @@ def pulls(monkeypatch: pytest.MonkeyPatch, *unknown: str) -> list[str]:
             raise CommandError("manifest unknown")
         return f"slim: Pulling from library\nDigest: {NEW}\nStatus: Downloaded\n"
 
-    monkeypatch.setattr(lock_images, "output", output)
+    monkeypatch.setattr(images, "output", output)
     return asked
 
 
@@ -61,7 +61,7 @@ def test_what_has_no_digest_gets_one(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = pulls(monkeypatch)
-    assert lock_images.lock_all(clone) == 0
+    assert images.lock_all(clone) == 0
     assert asked == ["debian:slim", "debian:slim", "registry:3"], "what has a digest is not asked for"
     assert texts(clone) == {
         DOCKERFILE: TEXTS[DOCKERFILE].replace("=debian:slim", f"=debian:slim@{NEW}"),
@@ -72,7 +72,7 @@ def test_what_has_no_digest_gets_one(
     assert f"{COMPONENT}: registry:3@{NEW}" in said
     assert "make review" in said
 
-    assert lock_images.lock_all(clone) == 0
+    assert images.lock_all(clone) == 0
     assert len(asked) == 3, "a second time there is nothing to do"
     assert capsys.readouterr().out == "every base has a digest\n"
 
@@ -81,14 +81,14 @@ def test_one_that_cannot_be_pulled_is_named_and_the_others_are_locked(
     clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pulls(monkeypatch, "debian:slim")
-    assert lock_images.lock_all(clone) == 1
+    assert images.lock_all(clone) == 1
     assert "Dockerfile_training: debian:slim keeps no digest: manifest unknown" in capsys.readouterr().err
     assert [file for file, text in texts(clone).items() if text != TEXTS[file]] == [COMPONENT]
 
 
 def test_a_pull_that_names_no_digest_changes_nothing(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_images, "output", lambda *command: "Status: Image is up to date\n")
-    assert lock_images.lock_all(clone) == 1
+    monkeypatch.setattr(images, "output", lambda *command: "Status: Image is up to date\n")
+    assert images.lock_all(clone) == 1
     assert texts(clone) == TEXTS
 
 
@@ -100,6 +100,6 @@ def test_without_an_engine_nothing_is_asked(clone: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(docker, "ensure_answers", silent)
     with pytest.raises(docker.EngineError):
-        lock_images.lock_all(clone)
+        images.lock_all(clone)
     assert not asked
     assert texts(clone) == TEXTS

@@ -10,7 +10,7 @@ import yaml
 
 from infra import paths
 from infra.config.errors import ConfigError
-from infra.review.unapplied import unapplied
+from infra.review.key_changes import unapplied
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 JOB = {"name": "mnist", "training": {"epochs": 1}}
