@@ -39,7 +39,7 @@ def main() -> None:
         retained_claims.ensure_usable(stack, look, owned.held.objects)
         decision.ensure_free(stack, look, owned.held, planned)
         only_cluster = program.only_cluster(stack, look, objects, owned)
-        program.keep_unfollowed(stack, owned.held, look)
+        program.keep_unfollowed(stack, owned.held, is_there=look.is_there)
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
     except program.REFUSALS as error:

@@ -177,9 +177,9 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     return adoption.hand_over(found, owned, stack.name)
 
 
-def keep_unfollowed(stack: Stack, held: StackState, look: Look) -> None:
+def keep_unfollowed(stack: Stack, held: StackState, *, is_there: bool) -> None:
     """Keep what is left of jobs that nobody has followed, before this update may replace them; nothing in a preview."""
-    if look.is_there and not pulumi.runtime.is_dry_run():
+    if is_there and not pulumi.runtime.is_dry_run():
         unfollowed.keep(stack, held.jobs, pulumi.log.info)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from infra.clusters.kind import data_folders
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.data_sets import DataSet
@@ -96,7 +95,7 @@ def _data_source(stack: Stack, given: DataSet) -> Manifest:
         return manifests.nfs(given.nfs.server, given.nfs.path)
     if not stack.cluster.kind.has_our_nodes:
         return manifests.host_path(str(given.folder))
-    below = "" if given.is_usual else f"/{data_folders.below_data(stack.name, given)}"
+    below = "" if given.is_usual else f"/{given.below_data(stack.name)}"
     return manifests.host_path(f"{DATA}{below}")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, model_validator
 
+from infra import agreed
 from infra.config.api_paths import in_container, in_pod
 from infra.config.names import AbsolutePath, DnsName, Host
 from infra.config.section import Outcome, Section, every_key, refusal, setting
@@ -117,6 +118,10 @@ class DataSet(Section):
         """The name of the volume and the claim that stack `stack` makes for it: the same for the same source."""
         digest = hashlib.sha256(json.dumps(self.source, sort_keys=True).encode()).hexdigest()[:DIGITS]
         return f"trainstack-{stack}-data{'' if self.is_usual else f'-{digest}'}"
+
+    def below_data(self, stack: str) -> str:
+        """Where a folder that is not data/ itself lies below data/, on this machine and on the nodes of kind."""
+        return f"{agreed.FOLDERS}/{stack}/{self.volume(stack)}"
 
 
 USUAL = DataSet(path="/data", folder=OURS)

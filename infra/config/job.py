@@ -91,8 +91,8 @@ class JobConfig(Section):
     egress: tuple[Egress, ...] | None = setting(
         about=(
             "What the replicas may reach besides each other and DNS, by a NetworkPolicy; without it nothing in a "
-            "cluster that the stack makes, and in others everything. Our own node image for kind does not enforce it: "
-            "see [networks that do](security.md#the-replicas-network)."
+            "cluster that the stack makes, and in others everything; our own node image for kind does not enforce it, "
+            "[others do](security.md#the-replicas-network)."
         ),
         default=None,
         allowed="a list of ports, [] for none",

@@ -34,7 +34,7 @@ WITHOUT = {
     "Job": "write `storage.prepare: false`",
     "Namespace": f"take one that has your claim (`storage: {{kind: claim, claim: …}}`); for the operator's, {NEVER}",
     "NetworkPolicy": "leave `job.egress` out",
-    "PersistentVolume": "write `storage: {kind: claim, claim: …}` without `storage.dataPath`",
+    "PersistentVolume": "write `storage: {kind: claim, claim: …}` and data (`job.data`) in claims",
     "Secret": f"name a Secret that is there (`secret:`) in `job.env`; for the operator's, {NEVER}",
 }
 """Kind of an object that may not be looked at -> how a stack does without that look; of the others NEVER says it."""

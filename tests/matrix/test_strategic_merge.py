@@ -16,7 +16,7 @@ from infra.config.strategic_merge import RETAIN_KEYS, merged
 from infra.job.pod import template
 from standins.tests.apiserver import ApiServer
 from tests.matrix.test_schemas import document
-from tests.unit.infra.config.test_pod_template import of_the_page
+from tests.unit.infra.config.test_pod_template import name_of_the_block, of_the_page
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 
 Template = dict[str, Any]
@@ -267,7 +267,7 @@ def test_merges_as_the_server_does(name: str, server: Server) -> None:
     assert unordered(server.created(ours)) == unordered(server.patched(retaining(patch)))
 
 
-@pytest.mark.parametrize("job", of_the_page(), ids=lambda job: ", ".join(job["pod"]["spec"]))
+@pytest.mark.parametrize("job", of_the_page(), ids=name_of_the_block)
 def test_a_server_takes_the_pods_of_the_page(job: dict[str, Any], server: Server) -> None:
     (config,) = stack(job={**JOB, **job}).jobs
     found = template(config, job_context(image=IMAGE), "worker")

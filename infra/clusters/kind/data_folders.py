@@ -42,11 +42,6 @@ class DataFolder:
     users: frozenset[int]
 
 
-def below_data(stack: str, data: DataSet) -> str:
-    """Where a folder that is not data/ itself lies below data/, on this machine and on the nodes."""
-    return f"{agreed.FOLDERS}/{stack}/{data.volume(stack)}"
-
-
 def of_stack(stack: Stack) -> list[DataFolder]:
     """The folders of this machine that pods of `stack` see, but data/ itself: each once."""
     found: dict[str, DataFolder] = {}
@@ -228,7 +223,7 @@ def provide(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
             each.name,
             {
                 "source": str(each.data.folder),
-                "target": paths.portable(paths.DATA / below_data(stack.name, each.data)),
+                "target": paths.portable(paths.DATA / each.data.below_data(stack.name)),
                 "contents": found[each.name],
             },
         )

@@ -122,9 +122,14 @@ WHOLE: dict[str, Any] = {
         "limitRange": {"memoryRatio": 4},
     },
     "operator": {"install": "auto"},
-    "storage": {"dataPath": "/var/lib/trainstack/data"},
+    "storage": {},
     "image": {"reference": IMAGE},
-    "job": {**JOB, "egress": [], "env": {"TOKEN": {"secure": "v1:cipher"}}},
+    "job": {
+        **JOB,
+        "data": [{"path": "/data", "folder": "/var/lib/trainstack/data"}],
+        "egress": [],
+        "env": {"TOKEN": {"secure": "v1:cipher"}},
+    },
 }
 """A stack with an object of every kind, in a cluster that has nothing yet."""
 AVOIDS: dict[str, dict[str, Any]] = {
@@ -142,7 +147,7 @@ AVOIDS: dict[str, dict[str, Any]] = {
     adoption.WITHOUT["PersistentVolume"]: {
         "storage.kind": "claim",
         "storage.claim": "given",
-        "storage.dataPath": None,
+        "job.data": [{"path": "/data", "claim": "given"}],
     },
     adoption.WITHOUT["Secret"]: {
         "job.env": {"TOKEN": {"secret": "given", "key": "token"}},

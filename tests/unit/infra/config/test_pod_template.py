@@ -229,13 +229,16 @@ def of_the_page() -> list[dict[str, Any]]:
     return [yaml.safe_load(each) for each in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)]
 
 
+def name_of_the_block(job: dict[str, Any]) -> str:
+    """What it sets, as the id of a test."""
+    return ", ".join(job["pod"]["spec"] if "pod" in job else job["resources"])
+
+
 PAGE = paths.ROOT / "docs" / "pods.md"
 
 
 @pytest.mark.parametrize("api", OperatorApi)
-@pytest.mark.parametrize(
-    "job", of_the_page(), ids=lambda job: ", ".join(job["pod"]["spec"] if "pod" in job else job["resources"])
-)
+@pytest.mark.parametrize("job", of_the_page(), ids=name_of_the_block)
 def test_what_the_page_shows_is_taken_and_breaks_no_policy(job: dict[str, Any], api: OperatorApi) -> None:
     found = stack(
         cluster={"kind": "existing", "podSecurity": "privileged"},

@@ -14,7 +14,6 @@ from infra.config import Stack
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import JOBSET, PYTORCHJOB, JobKind
 from infra.objects.labels import RUN
-from infra.objects.look import Look
 from infra.objects.stack_state import StackState, from_outputs
 from infra.run import unfollowed
 from tests.unit.infra.objects.played_api import Request, listed, play
@@ -151,9 +150,8 @@ def test_an_update_does_so_and_no_preview(
     found: list[Any] = []
     monkeypatch.setattr("pulumi.runtime.is_dry_run", lambda: is_preview)
     monkeypatch.setattr(unfollowed, "keep", lambda *words: found.append(words[1]))
-    monkeypatch.setattr(Look, "is_there", property(lambda _: is_there))
     held = StackState(jobs=(of_state(PYTORCHJOB),))
-    program.keep_unfollowed(stack(), held, Look(ApiAddress(None), print))
+    program.keep_unfollowed(stack(), held, is_there=is_there)
     assert found == [held.jobs] * asked
 
 
