@@ -11,6 +11,7 @@ import os
 import shutil
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from infra.run.atomic_file import replacing
 from infra.run.job_api import JobApi
 from infra.run.log_follower import LogLine
 from infra.run.metrics import named
-from infra.run.replica_logs import ReplicaLogs
+from infra.run.replica_logs import LOG_LINES, ReplicaLogs
 from infra.run.timeline import Timeline
 
 MOST_PRINTED = 20_000
@@ -54,10 +55,11 @@ class Record:
     def __init__(self, api: JobApi, folder: Path | None = None, model: str | None = None) -> None:
         self.api, self.folder, self.model = api, folder, model
         self.timeline = Timeline()
-        self.logs = ReplicaLogs(api, self._take_of, self._say)
+        self.logs = ReplicaLogs(api, self._take_of, self._followed_of, self._say)
         self.told: dict[str, Any] = {}
         self.adds = True
         self._leader = "none"
+        self._followed: deque[LogLine] = deque(maxlen=LOG_LINES)
         self._printed: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
         self._written: dict[str, bytes] = {}
@@ -85,8 +87,13 @@ class Record:
             self.keep()
             self._due = time.monotonic() + KEEP_EVERY_S
 
-    def take(self, line: LogLine) -> None:
-        """Take a line that the job's leader has printed."""
+    def follow(self, line: LogLine) -> None:
+        """Take a line that the job's leader has just printed."""
+        with self._lock:
+            self._followed.append(line)
+        self._take(line)
+
+    def _take(self, line: LogLine) -> None:
         values = named(line.text)
         if not line.at or not values:
             return
@@ -213,7 +220,11 @@ class Record:
 
     def _take_of(self, pod: str, line: LogLine) -> None:
         if pod.startswith(self._leader):
-            self.take(line)
+            self._take(line)
+
+    def _followed_of(self, pod: str) -> list[LogLine]:
+        with self._lock:
+            return [*self._followed] if pod.startswith(self._leader) else []
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -297,7 +308,8 @@ def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
     """What the name of rank 0's pod begins with."""
     if kind is TRAINJOB:
         return f"{name}-{kind.container}-0-0-"
-    return f"{name}-{'master' if 'Master' in job['spec']['pytorchReplicaSpecs'] else 'worker'}-0"
+    has_master = "Master" in (job["spec"].get("pytorchReplicaSpecs") or {})
+    return f"{name}-{'master' if has_master else 'worker'}-0"
 
 
 def place(folder: Path, model: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -25,16 +27,34 @@ GENERATED = re.compile(r"-[a-z0-9]{5}$")
 """What JobSet adds to the name of each start's pod."""
 
 
+@dataclass(frozen=True)
+class _Start:
+    """A start of a container. `previous`: whether another one came after it. `end`: how it ended; empty for not yet."""
+
+    container: str
+    number: int
+    previous: bool
+    begun: object
+    end: str = ""
+
+
 class ReplicaLogs:
     """The logs of one job's replicas, read when their containers end: pods and nodes soon forget them.
 
     Parameters:
         told: gets the name of a pod and each line of its log.
+        followed: what of a pod's log was followed as it was written; nothing of most.
         say: gets a sentence where a log cannot be read.
     """
 
-    def __init__(self, api: JobApi, told: Callable[[str, LogLine], None], say: Callable[[str], None]) -> None:
-        self.api, self.told, self.say = api, told, say
+    def __init__(
+        self,
+        api: JobApi,
+        told: Callable[[str, LogLine], None],
+        followed: Callable[[str], list[LogLine]],
+        say: Callable[[str], None],
+    ) -> None:
+        self.api, self.told, self.followed, self.say = api, told, followed, say
         self.starts: dict[str, dict[str, str]] = {}
         self._read: set[object] = set()
         self._silent: set[str] = set()
@@ -56,62 +76,79 @@ class ReplicaLogs:
         """
         if is_last:
             self._silent.clear()
+        if is_last:
+            self._silent.clear()
         for pod in pods:
-            for container, number, previous, end in self._ends(pod, is_last):
-                key = (pod["metadata"].get("uid"), container, number, bool(end))
-                limit_s = LOG_PATIENCE_S if is_last else 0
-                if key not in self._read and self._keep(pod, container, number, previous, end, limit_s):
+            for start in self._starts(pod, is_last):
+                key = (pod["metadata"].get("uid"), start.container, start.number, bool(start.end))
+                if key not in self._read and self._keep(pod, start, is_last):
                     self._read.add(key)
 
     def texts(self) -> dict[str, str]:
         """Replica -> its log, at most LOG_BYTES of it."""
         return {replica: _joined(starts) for replica, starts in self.starts.items()}
 
-    def _ends(self, pod: Mapping[str, Any], is_last: bool) -> Iterator[tuple[str, int, bool, str]]:
-        """Container, number of its start, whether that was the one before, and how it has ended; empty for not yet."""
+    def _starts(self, pod: Mapping[str, Any], is_last: bool) -> Iterator[_Start]:
         whole = job_status.pod_end(pod)
         found = job_status.containers(pod.get("status", {}))
         for each in found:
+            name, number = each["name"], int(each.get("restartCount", 0))
             now, before = ((each.get(key) or {}) for key in ("state", "lastState"))
-            number = int(each.get("restartCount", 0))
-            for state, start, previous in ((before, number - 1, True), (now, number, False)):
+            for state, place, previous in ((before, number - 1, True), (now, number, False)):
                 end = state.get("terminated")
-                if end and (each["name"] == self.api.kind.container or end.get("exitCode")):
+                if end and (name == self.api.kind.container or end.get("exitCode")):
                     said = f"{end.get('reason') or 'ended'}, exit code {end.get('exitCode', 0)}"
-                    yield each["name"], start, previous, f"{said}: {whole}" if whole else said
+                    said = f"{said}: {whole}" if whole else said
+                    yield _Start(name, place, previous, end.get("startedAt"), said)
             if "running" in now and (is_last or pod["metadata"].get("deletionTimestamp")):
-                yield each["name"], number, False, ""
+                yield _Start(name, number, False, (now["running"] or {}).get("startedAt"))
         if whole and not any((each.get("state") or {}).get("terminated") for each in found):
-            yield self.api.kind.container, 0, False, str(whole)
+            yield _Start(self.api.kind.container, 0, False, None, str(whole))
 
-    def _keep(
-        self, pod: Mapping[str, Any], container: str, number: int, previous: bool, end: str, limit_s: float
-    ) -> bool:
-        """Whether this start needs not be read again."""
+    def _keep(self, pod: Mapping[str, Any], start: _Start, is_last: bool) -> bool:
+        """Whether this start need not be read again."""
         metadata = pod["metadata"]
         name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName", "")
-        if node in self._silent:
-            return False
+        text = ""
         try:
-            text = self.api.timed_log(name, container, previous, LOG_LINES, limit_s)
+            if node not in self._silent:
+                limit_s = LOG_PATIENCE_S if is_last else 0
+                text = self.api.timed_log(name, start.container, start.previous, LOG_LINES, limit_s)
         except UnreachableError:
             self._silent.add(node)
-            return False
         except ApiException as error:
-            text = ""
             if error.status == FORBIDDEN:
                 self.say(f"the logs of its pods are not kept: {brief(error)}")
+        if node in self._silent and not is_last:
+            return False
         lines = [*log_lines([text.encode()])] if text else []
         for line in lines:
             self.told(name, line)
+        if start.container == self.api.kind.container and not start.previous:
+            lines = [*_before(lines, self.followed(name), start.begun), *lines]
         created = metadata.get("creationTimestamp") or metadata.get("uid")
-        head = f"{HEAD}pod {name} of {created}, container {container}, start {number + 1} =="
+        head = f"{HEAD}pod {name} of {created}, container {start.container}, start {start.number + 1} =="
         body = "".join(f"{line.at} {line.text}\n" for line in lines)
-        last = f"{HEAD}{end or 'it was running when this was read'} ==\n"
+        last = f"{HEAD}{start.end or 'it was running when this was read'} ==\n"
         kept = self.starts.setdefault(self.replica(name), {})
         if body or head not in kept:
             kept[head] = body + last
         return True
+
+
+def _before(lines: list[LogLine], followed: list[LogLine], begun: object) -> list[LogLine]:
+    """What of `followed` the node has no longer: it rotates a log, or has deleted the pod.
+
+    Parameters:
+        begun: when the start began, to a second; nothing is known without it.
+    """
+    if not begun:
+        return []
+    first = datetime.fromisoformat(str(begun))
+    until = next((line.time for line in lines if line.time), None)
+    return [
+        line for line in followed if line.time and first <= line.time and (not until or line.time < until)
+    ]
 
 
 def _joined(starts: Mapping[str, str]) -> str:

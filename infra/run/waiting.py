@@ -75,7 +75,7 @@ class Waiting:
     ) -> None:
         self.api, self.suspended, self.queue = api, suspended, queue
         self.record = record or Record(api)
-        self.follower = LogFollower(api, rank0, epochs, self.record.take)
+        self.follower = LogFollower(api, rank0, epochs, self.record.follow)
         self.pods: list[dict[str, Any]] = []
         self.shown = self.shown_pods = ""
         self.trouble_since: dict[str, float] = {}

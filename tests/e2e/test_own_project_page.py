@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.objects.labels import RUN
 from tests.e2e import clones
 from tests.e2e.images import built
 from tests.e2e.project import ROOT, Project
@@ -76,6 +77,22 @@ def test_the_script_keeps_its_loop(quarters: Project, blocks: dict[str, str]) ->
 
 def test_a_script_for_torchrun_runs_by_it(quarters: Project, blocks: dict[str, str]) -> None:
     assert Path(taken(quarters, blocks["torchrun.yaml"])["model"]) == quarters.models / "quarters.pt"
+
+
+def test_a_run_of_the_script_is_taken_again_without_its_program(
+    quarters: Project, blocks: dict[str, str]
+) -> None:
+    trained = taken(quarters, blocks["script.yaml"])
+    run = quarters.get("pytorchjob", STACK)["metadata"]["labels"][RUN]
+    own, latest = quarters.models / "runs" / run / "quarters.pt", quarters.models / "quarters.pt"
+    before = own.stat().st_mtime_ns
+    latest.write_bytes(b"another model")
+    done = quarters.make("use", f"RUN={run}")
+    assert done.returncode == 0, done.stdout
+    lines = quarters.up()
+    assert latest.read_bytes() == own.read_bytes()
+    assert own.stat().st_mtime_ns == before, "nothing was trained"
+    assert lines["accuracy"] == trained["accuracy"]
 
 
 def test_the_script_comes_in_an_image_of_its_own(quarters: Project, blocks: dict[str, str]) -> None:

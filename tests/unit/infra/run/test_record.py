@@ -21,6 +21,7 @@ from infra.process import CommandError
 from infra.run import provider, record, replica_logs
 from infra.run.copy import CopyError
 from infra.run.job_api import JobApi, JobGoneError
+from infra.run.log_follower import LogLine
 from infra.run.metrics import named
 from infra.run.reader_pod import MountedClaim
 from infra.run.record import DELETED, Record
@@ -290,6 +291,24 @@ def test_a_follower_that_is_started_again_goes_on(
     assert told(run)["outcome"] == "Succeeded"
     text = log_of(run, kind, first)
     assert text.index("loss=0.9") < text.index("loss=0.5")
+
+
+@KINDS
+@pytest.mark.parametrize("left", [line(8, "late"), ""], ids=["rotated", "deleted"])
+def test_what_was_followed_is_kept_of_a_log_that_the_node_has_no_longer(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, left: str
+) -> None:
+    """Not what another start of the container has printed: that stands above."""
+    first, second = names(kind)
+    pods = [pod(kind, each, state=ended(1)) for each in (first, second)]
+    cluster = Cluster(kind, [Moment(job(kind, "Failed"), pods)], {first: left} if left else {})
+    kept = Record(cluster.api(monkeypatch), run)
+    for at_second, text in ((1, "of the start before"), (3, "early"), (8, "late")):
+        kept.follow(LogLine(at(at_second), text))
+    kept.see(job(kind, "Failed"), pods)
+    lines = [each.partition(" ")[2] for each in log_of(run, kind, first).splitlines()[1:-1]]
+    assert lines == ["early", "late"]
+    assert "early" not in log_of(run, kind, second)
 
 
 @KINDS
