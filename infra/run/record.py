@@ -65,6 +65,7 @@ class Record:
         self._written: dict[str, bytes] = {}
         self._said: set[str] = set()
         self._due = float("-inf")
+        self._is_closed = False
 
     def see(self, job: dict[str, Any], pods: list[dict[str, Any]], found: Iterable[object] = ()) -> None:
         """Take what `job` and `pods` tell now, and the logs of containers that have ended since.
@@ -115,10 +116,11 @@ class Record:
             self.logs.read(pods, is_last=True)
             if outcome:
                 self.told |= {"outcome": outcome, "end": _now()}
-        self.keep()
         if self.folder and self.model and self.adds and self.has_succeeded:
             with self._told("its model is not put at the top of the volume"):
                 place(self.folder, self.model)
+        self._is_closed = True
+        self.keep()
 
     @property
     def has_ended(self) -> bool:
@@ -132,7 +134,7 @@ class Record:
 
     def keep(self) -> None:
         """Write into the run's folder what is new. A line tells where that fails: the training goes on."""
-        if self.folder is None:
+        if self.folder is None or not self.told:
             return
         with self._told("its record is not kept"):
             files = self.files()
@@ -153,15 +155,19 @@ class Record:
                     self._written[name] = content
 
     def files(self) -> dict[str, bytes]:
-        """The record's files, by their names; where there is nothing to add, the timeline alone."""
+        """The record's files, by their names; where there is nothing to add, the timeline alone.
+
+        An end stands there when all has been done that belongs to it: nobody looks at such a run again.
+        """
         timeline = {agreed.TIMELINE: f"{json.dumps(self.timeline.entries(), indent=1)}\n".encode()}
         if not self.told or not self.adds:
             return timeline
+        told = self.told if self._is_closed else {**self.told, "outcome": None, "end": None}
         with self._lock:
             printed = sorted(self._printed.values(), key=lambda entry: str(entry["at"]))
         lines = "".join(f"{json.dumps(each)}\n" for each in printed)
         return {
-            agreed.RECORD: f"{json.dumps(self.told, indent=1)}\n".encode(),
+            agreed.RECORD: f"{json.dumps(told, indent=1)}\n".encode(),
             **timeline,
             **({agreed.PRINTED: lines.encode()} if lines else {}),
             **{f"{name}{agreed.LOG}": text.encode() for name, text in self.logs.texts().items()},
@@ -171,6 +177,8 @@ class Record:
         """Take up what is there: of an earlier wait, or of an earlier job that has made the same run."""
         assert self.folder
         before = read(self.folder)
+        with suppress(OSError):
+            self.timeline.add((self.folder / agreed.TIMELINE).read_text())
         if has_end(before, self.api.uid):
             self.adds, self.told = False, before
             return
@@ -187,8 +195,6 @@ class Record:
             "outcome": None,
             "message": "",
         }
-        with suppress(OSError):
-            self.timeline.add((self.folder / agreed.TIMELINE).read_text())
         with suppress(OSError):
             for line in (self.folder / agreed.PRINTED).read_text(errors="replace").splitlines():
                 with suppress(ValueError, TypeError, KeyError):

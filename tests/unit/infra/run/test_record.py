@@ -321,10 +321,36 @@ def test_a_record_with_its_end_is_not_written_again(
     )
     followed(monkeypatch, cluster, run)
     before = {each.name: each.read_bytes() for each in run.iterdir()}
-    again = Cluster(kind, cluster.moments)
+    again = Cluster(kind, [Moment(job(kind, "Succeeded"), [])])
     followed(monkeypatch, again, run)
     assert again.asked == []
     assert {each.name: each.read_bytes() for each in run.iterdir()} == before
+
+
+@KINDS
+def test_an_end_stands_there_when_everything_is_done(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    """Whoever is killed before that leaves the rest to the next one."""
+    run.mkdir(parents=True)
+    (run / "own.pt").write_text("new")
+    killed = Record(Cluster(kind, []).api(monkeypatch), run, "own.pt")
+    killed.see(job(kind, "Succeeded"), [])
+    assert (told(run)["outcome"], told(run)["end"]) == (None, None)
+    followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Succeeded"), [])]), run, "own.pt")
+    assert told(run)["outcome"] == "Succeeded"
+    assert (run.parents[1] / "own.pt").read_text() == "new"
+
+
+@KINDS
+@pytest.mark.parametrize("left", [[], [["2026-01-01T00:00:01Z", "job j", "Created"]]])
+def test_a_job_that_is_gone_at_the_first_look_takes_nothing_away(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, left: list[Any]
+) -> None:
+    run.mkdir(parents=True)
+    (run / agreed.TIMELINE).write_text(json.dumps(left))
+    followed(monkeypatch, Cluster(kind, [Moment(JobGoneError("gone"), [])]), run)
+    assert json.loads((run / agreed.TIMELINE).read_text()) == left
 
 
 @KINDS
