@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import yaml
 from infra import chosen_run, paths
 from infra.config import ConfigError, from_file
 from infra.config.job import JobConfig
+from infra.config.operator import OperatorApi
+from infra.job.apis import objects
 from infra.job.manifest import manifest, run_of
 from tests.unit.infra.samples import JOB, job_context
 
@@ -108,6 +112,36 @@ def test_the_pods_are_told_to_take_it() -> None:
             variables = {each["name"]: each.get("value") for each in container["env"]}
             assert variables.get("TRAINER_TAKE_FINISHED") == told
             assert variables["TRAINER_RUN"] == run_of(job)
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+@pytest.mark.parametrize(
+    "own", [{}, {"command": ["python3", "train.py"], "args": ["--lr=1"]}], ids=["ours", "own"]
+)
+def test_it_is_copied_and_no_program_runs(tmp_path: Path, api: OperatorApi, own: dict[str, object]) -> None:
+    """By what the pod is given, with both APIs: run here, in the place of a container."""
+    given = {**JOB, **own, "runId": "older-01234567", "model": "own.pt"}
+    *_, made = objects(JobConfig.model_validate(given), job_context(api=api))
+    if api is OperatorApi.V1:
+        found = made["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    else:
+        found = made["spec"]["trainer"]
+    assert not found.get("args")
+    variables = {
+        "TRAINER_MODEL_DIR": str(tmp_path),
+        "TRAINER_RUN": "older-01234567",
+        "PATH": os.environ["PATH"],
+    }
+    missing = subprocess.run(found["command"], env=variables, capture_output=True, text=True)
+    assert (missing.returncode, "has left no own.pt on the volume" in missing.stderr) == (1, True)
+    run = tmp_path / "runs" / "older-01234567"
+    run.mkdir(parents=True)
+    (run / "own.pt").write_text("older")
+    (tmp_path / "own.pt").write_text("newer")
+    done = subprocess.run(found["command"], env=variables, capture_output=True, text=True)
+    assert (done.returncode, "nothing is trained" in done.stdout) == (0, True)
+    assert {each.name for each in tmp_path.iterdir()} == {"runs", "own.pt"}
+    assert (tmp_path / "own.pt").read_text() == "older"
 
 
 @pytest.mark.parametrize(
