@@ -14,9 +14,10 @@ from infra import agreed
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from tests.unit.toolchain.runs.test_report_timeline import Tags
 from toolchain.checks import stack_changes
-from toolchain.operating import program_calls, state
+from toolchain.operating import environment, program_calls, state
 from toolchain.runs import comparison, listing, record_report, records, report_timeline
 from toolchain.steps import SetupError
+from toolchain.tools import venv
 
 IMAGE = "registry/own@sha256:1"
 PRINTED = [
@@ -237,10 +238,11 @@ def test_a_destruction_asks_for_jobs_without_an_end_alone(
 def test_what_fails_there_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(*_: object, **__: object) -> str:
+    def fails(*_: object) -> None:
         raise SetupError("no Python")
 
-    monkeypatch.setattr(program_calls, "_run", fails)
+    monkeypatch.setattr(venv, "program", fails)
+    monkeypatch.setattr(environment, "for_child", dict)
     program_calls.keep_unfollowed({}, "dev", [])
     assert capsys.readouterr() == ("", "")
     program_calls.keep_unfollowed({}, "dev", [{"name": "quarters"}])
