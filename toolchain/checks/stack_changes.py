@@ -17,7 +17,7 @@ from toolchain.steps import SetupError
 from toolchain.tools import venv
 
 if TYPE_CHECKING:
-    from infra.promotion import Promotion
+    from infra.stack_edits import Promotion
 
 RUN = "pulumi-python:dynamic/trainstack:Run"
 USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
@@ -36,9 +36,9 @@ def use(stack: str, name: str) -> None:
     stack_files.check(stack)
     run = name if name == NO_RUN else _run_of(stack, name)
     with venv.program():
-        from infra import chosen_run
+        from infra import stack_edits
 
-        jobs = chosen_run.choose(STACKS / f"Pulumi.{stack}.yaml", run)
+        jobs = stack_edits.choose_run(STACKS / f"Pulumi.{stack}.yaml", run)
     for job in jobs:
         what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` brings it about")
@@ -95,11 +95,11 @@ def rerun(stack: str, job: str) -> int:
 
 def _count_up(file: Path, job: str) -> None:
     with venv.program(environment.for_child(environment.tools())):
-        from infra import rerun
+        from infra import stack_edits
         from infra.config import from_file
 
-        numbers = rerun.reruns(from_file(file), job)
-        rerun.write(file, numbers)
+        numbers = stack_edits.reruns(from_file(file), job)
+        stack_edits.count_up(file, numbers)
     print("\n".join(f"{name}: rerun: {number}" for name, number in numbers.items()))
 
 
@@ -174,17 +174,17 @@ def _ensure_fresh(target: str) -> None:
 def _promotions(source: str, target: str) -> list[Promotion]:
     """Each job's run and changes. Raises SetupError."""
     with venv.program(environment.for_child(environment.tools())):
-        from infra import promotion
+        from infra import stack_edits
 
-        return promotion.promotions(*(STACKS / f"Pulumi.{name}.yaml" for name in (source, target)))
+        return stack_edits.promotions(*(STACKS / f"Pulumi.{name}.yaml" for name in (source, target)))
 
 
 def _take_over(target: str, found: list[Promotion]) -> None:
     """Change the file of stack `target`. Raises SetupError."""
     with venv.program():
-        from infra import promotion
+        from infra import stack_edits
 
-        promotion.write(STACKS / f"Pulumi.{target}.yaml", found)
+        stack_edits.take_over(STACKS / f"Pulumi.{target}.yaml", found)
 
 
 def _gate(source: str, wanted: Promotion, least: float) -> Passed:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra import chosen_run, paths
+from infra import paths, stack_edits
 from infra.config import ConfigError, from_file
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
@@ -52,21 +52,21 @@ def ids(file: Path) -> dict[str, str | None]:
 
 def test_it_is_written_for_the_job_and_nothing_else_changes(stacks: Path) -> None:
     file = stacks / "Pulumi.one.yaml"
-    assert chosen_run.choose(file, "mnist-01234567") == ["mnist"]
+    assert stack_edits.choose_run(file, "mnist-01234567") == ["mnist"]
     assert ids(file) == {"mnist": "mnist-01234567"}
     added = [line for line in file.read_text().splitlines() if line not in ONE.splitlines()]
     assert [line.strip() for line in added] == ["runId: mnist-01234567"]
-    assert chosen_run.choose(file, "mnist-01234567") == [], "it is there already"
-    assert chosen_run.choose(file, "mnist-89abcdef") == ["mnist"]
+    assert stack_edits.choose_run(file, "mnist-01234567") == [], "it is there already"
+    assert stack_edits.choose_run(file, "mnist-89abcdef") == ["mnist"]
     assert file.read_text().count("runId") == 1
 
 
 @pytest.mark.parametrize("job", ["mnist", "other"])
 def test_of_several_jobs_the_runs_own_gets_it(stacks: Path, job: str) -> None:
     file = stacks / "Pulumi.several.yaml"
-    assert chosen_run.choose(file, f"{job}-01234567") == [job]
+    assert stack_edits.choose_run(file, f"{job}-01234567") == [job]
     assert {name for name, run in ids(file).items() if run} == {job}
-    assert chosen_run.choose(file, chosen_run.NONE) == [job]
+    assert stack_edits.choose_run(file, stack_edits.NO_RUN) == [job]
     assert set(ids(file).values()) == {None}
 
 
@@ -74,7 +74,7 @@ def test_of_several_jobs_the_runs_own_gets_it(stacks: Path, job: str) -> None:
 def test_a_run_of_no_job_is_refused(stacks: Path, run: str) -> None:
     file = stacks / "Pulumi.one.yaml"
     with pytest.raises(ConfigError, match="mnist-<8 hex digits>"):
-        chosen_run.choose(file, run)
+        stack_edits.choose_run(file, run)
     assert file.read_text() == ONE
 
 
@@ -88,17 +88,17 @@ def test_only_a_volume_elsewhere_may_have_a_run_that_is_not_here(
         text := ONE.replace("config:\n", f"config:\n  trainstack:cluster: {cluster}\n  {image}\n")
     )
     if takes:
-        assert chosen_run.choose(file, "mnist-76543210") == ["mnist"]
+        assert stack_edits.choose_run(file, "mnist-76543210") == ["mnist"]
         return
     with pytest.raises(ConfigError, match="there is no run mnist-76543210 on the volume"):
-        chosen_run.choose(file, "mnist-76543210")
+        stack_edits.choose_run(file, "mnist-76543210")
     assert file.read_text() == text
 
 
 def test_an_id_that_would_not_be_one_leaves_the_file_as_it_was(stacks: Path) -> None:
     file = stacks / "Pulumi.one.yaml"
     with pytest.raises(ConfigError, match="runId"):
-        chosen_run.choose(file, "mnist-Not_One")
+        stack_edits.choose_run(file, "mnist-Not_One")
     assert file.read_text() == ONE
 
 

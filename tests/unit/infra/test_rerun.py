@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import dataset, paths, rerun
+from infra import dataset, paths, stack_edits
 from infra.config import ConfigError, from_file
 from infra.config.load import read
 from infra.config.training import Dataset
@@ -30,7 +30,7 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def count_up(stacks: Path, stack: str, only: str = "") -> dict[str, int]:
     file = stacks / f"Pulumi.{stack}.yaml"
-    rerun.write(file, found := rerun.reruns(from_file(file), only))
+    stack_edits.count_up(file, found := stack_edits.reruns(from_file(file), only))
     return found
 
 
@@ -57,7 +57,7 @@ def test_jobs_of_a_matrix_have_the_number_of_their_template(stacks: Path, tmp_pa
     file.write_text(f"{ONE}  trainstack:matrix: {{options: {{training.seed: [1, 2]}}}}\n")
     stack = from_file(file)
     job = stack.jobs[1].model_copy(update={"rerun": 1})
-    (tmp_path / "models" / "dev" / "runs" / next(rerun._runs(stack, job))).mkdir(parents=True)
+    (tmp_path / "models" / "dev" / "runs" / next(stack_edits._runs(stack, job))).mkdir(parents=True)
     count_up(stacks, "dev")
     assert numbers(stacks, "dev") == [2, 2], "a number whose run is there for one of them is passed over"
     before = file.read_text()
@@ -71,7 +71,7 @@ def test_a_number_whose_run_is_there_already_is_passed_over(stacks: Path, tmp_pa
     """After a revert, for example: its job would find that run finished, and train nothing."""
     stack = from_file(stacks / "Pulumi.dev.yaml")
     job = stack.jobs[0].model_copy(update={"rerun": 1})
-    runs = list(rerun._runs(stack, job))
+    runs = list(stack_edits._runs(stack, job))
     assert runs[0] != runs[1], "auto is MNIST in a review, and digits here"
     (tmp_path / "models" / "dev" / "runs" / runs[which]).mkdir(parents=True)
     count_up(stacks, "dev")

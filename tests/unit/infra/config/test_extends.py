@@ -13,7 +13,7 @@ import pulumi
 import pytest
 import yaml
 
-from infra import chosen_run, dataset, paths, promotion, rerun
+from infra import dataset, paths, stack_edits
 from infra.config import ConfigError, from_file, job_keys
 from infra.config.encrypted import is_encrypted, leaves
 from infra.config.errors import Extending, key_of, model_in, takes_null
@@ -291,15 +291,17 @@ OWN_JOBS: dict[str, tuple[dict[str, Any], str]] = {
 """What a stack file has of its job, beside its base, and a line of it that stays."""
 COMMANDS: dict[str, tuple[Callable[[Path], Any], Callable[[JobConfig], bool]]] = {
     "rerun": (
-        lambda file: rerun.write(file, rerun.reruns(from_file(file), "mnist")),
+        lambda file: stack_edits.count_up(file, stack_edits.reruns(from_file(file), "mnist")),
         lambda job: job.rerun in (1, 4),
     ),
     "use": (
-        lambda file: chosen_run.choose(file, "mnist-0a1b2c3d"),
+        lambda file: stack_edits.choose_run(file, "mnist-0a1b2c3d"),
         lambda job: job.run_id == "mnist-0a1b2c3d",
     ),
     "promote": (
-        lambda file: promotion.write(file, promotion.promotions(file.with_name("Pulumi.other.yaml"), file)),
+        lambda file: stack_edits.take_over(
+            file, stack_edits.promotions(file.with_name("Pulumi.other.yaml"), file)
+        ),
         lambda job: job.training.epochs == 7,
     ),
 }

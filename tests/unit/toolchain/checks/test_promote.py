@@ -13,8 +13,8 @@ import pytest
 from infra import paths
 from infra.config import from_file
 from infra.config.training import TrainingConfig
-from infra.promotion import NAMED, OF_THE_PLACE, PROMOTED, Promotion, promotions
 from infra.review import __main__ as rendering
+from infra.stack_edits import NAMED, OF_THE_PLACE, PROMOTED, Promotion, promotions
 from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files

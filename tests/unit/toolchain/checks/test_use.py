@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import chosen_run
+from infra import stack_edits
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
 from toolchain import stack_files
@@ -35,7 +35,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, st
     monkeypatch.setattr(records, "MODELS", models.folder)
     monkeypatch.setattr(stack_files, "STACKS", tmp_path / "stacks")
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(chosen_run, "choose", choose)
+    monkeypatch.setattr(stack_edits, "choose_run", choose)
     return calls
 
 

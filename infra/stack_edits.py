@@ -1,16 +1,18 @@
-"""What one stack's jobs train with, taken over into another stack's file: for `make promote`."""
+"""What is written into a stack file for the user: by `make promote`, `make use` and `make rerun`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
+from infra import dataset, paths
 from infra.config import ConfigError, Stack, from_file, stack_text
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
@@ -18,6 +20,8 @@ from infra.config.load import ensure_trains
 from infra.config.training import TrainingConfig
 from infra.job.run_id import data, programs
 from infra.review import rendering
+
+NO_RUN = "none"
 
 # Of job.training: what decides how the weights come about. The others belong to a stack's place: which data is there,
 # and what its replicas exchange gradients through.
@@ -65,10 +69,10 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         wanted, has = _options(job), _options(to)
         new, old = _texts(source, job, wanted), _texts(target, to, has)
         changes = {key: (old.get(key), new[key]) for key in wanted if wanted[key] != has.get(key)}
-        dataset = datasets[job.name]
-        run = rendering.run_id(given, job, dataset)
+        trained_on = datasets[job.name]
+        run = rendering.run_id(given, job, trained_on)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
-        name = dataset.value if dataset else None
+        name = trained_on.value if trained_on else None
         found.append(Promotion(job.name, to.name, run, name, changes, left, _differing(job, to)))
     return found
 
@@ -131,7 +135,71 @@ def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]
     yield from ((job, named[job.name]) for job in common)
 
 
-def write(target: Path, found: list[Promotion]) -> None:
+def take_over(target: Path, found: list[Promotion]) -> None:
     """Change the stack file `target`. Raises ConfigError where it would not be valid; it stays as it was then."""
     changes = {each.to: {key: new for key, (_, new) in each.changes.items()} for each in found}
     set_keys(target, changes, "training")
+
+
+def choose_run(file: Path, run: str) -> list[str]:
+    """Write the finished run that a job goes back to into the stack file; the names of the jobs that changed.
+
+    Raises ConfigError where no job has such runs, the volume is here without that run, or the file cannot be changed.
+    It stays as it was then.
+
+    Parameters:
+        run: `none` has every job train again as the file says.
+    """
+    stack = from_file(file)
+    jobs = [job for job in stack.jobs if run == NO_RUN or run.rpartition("-")[0] == job.name]
+    if not jobs:
+        names = ", ".join(f"{job.name}-<8 hex digits>" for job in stack.jobs)
+        raise ConfigError(f"{file.name}: no job makes run {run}\n  fix: take a run called {names}")
+    wanted = None if run == NO_RUN else run
+    if wanted and stack.models_are_here and not (paths.models(stack.name) / "runs" / wanted).is_dir():
+        raise ConfigError(
+            f"{file.name}: there is no run {wanted} on the volume\n  fix: take one that `make runs` lists"
+        )
+    changed = [job.name for job in jobs if job.run_id != wanted]
+    set_keys(file, {name: {"runId": wanted or "null"} for name in changed})
+    return changed
+
+
+def reruns(stack: Stack, only: str = "") -> dict[str, int]:
+    """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
+
+    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that does not exist, or
+    that `runId` keeps from training.
+
+    Parameters:
+        only: the one job that is asked for; empty for all.
+    """
+    names = [job.name for job in stack.jobs]
+    if only and only not in names:
+        raise ConfigError(f"{stack.file}: there is no job {only}\n  fix: use one of: {', '.join(names)}")
+    asked = [job for job in stack.jobs if only in ("", job.name)]
+    for job in asked:
+        ensure_trains(stack, job.name)
+    numbers = {job.name: _next_rerun(stack, job) for job in asked}
+    return {stack.template.name: max(numbers.values())} if stack.template and not only else numbers
+
+
+def _next_rerun(stack: Stack, job: JobConfig) -> int:
+    there = paths.models(stack.name) / "runs"
+    fresh = (
+        number
+        for number in count(job.rerun + 1)
+        if not any((there / run).exists() for run in _runs(stack, job.model_copy(update={"rerun": number})))
+    )
+    return next(fresh)
+
+
+def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
+    """The ids that the job's run may have: with the data set of a review, and with that of this machine."""
+    for datasets in (rendering.rendered_datasets(stack), dataset.of_jobs(stack)):
+        yield rendering.run_id(stack, job, datasets[job.name])
+
+
+def count_up(file: Path, numbers: dict[str, int]) -> None:
+    """Set `rerun` of each job in the stack file. Raises ConfigError where its layout does not let it."""
+    set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})
