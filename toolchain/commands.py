@@ -13,7 +13,6 @@ from toolchain.checks import drift, protected, review, stack_changes, suites
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import (
     clean,
-    consents,
     doctor,
     environment,
     program_calls,
@@ -23,6 +22,7 @@ from toolchain.operating import (
     status,
     trace,
     up,
+    update,
 )
 from toolchain.operating.status import Health
 from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
@@ -63,7 +63,7 @@ class Command:
 def _up(asked: Asked) -> None:
     if asked.verbose:
         pulumi_output.be_verbose()
-    consents.hand_on(asked.adopt, asked.replace_cluster)
+    update.hand_on_consents(asked.adopt, asked.replace_cluster)
     data_dir = Path(asked.data_dir) if asked.data_dir else None
     with trace.recorded(Path(asked.trace) if asked.trace else None):
         up.up(asked.stack, data_dir, protected.ensure_committed)

@@ -6,6 +6,7 @@ It writes into a file what that is: objects to put into the state, or a cluster 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,3 +87,22 @@ def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, A
         running.conclude(f"{len(taken)} of {len(lost)} put into the state")
     if not taken:
         raise SetupError("objects of this stack are in the cluster, and could not be put into its state")
+
+
+def hand_on_consents(adopt: str, replace_cluster: str) -> None:
+    """Hand on to the program, in the environment, what the user allows for this run alone.
+
+    Raises SetupError for what is no owner's id.
+
+    Parameters:
+        adopt: id of the owner whose objects are taken over; empty for none.
+        replace_cluster: `yes` where the cluster may be replaced.
+    """
+    if adopt and not agreed.OWNER_ID.fullmatch(adopt):
+        raise SetupError(
+            f"ADOPT={adopt} is no owner's id: 16 of the characters 0 to 9 and a to f",
+            "`make status` shows it",
+        )
+    for name, value in ((agreed.ADOPT, adopt), (agreed.REPLACE_CLUSTER, replace_cluster)):
+        if value:
+            os.environ[name] = value

@@ -180,8 +180,8 @@ def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bo
 def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:
     code = (
         "import os, sys; from infra.clusters import replacement; from toolchain.__main__ import parser; "
-        "from toolchain.operating import consents; asked = parser().parse_args(sys.argv[3:]); "
-        "consents.hand_on(asked.adopt, asked.replace_cluster); print(replacement.is_allowed(os.environ))"
+        "from toolchain.operating import update; asked = parser().parse_args(sys.argv[3:]); "
+        "update.hand_on_consents(asked.adopt, asked.replace_cluster); print(replacement.is_allowed(os.environ))"
     )
     done = subprocess.run(
         ["make", "-s", "up", f'PYTHON={sys.executable} -c "{code}" ', *words],

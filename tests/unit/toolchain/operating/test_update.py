@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from toolchain.operating import consents, environment, pulumi_output, update
+from toolchain.operating import environment, pulumi_output, update
 from toolchain.steps import SetupError
 
 Round = tuple[int, dict[str, Any] | None]
@@ -137,14 +137,14 @@ def test_what_fails_is_not_left_out_where_it_can_be_mended(monkeypatch: pytest.M
 @pytest.mark.parametrize("given", ["0123", "0123456789ABCDEF", "x" * 16])
 def test_what_is_no_owners_id_is_refused_before_anything_is_set_up(given: str) -> None:
     with pytest.raises(SetupError, match="make status"):
-        consents.hand_on(given, "")
+        update.hand_on_consents(given, "")
 
 
 def test_consents_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (agreed.ADOPT, agreed.REPLACE_CLUSTER):
         monkeypatch.setenv(name, "before")
-    consents.hand_on("", "")
+    update.hand_on_consents("", "")
     assert environment.for_child({})[agreed.ADOPT] == "before"
-    consents.hand_on("0123456789abcdef", "yes")
+    update.hand_on_consents("0123456789abcdef", "yes")
     passed = environment.for_child({})
     assert (passed[agreed.ADOPT], passed[agreed.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")
