@@ -14,7 +14,6 @@ from toolchain.operating import (
     adoption,
     api_server,
     backend,
-    cluster_gone,
     environment,
     failed_jobs,
     leftovers,
@@ -285,7 +284,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
     deployment = _deployment(variables, stack)
     if not state.objects(deployment):
         return
-    if cluster_gone.proved(deployment, engine.ensure(), variables):
+    if leftovers.cluster_is_gone(deployment, engine.ensure(), variables):
         with step("the cluster is gone: taking its objects out of the state"):
             given_up = {**variables, agreed.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)

@@ -16,7 +16,6 @@ from toolchain.machine import engine as container_engine
 from toolchain.machine.engine import Engine
 from toolchain.operating import (
     api_server,
-    cluster_gone,
     environment,
     leftovers,
     pulumi_cli,
@@ -75,7 +74,7 @@ def variables() -> dict[str, str]:
 def test_the_engine_says_whether_a_kind_cluster_is_gone(
     engine: Callable[[str, str], Engine], listed: str, mounted: Callable[[], str], gone: bool
 ) -> None:
-    assert cluster_gone.proved(deployment(KIND), engine(listed, mounted()), variables()) is gone
+    assert leftovers.cluster_is_gone(deployment(KIND), engine(listed, mounted()), variables()) is gone
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_a_cluster_whose_replacement_was_interrupted_is_gone(
     held = {**KIND, "outputs": {**KIND["outputs"], "instance": "one"}}
     there = engine("echo node", mounts(leftovers.marker("trainstack-dev")))
     try:
-        assert cluster_gone.proved(deployment(held), there, variables()) is gone
+        assert leftovers.cluster_is_gone(deployment(held), there, variables()) is gone
     finally:
         leftovers.marker("trainstack-dev").unlink()
 
@@ -118,7 +117,7 @@ def test_the_marker_that_the_program_writes_is_the_one_that_is_read(
 def test_an_engine_that_does_not_answer_proves_nothing(engine: Callable[[str, str], Engine]) -> None:
     silent = engine("echo 'Cannot connect to the Docker daemon' >&2; exit 1", ":")
     with pytest.raises(SetupError, match="Cannot connect"):
-        cluster_gone.proved(deployment(KIND), silent, variables())
+        leftovers.cluster_is_gone(deployment(KIND), silent, variables())
 
 
 @pytest.mark.parametrize(
@@ -133,11 +132,11 @@ def test_snapd_says_whether_microk8s_is_gone(
     fake: Fake, engine: Callable[[str, str], Engine], script: str, gone: bool
 ) -> None:
     fake("snap", script)
-    assert cluster_gone.proved(deployment(MICROK8S), engine(":", ":"), variables()) is gone
+    assert leftovers.cluster_is_gone(deployment(MICROK8S), engine(":", ":"), variables()) is gone
 
 
 def test_somebody_elses_cluster_is_never_proved_gone(engine: Callable[[str, str], Engine]) -> None:
-    assert not cluster_gone.proved(deployment(EXISTING), engine(":", ":"), variables())
+    assert not leftovers.cluster_is_gone(deployment(EXISTING), engine(":", ":"), variables())
 
 
 @pytest.mark.parametrize("cluster", [KIND, MICROK8S, EXISTING], ids=["kind", "microk8s", "existing"])
@@ -150,7 +149,7 @@ def test_objects_are_given_up_for_a_proof_alone(
     done: list[str] = []
     monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
     monkeypatch.setattr(container_engine, "ensure", lambda: None)
-    monkeypatch.setattr(cluster_gone, "proved", lambda *asked: gone)
+    monkeypatch.setattr(leftovers, "cluster_is_gone", lambda *asked: gone)
     monkeypatch.setattr(api_server, "problem", lambda variables, access: "no such file")
     monkeypatch.setattr(api_server, "is_named", lambda variables, access: named)
     monkeypatch.setattr(api_server, "wait", lambda variables, access: done.append(access.kubeconfig))
