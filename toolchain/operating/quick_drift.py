@@ -9,21 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from infra import agreed
 from infra.objects import labels
-from toolchain.operating import (
-    adoption,
-    api_server,
-    last_update,
-    live_objects,
-    recovery,
-    state,
-    user_backend,
-)
-from toolchain.paths import STACKS
+from toolchain.operating import adoption, api_server, live_objects, recovery, state, user_backend
+from toolchain.operating.state_copies import PROJECT
+from toolchain.paths import STACKS, STATE
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -36,13 +31,15 @@ LEFT_TO_OTHERS = frozenset({"suspend"})
 # https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?")
 _POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+HISTORY = STATE / ".pulumi" / "history" / PROJECT
+UPDATE, DESTROY, SUCCEEDED = "update", "destroy", "succeeded"
 
 
 def of_file(stack: str) -> list[str]:
     """Sentences on the stack file and the last update that this clone knows. They name what waits, and no fault."""
     if user_backend.backend():
         return [f"the stack's history is in a backend of your own, which is not asked: {COMPARE}"]
-    last = last_update.of(stack)
+    last = last_update(stack)
     if last is None:
         return ["this clone knows of no update to compare with"]
     said = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
@@ -163,3 +160,41 @@ def _amount(value: Any) -> Decimal | None:
 def _shown(value: Any) -> str:
     text = "not there" if value is None else json.dumps(value)
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
+
+
+@dataclass(frozen=True)
+class LastUpdate:
+    """An update that succeeded.
+
+    Parameters:
+        config: full keys to values; what is encrypted stays so.
+        ended: when.
+        failed: when a later update failed; None where none did.
+    """
+
+    config: Mapping[str, Any]
+    ended: datetime
+    failed: datetime | None = None
+
+
+def last_update(stack: str) -> LastUpdate | None:
+    """The last update of `stack`; None where it was never up, was taken down since, or has no whole history.
+
+    Pulumi writes that history, in our file backend, after each operation: a plain `pulumi up` counts, too.
+    """
+    failed = None
+    # Their names end with nanoseconds since 1970.
+    for file in sorted((HISTORY / stack).glob("*.history.json"), reverse=True):
+        try:
+            told = json.loads(file.read_text())
+            kind, result, ended = told["kind"], told["result"], datetime.fromtimestamp(told["endTime"])
+            config = told.get("config") or {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        if kind == DESTROY:
+            return None
+        if kind == UPDATE and result == SUCCEEDED:
+            return LastUpdate(config, ended, failed)
+        if kind == UPDATE:
+            failed = failed or ended
+    return None

@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from toolchain.operating import last_update
+from toolchain.operating import quick_drift
 
 NOON = datetime(2026, 11, 23, 12)
 FIRST = 1_795_415_002_453_779_759
@@ -19,7 +19,7 @@ Operation = tuple[str, str]
 @pytest.fixture
 def history() -> Iterator[Callable[..., None]]:
     """Let the history of `dev` hold these operations with their results, a minute after each other."""
-    folder = last_update.HISTORY / "dev"
+    folder = quick_drift.HISTORY / "dev"
     folder.mkdir(parents=True)
 
     def holds(*operations: Operation) -> None:
@@ -53,7 +53,7 @@ def test_the_last_update_that_succeeded_counts(
     history: Callable[..., None], operations: list[Operation], place: int, failed: int | None
 ) -> None:
     history(*operations)
-    found = last_update.of("dev")
+    found = quick_drift.last_update("dev")
     assert found is not None
     assert (found.config, found.ended) == ({"place": place}, NOON.replace(minute=place))
     assert found.failed == (None if failed is None else NOON.replace(minute=failed))
@@ -64,7 +64,7 @@ def test_the_last_update_that_succeeded_counts(
 )
 def test_there_is_none(history: Callable[..., None], operations: list[Operation]) -> None:
     history(*operations)
-    assert last_update.of("dev") is None
+    assert quick_drift.last_update("dev") is None
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_there_is_none(history: Callable[..., None], operations: list[Operation]
 )
 def test_a_history_that_is_torn_tells_nothing(history: Callable[..., None], text: str) -> None:
     history(UP, UP)
-    (last_update.HISTORY / "dev" / f"dev-{FIRST + 2}.history.json").write_text(text)
-    assert last_update.of("dev") is None
+    (quick_drift.HISTORY / "dev" / f"dev-{FIRST + 2}.history.json").write_text(text)
+    assert quick_drift.last_update("dev") is None
 
 
 def test_of_a_stack_that_was_never_up_there_is_none() -> None:
-    assert last_update.of("never") is None
+    assert quick_drift.last_update("never") is None

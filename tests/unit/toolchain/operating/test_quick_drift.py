@@ -12,16 +12,8 @@ import yaml
 
 from infra import agreed
 from infra.objects import labels
-from toolchain.operating import (
-    adoption,
-    last_update,
-    live_objects,
-    quick_drift,
-    recovery,
-    state,
-    user_backend,
-)
-from toolchain.operating.last_update import LastUpdate
+from toolchain.operating import adoption, live_objects, quick_drift, recovery, state, user_backend
+from toolchain.operating.quick_drift import LastUpdate
 from toolchain.operating.status import LISTED
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
@@ -204,7 +196,7 @@ def last(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     monkeypatch.setattr(user_backend, "backend", lambda: None)
 
     def given(config: Any, failed: datetime | None = None) -> None:
-        monkeypatch.setattr(last_update, "of", lambda stack: LastUpdate(config, NOON, failed))
+        monkeypatch.setattr(quick_drift, "last_update", lambda stack: LastUpdate(config, NOON, failed))
 
     return given
 
@@ -260,6 +252,6 @@ def test_a_backend_of_the_users_is_not_asked(
     applied: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://theirs")
-    monkeypatch.setattr(last_update, "of", lambda stack: pytest.fail("that is of our own backend"))
+    monkeypatch.setattr(quick_drift, "last_update", lambda stack: pytest.fail("that is of our own backend"))
     assert len(quick_drift.of_file("dev")) == 1
     assert said() == []
