@@ -26,11 +26,11 @@ from toolchain.checks import drift
 from toolchain.operating import (
     backend,
     environment,
-    orphans,
     program_calls,
     pulumi_cli,
     pulumi_output,
     setup,
+    stack_locks,
     status,
     up,
     user_backend,
@@ -114,6 +114,6 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
         changed.setattr(backend, "prepare", nothing)
         changed.setattr(up, "engine", SimpleNamespace(ensure=nothing, stop=nothing))
         changed.setattr(program_calls, "repair_cluster", nothing)
-        changed.setattr(orphans, "end", nothing)
+        changed.setattr(stack_locks, "end_orphans", nothing)
         changed.setattr(program_calls, "dependents", users)
         yield

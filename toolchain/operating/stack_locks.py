@@ -1,6 +1,6 @@
-"""Locks of a stack, as Pulumi keeps them in a backend of files: whose they are, and waiting for them.
+"""What a Pulumi holds of a stack, or left when it was killed: its locks in a backend of files, and its plugins.
 
-Each is a file (pkg/v3/backend/diy/lock.go). Pulumi makes one for each command that writes the state, and fails at once
+A lock is a file (pkg/v3/backend/diy/lock.go). Pulumi makes one for each command that writes the state, and fails at once
 where there is another. A bucket or a service is not looked into: that a stack is locked there, Pulumi says.
 """
 
@@ -22,10 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from toolchain.machine import processes
+from toolchain.machine.processes import Process
 from toolchain.operating import user_backend
 from toolchain.operating.environment import write_whole
 from toolchain.operating.state_copies import PROJECT
-from toolchain.steps import SetupError, step
+from toolchain.paths import ROOT
+from toolchain.steps import SetupError, say, step
 
 PARENT = "TRAINSTACK_PARENT"
 """Variable that tells the process that started a pulumi, for one that outlives it."""
@@ -41,6 +43,8 @@ _REFUSALS = ("the stack is currently locked by", "Another update is currently in
 
 _KEPT = ".pulumi"
 _LOCKS = "locks"
+PLUGINS = ("pulumi.dynamic", "pulumi_standins", "pulumi-resource-", "pulumi-language-")
+PLUGIN_END_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -244,3 +248,47 @@ def _take(folder: Path, stack: str) -> Path:
             return ours
         ours.unlink(missing_ok=True)
         time.sleep(random.uniform(0.1, 0.5))
+
+
+def end_orphans() -> list[int]:
+    """End the plugins of this clone whose pulumi was killed with -9, and say so; returns their process ids.
+
+    Nobody asks them again, and they never end by themselves.
+    """
+    every = processes.every()
+    sessions = {each.pid: each.session for each in every}
+    found = [each.pid for each in every if is_orphan(each, sessions) and _works_here(each.pid)]
+    if not found:
+        return []
+    say(f"ending what a killed pulumi left: {', '.join(map(str, found))}")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + PLUGIN_END_S
+        while any(_alive(pid) for pid in found) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return found
+
+
+def is_orphan(process: Process, sessions: dict[int, int]) -> bool:
+    """Whether it is a plugin of this user whose pulumi is gone.
+
+    A child whose parent ends goes to process 1, or to one that has asked for such children: either way the parent is in
+    another session then. A plugin that somebody started by hand has a living parent, its shell, in its own.
+
+    Parameters:
+        sessions: process id -> its session.
+    """
+    plugin = process.user == os.geteuid() and any(name in process.command for name in PLUGINS)
+    return plugin and (process.parent == 1 or sessions.get(process.parent) != process.session)
+
+
+def _works_here(pid: int) -> bool:
+    folder = processes.folder(pid)
+    return folder is not None and folder.is_relative_to(ROOT)
+
+
+def _alive(pid: int) -> bool:
+    process = processes.find(pid)
+    return process is not None and not process.ended

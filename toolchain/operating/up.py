@@ -21,7 +21,6 @@ from toolchain.operating import (
     live_view,
     new_cluster,
     origin,
-    orphans,
     plans,
     program_calls,
     pulumi_cli,
@@ -271,7 +270,7 @@ def _set_up(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     if user_backend.backend() is None:
         state_copies.heal(stack)
         state_copies.keep(stack)
-    orphans.end()
+    stack_locks.end_orphans()
     backend.prepare(stack, variables)
     return variables
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.machine.processes import Process
-from toolchain.operating import orphans
+from toolchain.operating import stack_locks
 
 # A pulumi that starts a plugin, which tells its process id and sleeps under the name of one. The plugin tells it
 # itself: to its parent it is there a moment before the kernel shows its command line.
@@ -36,7 +36,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone for this test alone: in a shared one, tests that run at the same time end each other's plugins."""
     root = tmp_path / "clone"
     (root / "infra").mkdir(parents=True)
-    monkeypatch.setattr(orphans, "ROOT", root)
+    monkeypatch.setattr(stack_locks, "ROOT", root)
     return root
 
 
@@ -67,7 +67,7 @@ def test_a_plugin_whose_pulumi_was_killed_is_ended(clone: Path, plugin: str) -> 
     pulumi.kill()
     pulumi.wait()
     try:
-        assert pid in orphans.end()
+        assert pid in stack_locks.end_orphans()
         assert not is_alive(pid)
     finally:
         kill(pid)
@@ -90,7 +90,7 @@ def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: st
             pulumi.kill()
             pulumi.wait()
             time.sleep(0.1)
-        assert pid not in orphans.end()
+        assert pid not in stack_locks.end_orphans()
         assert is_alive(pid)
     finally:
         kill(pid)
@@ -100,6 +100,8 @@ def test_any_other_process_is_left_alone(tmp_path: Path, plugin: str, folder: st
 
 def test_a_plugin_that_was_started_by_hand_is_left_alone() -> None:
     process = Process(10, 9, 5, os.geteuid(), False, "python3", "python3 -m pulumi.dynamic")
-    assert not orphans.is_orphan(process, {9: 5, 10: 5})
-    assert orphans.is_orphan(process, {9: 3, 10: 5}), "another process has taken the orphan"
-    assert not orphans.is_orphan(replace(process, user=os.geteuid() + 1), {9: 3, 10: 5}), "not this user's"
+    assert not stack_locks.is_orphan(process, {9: 5, 10: 5})
+    assert stack_locks.is_orphan(process, {9: 3, 10: 5}), "another process has taken the orphan"
+    assert not stack_locks.is_orphan(replace(process, user=os.geteuid() + 1), {9: 3, 10: 5}), (
+        "not this user's"
+    )
