@@ -1,11 +1,12 @@
-"""Objects as the cluster holds them, looked up with kubectl."""
+"""Objects as the cluster holds them, and the events that warn of them, looked up with kubectl."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from toolchain.operating import state
@@ -14,6 +15,8 @@ from toolchain.steps import SetupError
 
 Manifest = Mapping[str, Any]
 NO_SUCH_KIND = "the server doesn't have a resource type"
+RECENT = timedelta(minutes=30)
+SHOWN = 3
 
 
 def kubectl(
@@ -61,3 +64,50 @@ def lookup_in(
         return found
 
     return live
+
+
+def recent_warnings(
+    variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
+) -> list[str]:
+    """A sentence for each of the last recent warnings, with its age. Raises SetupError where they cannot be read.
+
+    Parameters:
+        names: of objects; an event counts when it is of one of them, or of one that is named after it, as pods are.
+    """
+    place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
+    chosen = ("--field-selector", "type=Warning", "--output", "json")
+    done = kubectl(variables, access, "get", "events", *place, *chosen)
+    if done.returncode:
+        raise SetupError(f"cannot list events: {done.stderr.strip()}")
+    return warnings(json.loads(done.stdout)["items"], set(names), datetime.now(UTC))
+
+
+def warnings(events: Iterable[dict[str, Any]], names: set[str], now: datetime) -> list[str]:
+    """Those of the last `SHOWN` of `events` within `RECENT` before `now`."""
+    seen = [
+        (_seen_last(each), each)
+        for each in events
+        if any(_is_named_after(each["involvedObject"].get("name", ""), name) for name in names)
+    ]
+    recent = sorted(
+        ((when, each) for when, each in seen if when and now - when <= RECENT), key=lambda pair: pair[0]
+    )
+    return [_warning(each, now - when) for when, each in recent[-SHOWN:]]
+
+
+def _is_named_after(found: str, name: str) -> bool:
+    return found == name or found.startswith(f"{name}-")
+
+
+def _seen_last(event: dict[str, Any]) -> datetime | None:
+    """When it was seen last: a series says it itself, and newer reporters leave `lastTimestamp` empty."""
+    series = (event.get("series") or {}).get("lastObservedTime")
+    written = series or event.get("lastTimestamp") or event.get("eventTime")
+    return datetime.fromisoformat(written) if written else None
+
+
+def _warning(event: dict[str, Any], age: timedelta) -> str:
+    about = event["involvedObject"]
+    minutes = int(age.total_seconds() // 60)
+    message = " ".join(str(event.get("message", "")).split())
+    return f"{minutes} min ago: {about.get('kind')}/{about.get('name')} {event.get('reason')}: {message}"

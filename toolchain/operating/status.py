@@ -23,7 +23,6 @@ from toolchain.operating import (
     state,
     user_backend,
     volume_space,
-    warning_events,
 )
 from toolchain.steps import SetupError
 
@@ -209,7 +208,7 @@ def _events(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: set[str]
 ) -> list[Finding]:
     try:
-        said = warning_events.recent(variables, access, namespace, names)
+        said = live_objects.recent_warnings(variables, access, namespace, names)
     except SetupError as error:
         return [Finding(Part.EVENT, Health.UNKNOWN, str(error))]
     return [Finding(Part.EVENT, Health.HEALTHY, each) for each in said]

@@ -25,7 +25,6 @@ from toolchain.operating import (
     status,
     user_backend,
     volume_space,
-    warning_events,
 )
 from toolchain.operating.state import Access
 from toolchain.operating.status import Finding, Health, Part
@@ -200,7 +199,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
     monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
     monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
-    monkeypatch.setattr(warning_events, "recent", lambda *_: [])
+    monkeypatch.setattr(live_objects, "recent_warnings", lambda *_: [])
     monkeypatch.setattr(volume_space, "of", lambda stack: answers["space"])
     monkeypatch.setattr(quick_drift, "of_file", lambda stack: _or_raise(answers["waiting"]))
     monkeypatch.setattr(quick_drift, "of_objects", lambda *_: _or_raise(answers["deviations"]))
@@ -378,7 +377,7 @@ def test_warnings_of_the_stacks_objects_are_shown_and_are_no_fault(
         seen.append((namespace, names))
         return ["1 min ago: Pod/job-worker-0 FailedScheduling: 0/1 nodes are available"]
 
-    monkeypatch.setattr(warning_events, "recent", said)
+    monkeypatch.setattr(live_objects, "recent_warnings", said)
     assert status.status("dev") == 0
     assert "event      ok       1 min ago: Pod/job-worker-0" in capsys.readouterr().out
     assert seen == [("kubeflow", {"kubeflow", "training-operator", "models", "job"})]

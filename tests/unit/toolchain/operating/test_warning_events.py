@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import live_objects, state, status, warning_events
+from toolchain.operating import live_objects, state, status
 from toolchain.steps import SetupError
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -24,7 +24,7 @@ def event(name: str, minutes: int, key: str = "lastTimestamp", **more: Any) -> d
 
 
 def shown(*events: dict[str, Any]) -> list[str]:
-    return [each.split()[3] for each in warning_events.sentences(events, {"job"}, NOW)]
+    return [each.split()[3] for each in live_objects.warnings(events, {"job"}, NOW)]
 
 
 def test_the_last_ones_come_last() -> None:
@@ -57,7 +57,7 @@ def test_one_without_a_time_is_left_out() -> None:
 
 
 def test_a_sentence_is_one_line() -> None:
-    assert warning_events.sentences([event("job", 2)], {"job"}, NOW) == ["2 min ago: Pod/job Failed: of job"]
+    assert live_objects.warnings([event("job", 2)], {"job"}, NOW) == ["2 min ago: Pod/job Failed: of job"]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_who_may_not_read_them_is_told_so(
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
     asked: Any = {}, state.Access("kubeconfig"), namespace, {"job"}
     if allowed:
-        assert warning_events.recent(*asked) == ["0 min ago: Pod/job Failed: of job"]
+        assert live_objects.recent_warnings(*asked) == ["0 min ago: Pod/job Failed: of job"]
     else:
         with pytest.raises(SetupError, match="cannot list events: Forbidden"):
-            warning_events.recent(*asked)
+            live_objects.recent_warnings(*asked)
         (told,) = status._events(*asked)
         assert (told.what, told.health) == (status.Part.EVENT, status.Health.UNKNOWN)
