@@ -1,7 +1,7 @@
 """What a Pulumi holds of a stack, or left when it was killed: its locks in a backend of files, and its plugins.
 
-A lock is a file (pkg/v3/backend/diy/lock.go). Pulumi makes one for each command that writes the state, and fails at once
-where there is another. A bucket or a service is not looked into: that a stack is locked there, Pulumi says.
+A lock is a file (pkg/v3/backend/diy/lock.go). Pulumi makes one for each command that writes the state, and fails at
+once where there is another. A bucket or a service is not looked into: that a stack is locked there, Pulumi says.
 """
 
 from __future__ import annotations
