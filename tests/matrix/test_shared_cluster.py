@@ -20,7 +20,7 @@ from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.verbs import VERBS
-from toolchain.operating import shared_objects
+from toolchain.operating import objects_left
 
 NAMESPACE = "everybodys"
 SECTIONS = {"cluster.namespace": NAMESPACE}
@@ -57,7 +57,7 @@ def deployment(project: AppliedProject) -> dict[str, Any]:
 
 
 def asked(project: AppliedProject, held: dict[str, Any]) -> dict[str, Any]:
-    return users(Look(ApiAddress(project.environment["KUBECONFIG"]), print), shared_objects.titles(held))
+    return users(Look(ApiAddress(project.environment["KUBECONFIG"]), print), objects_left.titles(held))
 
 
 def of_a_controller(project: AppliedProject) -> dict[str, Any]:
@@ -86,9 +86,9 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
         "namespaces": {NAMESPACE: [f"ConfigMap/{NAMESPACE}/notes", f"PyTorchJob/{NAMESPACE}/theirs"]},
         "claims": {CLAIM: []},
     }
-    assert "theirs" in shared_objects.left(held, found)[1]
+    assert "theirs" in objects_left.left(held, found)[1]
     uid = core.read_namespace(NAMESPACE).metadata.uid
-    edit_state(up, lambda state: shared_objects.retain(state, found))
+    edit_state(up, lambda state: objects_left.retain(state, found))
     up.destroy()
     left: Any = core.read_namespace(NAMESPACE)
     assert (left.metadata.uid, left.metadata.deletion_timestamp) == (uid, None)
@@ -96,7 +96,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     assert "deletionTimestamp" not in theirs["metadata"]
     up.up(**SECTIONS)
     assert core.read_namespace(NAMESPACE).metadata.uid == uid, "the stack comes back beside them"
-    own = shared_objects.titles(deployment(up))
+    own = objects_left.titles(deployment(up))
     assert f"Namespace/{NAMESPACE}" not in own, "what was there is not the stack's any more"
     up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
     core.delete_namespace(NAMESPACE)
@@ -110,11 +110,11 @@ def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: Applied
     with pytest.raises(UpError, match=rf"cluster.namespace = 'elsewhere'(?s:.*)ConfigMap/{NAMESPACE}/notes"):
         up.up(**{"cluster.namespace": "elsewhere"})
     assert core.read_namespace(NAMESPACE).metadata.deletion_timestamp is None
-    assert shared_objects.titles(deployment(up)) == shared_objects.titles(before), "nothing was touched"
+    assert objects_left.titles(deployment(up)) == objects_left.titles(before), "nothing was touched"
 
     core.delete_namespaced_config_map("notes", NAMESPACE)
     up.up(**{"cluster.namespace": "elsewhere"})
-    assert f"Namespace/{NAMESPACE}" not in shared_objects.titles(deployment(up))
+    assert f"Namespace/{NAMESPACE}" not in objects_left.titles(deployment(up))
 
 
 def test_a_namespace_that_somebody_has_made_again_is_not_deleted_with_what_is_in_it(

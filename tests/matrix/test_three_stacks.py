@@ -25,7 +25,7 @@ from tests.matrix.played_operator import CRD, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.test_shared_cluster import deployment
-from toolchain.operating import shared_objects, state
+from toolchain.operating import objects_left, state
 
 pytestmark = pytest.mark.slow(reason="three stacks come up and go down six times")
 INSTALLS = "installs"
@@ -143,10 +143,10 @@ def down(project: AppliedProject) -> list[str]:
     """As `make down` does it; the lines that say what stays, and for whom."""
     held = deployment(project)
     look = Look(ApiAddress(project.environment["KUBECONFIG"]), print)
-    found = users(look, shared_objects.titles(held))
-    edit_state(project, lambda known: shared_objects.retain(known, found))
+    found = users(look, objects_left.titles(held))
+    edit_state(project, lambda known: objects_left.retain(known, found))
     project.destroy()
-    return shared_objects.left(held, found)
+    return objects_left.left(held, found)
 
 
 def of_stack(found: Objects, name: str) -> dict[str, str | None]:
@@ -183,7 +183,7 @@ def test_nobody_loses_anything(
         stacks[name].up(**sections(name))
         assert stacks[name].outputs()["jobStatus"] == "Succeeded"
     installed = deployment(stacks[INSTALLS])
-    assert [each for each in state.objects(installed) if shared_objects.OPERATOR in each["urn"]]
+    assert [each for each in state.objects(installed) if objects_left.OPERATOR in each["urn"]]
     shared = cluster.operator()
     assert None not in shared.values()
     said: dict[str, list[str]] = {}

@@ -240,7 +240,6 @@ NAMESAKES = {
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
     "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
-    "retained_claims": "claims that Pulumi never deletes: the program checks them, make down names them",
     "review": "the rendering of a stack, and the command that calls it",
     "state": "what a state holds: of a stack, of one object",
     "storage": "a section of the stack file, and the package that makes its objects",

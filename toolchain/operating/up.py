@@ -20,15 +20,14 @@ from toolchain.operating import (
     live_objects,
     live_view,
     new_cluster,
+    objects_left,
     origin,
     plans,
     program_calls,
     pulumi_cli,
     pulumi_output,
     recovery,
-    retained_claims,
     setup,
-    shared_objects,
     stack_locks,
     state,
     state_copies,
@@ -71,7 +70,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         new_cluster.ensure_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
-                program_calls.release_volumes(variables, stack, shared_objects.titles(before))
+                program_calls.release_volumes(variables, stack, objects_left.titles(before))
         sources = origin.begin(stack)
         try:
             _update(variables, stack, before, ensure_reviewed)
@@ -216,7 +215,7 @@ def _destroy(
     open_records = state.unfollowed(deployment, stack)
     if state.kind_cluster(deployment):
         program_calls.keep_unfollowed(variables, stack, open_records)
-        left = retained_claims.lines(deployment, stack, lambda _: None)
+        left = objects_left.claim_lines(deployment, stack, lambda _: None)
         if recovery.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
@@ -226,7 +225,7 @@ def _destroy(
             _pulumi(variables, "refresh", stack=stack)
         left = _retain_shared(variables, stack)
         deployment = _deployment(variables, stack)
-        left += retained_claims.lines(deployment, stack, live_objects.lookup(variables, deployment))
+        left += objects_left.claim_lines(deployment, stack, live_objects.lookup(variables, deployment))
     ensure_clean(stack)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", stack=stack)
@@ -238,9 +237,9 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
     deployment = _deployment(variables, stack)
     with step("who else uses what the stack has made"):
-        users = program_calls.dependents(variables, stack, shared_objects.titles(deployment))
-        pulumi_cli.edit_state(variables, stack, lambda held: shared_objects.retain(held, users))
-    return shared_objects.left(deployment, users)
+        users = program_calls.dependents(variables, stack, objects_left.titles(deployment))
+        pulumi_cli.edit_state(variables, stack, lambda held: objects_left.retain(held, users))
+    return objects_left.left(deployment, users)
 
 
 def prepare_stack(stack: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from toolchain.operating import retained_claims
+from toolchain.operating import objects_left
 from toolchain.steps import SetupError
 
 CLAIM = {
@@ -22,11 +22,11 @@ CLUSTER = {"type": agreed.KIND_CLUSTER, "inputs": {"config": json.dumps({"name":
 
 
 def deployment(*more: dict[str, Any], retained: bool = True) -> dict[str, Any]:
-    claim = {"type": retained_claims.CLAIM, "outputs": CLAIM, "retainOnDelete": retained}
+    claim = {"type": objects_left.CLAIM, "outputs": CLAIM, "retainOnDelete": retained}
     return {"resources": [OWNER, claim, *more]}
 
 
-def cluster(policy: str | None, volume: str | None = "pvc-1") -> retained_claims.Lookup:
+def cluster(policy: str | None, volume: str | None = "pvc-1") -> objects_left.Lookup:
     def live(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         if manifest["kind"] == "PersistentVolumeClaim":
             return {**CLAIM, "spec": {"volumeName": volume} if volume else {}}
@@ -49,8 +49,8 @@ def cluster(policy: str | None, volume: str | None = "pvc-1") -> retained_claims
         (cluster("Delete", None), "no volume is bound to it, so that it has no files yet"),
     ],
 )
-def test_the_claim_stays_and_its_reclaim_policy_is_said(live: retained_claims.Lookup, fate: str) -> None:
-    assert retained_claims.lines(deployment(), "x", live) == [
+def test_the_claim_stays_and_its_reclaim_policy_is_said(live: objects_left.Lookup, fate: str) -> None:
+    assert objects_left.claim_lines(deployment(), "x", live) == [
         f"left in the cluster: PersistentVolumeClaim/team/models; {fate}",
         "  to delete it: kubectl --namespace team delete persistentvolumeclaim models",
         "  to go on with it: make up STACK=x ADOPT=0123456789abcdef",
@@ -65,14 +65,14 @@ def test_its_namespace_stays_with_it() -> None:
 
 
 def kept_lines(held: dict[str, Any]) -> list[str]:
-    return retained_claims.lines(held, "x", cluster("Delete"))
+    return objects_left.claim_lines(held, "x", cluster("Delete"))
 
 
 def test_with_a_kind_cluster_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (said,) = retained_claims.lines(deployment(CLUSTER), "x", lambda _: None)
+    (said,) = objects_left.claim_lines(deployment(CLUSTER), "x", lambda _: None)
     assert "PersistentVolumeClaim/team/models and its files go with cluster trainstack-x" in said
     assert said.endswith("models/x")
 
 
 def test_of_a_claim_that_goes_with_the_stack_nothing_is_said() -> None:
-    assert retained_claims.lines(deployment(retained=False), "x", cluster("Delete")) == []
+    assert objects_left.claim_lines(deployment(retained=False), "x", cluster("Delete")) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import retained_claims, shared_objects
+from toolchain.operating import objects_left
 
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 MODELS = "PersistentVolumeClaim/team/models"
@@ -41,7 +41,7 @@ def claimed(name: str, namespace: str) -> list[dict[str, Any]]:
     """A volume and its claim."""
     volume = resource("kubernetes:core/v1:PersistentVolume", f"{name}-volume", parent="storage:Storage")
     volume["outputs"]["spec"] = {"claimRef": {"name": name, "namespace": namespace}}
-    return [volume, resource(retained_claims.CLAIM, name, namespace, "storage:Storage")]
+    return [volume, resource(objects_left.CLAIM, name, namespace, "storage:Storage")]
 
 
 def retained(deployment: dict[str, Any]) -> set[str]:
@@ -51,9 +51,9 @@ def retained(deployment: dict[str, Any]) -> set[str]:
 
 
 def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
-    shared_objects.retain(deployment, NOBODY)
+    objects_left.retain(deployment, NOBODY)
     assert retained(deployment) == set()
-    assert shared_objects.left(deployment, NOBODY) == []
+    assert objects_left.left(deployment, NOBODY) == []
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
 def test_what_others_use_stays_and_is_said(
     deployment: dict[str, Any], users: dict[str, Any], stays: set[str]
 ) -> None:
-    kept, used_by = shared_objects.left(deployment, users)
-    shared_objects.retain(deployment, users)
+    kept, used_by = objects_left.left(deployment, users)
+    objects_left.retain(deployment, users)
     assert retained(deployment) == stays
     assert all(name in kept for name in stays)
     places = (*users["namespaces"].values(), *users["claims"].values())
@@ -87,8 +87,8 @@ def test_what_others_use_stays_and_is_said(
 
 def test_other_claims_and_their_volumes_go() -> None:
     deployment = {"resources": [*claimed("models", "team"), *claimed("data", "team")]}
-    assert MODELS in shared_objects.titles(deployment)
-    shared_objects.retain(deployment, {**NOBODY, "claims": {MODELS: ["Pod/team/x"]}})
+    assert MODELS in objects_left.titles(deployment)
+    objects_left.retain(deployment, {**NOBODY, "claims": {MODELS: ["Pod/team/x"]}})
     assert retained(deployment) == {"models", "models-volume"}
 
 
@@ -100,5 +100,5 @@ def test_an_operator_in_another_namespace_stays_in_it() -> None:
     ]
     deployment = {"resources": made}
     used = {**NOBODY, "jobs": [THEIRS], "namespaces": {"operators": [], "kubeflow": []}}
-    shared_objects.retain(deployment, used)
+    objects_left.retain(deployment, used)
     assert retained(deployment) == {"training-operator", "operators"}

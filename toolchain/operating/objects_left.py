@@ -1,0 +1,117 @@
+"""What `make down` leaves in the cluster: what others use, too, and claims that Pulumi never deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from toolchain.operating import adoption, state
+from toolchain.paths import MODELS
+from toolchain.steps import SetupError
+
+NAMESPACE, VOLUME = "kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolume"
+OPERATOR = "trainstack:operator:Operator"
+Users = Mapping[str, Any]
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+
+Lookup = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""Finds the live object of a manifest's kind and name, or None; raises SetupError."""
+
+
+def titles(deployment: Mapping[str, Any]) -> list[str]:
+    """`Kind/namespace/name` of each object in the state."""
+    return [adoption.title(each["outputs"]) for each in state.objects(deployment) if each.get("outputs")]
+
+
+def retain(deployment: dict[str, Any], users: Users) -> None:
+    """Have the destruction leave what others use."""
+    for each in _used(deployment, users):
+        each[state.RETAINED] = True
+
+
+def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
+    """The operator, where others have jobs; claims that others' pods mount, each with its volume; and namespaces.
+
+    Those are used that hold others' objects, or one of what stays.
+    """
+    found = [each for each in state.objects(deployment) if each.get("outputs")]
+    claims = {each for each, pods in users["claims"].items() if pods}
+    kept = [
+        each
+        for each in found
+        if (OPERATOR in each["urn"] and users["jobs"]) or not claims.isdisjoint(_claims(each))
+    ]
+    spaces = {name for name, others in users["namespaces"].items() if others}
+    spaces |= {each["outputs"]["metadata"].get("namespace") for each in kept}
+    return [
+        each
+        for each in found
+        if each in kept or (each["type"] == NAMESPACE and each["outputs"]["metadata"]["name"] in spaces)
+    ]
+
+
+def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
+    """The title of a claim: of itself, or of the one that a volume is bound to."""
+    outputs = resource["outputs"]
+    if resource["type"] == CLAIM:
+        yield adoption.title(outputs)
+    bound = (outputs.get("spec") or {}).get("claimRef") if resource["type"] == VOLUME else None
+    if bound:
+        yield f"PersistentVolumeClaim/{bound['namespace']}/{bound['name']}"
+
+
+def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
+    """Lines that name what stays in the cluster, and for whom; none where nothing does."""
+    kept = [adoption.title(each["outputs"]) for each in _used(deployment, users)]
+    if not kept:
+        return []
+    by_place = (*users["namespaces"].values(), *users["claims"].values())
+    others = [*users["jobs"], *(each for found in by_place for each in found)]
+    return [
+        f"left in the cluster, as others use it: {', '.join(kept)}",
+        f"used by: {', '.join(dict.fromkeys(others))}",
+    ]
+
+
+def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[str]:
+    """What becomes of each claim of `stack` that Pulumi never deletes, and of its files.
+
+    To be asked for before the stack is destroyed.
+    """
+    kept = [each["outputs"] for each in state.objects(deployment) if each.get(state.RETAINED)]
+    namespaces = {each["metadata"]["name"] for each in kept if each["kind"] == "Namespace"}
+    told = []
+    for each in state.objects(deployment):
+        if each["type"] != CLAIM or not each.get(state.RETAINED):
+            continue
+        name = adoption.title(each["outputs"])
+        if cluster := state.kind_cluster(deployment):
+            told.append(f"{name} and its files go with cluster {cluster}; kept: what is in {MODELS / stack}")
+            continue
+        namespace, claim = name.split("/")[1:]
+        stays = f"{name}, with Namespace/{namespace}" if namespace in namespaces else name
+        delete = f"kubectl --namespace {namespace} delete persistentvolumeclaim {claim}"
+        told += [
+            f"left in the cluster: {stays}; {_fate(each['outputs'], live)}",
+            f"  to delete it: {delete}",
+            f"  to go on with it: make up STACK={stack} ADOPT={state.owner(deployment)}",
+        ]
+    return told
+
+
+def _fate(claim: Mapping[str, Any], live: Lookup) -> str:
+    """What the cluster will do with the files of a claim that is deleted, as far as this user may ask."""
+    try:
+        found = live(claim) or {}
+        name = (found.get("spec") or {}).get("volumeName")
+        if not name:
+            return "no volume is bound to it, so that it has no files yet"
+        kind = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+        volume = live(kind) or {}
+    except SetupError:
+        volume = {}
+    policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy")
+    if policy == "Retain":
+        return f"its volume {name} stays when the claim is deleted (reclaim policy Retain)"
+    said = f"reclaim policy {policy}" if policy else "the usual reclaim policy; yours could not be read"
+    return f"its files go when the claim is deleted ({said})"
