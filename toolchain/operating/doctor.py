@@ -18,7 +18,7 @@ from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
 from toolchain.machine.engine import Engine, installed_engines
 from toolchain.machine.processes import is_linux
-from toolchain.operating import cluster_check
+from toolchain.operating import cluster_check, environment, state
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, STACKS, VENV, cache
 from toolchain.steps import SetupError
@@ -276,3 +276,18 @@ def checks(stack: str) -> dict[str, Callable[[], Found]]:
         "inotify": watches,
         "proxies": proxies,
     }
+
+
+def ensure_node_possible(before: state.Deployment, stack: str) -> None:
+    """Raises SetupError where the node of a new cluster would get too few inotify instances.
+
+    Its kube-proxy would crash again and again, and the operator would never get ready.
+
+    Parameters:
+        before: the stack's state.
+    """
+    if not environment.cluster(stack) or state.objects(before):
+        return
+    health, said, *fix = watches()
+    if health is Health.NOT:
+        raise SetupError(f"a new node could not watch its files: of inotify, {said}", *fix)

@@ -14,12 +14,12 @@ from toolchain.operating import (
     adoption,
     api_server,
     backend,
+    doctor,
     environment,
     failed_jobs,
     leftovers,
     live_objects,
     live_view,
-    new_cluster,
     objects_left,
     origin,
     plans,
@@ -67,7 +67,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         view.begin()
         _forget_left_behind(variables, stack)
         before = _deployment(variables, stack)
-        new_cluster.ensure_possible(before, stack)
+        doctor.ensure_node_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
                 program_calls.release_volumes(variables, stack, objects_left.titles(before))

@@ -14,8 +14,8 @@ from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
 from toolchain.machine import engine
 from toolchain.operating import (
+    doctor,
     environment,
-    new_cluster,
     origin,
     plans,
     program_calls,
@@ -331,7 +331,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (up, "_forget_left_behind", lambda *_: False),
         (up, "_deployment", lambda *_: {}),
         (state, "objects", lambda _: []),
-        (new_cluster, "ensure_possible", lambda *_: None),
+        (doctor, "ensure_node_possible", lambda *_: None),
         (plans, "ensure_contained", lambda *_: None),
         (pulumi_cli, "stream", stream),
         (program_calls, "inspect", lambda *_: None),

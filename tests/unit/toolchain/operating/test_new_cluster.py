@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.machine import inotify, processes
-from toolchain.operating import environment, new_cluster
+from toolchain.operating import doctor, environment
 from toolchain.steps import SetupError
 
 
@@ -38,8 +38,8 @@ def test_a_node_that_could_not_watch_its_files_is_not_made(
     monkeypatch.setattr(environment, "cluster", lambda stack: cluster)
     before = {"resources": [{"type": "kubernetes:core/v1:Namespace"}] * there}
     if not is_refused:
-        new_cluster.ensure_possible(before, "dev")
+        doctor.ensure_node_possible(before, "dev")
         return
     with pytest.raises(SetupError, match="102 of 128 instances in use") as refused:
-        new_cluster.ensure_possible(before, "dev")
+        doctor.ensure_node_possible(before, "dev")
     assert "max_user_instances=512" in str(refused.value)

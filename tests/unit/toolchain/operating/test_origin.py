@@ -10,16 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra.objects import labels
-from toolchain.operating import (
-    new_cluster,
-    origin,
-    program_calls,
-    setup,
-    state,
-    time_estimate,
-    up,
-    user_backend,
-)
+from toolchain.operating import doctor, origin, program_calls, setup, state, time_estimate, up, user_backend
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
@@ -244,7 +235,7 @@ def test_the_reports_come_before_the_four_lines(
         (up, "_forget_left_behind", lambda *_: False),
         (up, "_deployment", lambda *_: deployment),
         (state, "objects", lambda _: []),
-        (new_cluster, "ensure_possible", lambda *_: None),
+        (doctor, "ensure_node_possible", lambda *_: None),
         (up, "_update", update),
         (program_calls, "inspect", lambda *_: None),
         (time_estimate, "estimate", lambda _: ""),
