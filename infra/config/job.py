@@ -11,8 +11,7 @@ from infra.config.data_sets import DataSet
 from infra.config.egress import Egress
 from infra.config.names import DnsName, JobName, LabelKey, LabelValue
 from infra.config.pod_template import CONTAINER, Pod, ensure_none_is_a_pods
-from infra.config.replicas import Replicas
-from infra.config.resources import ResourcesConfig
+from infra.config.resources import Replicas, ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
 from infra.config.section import Count, Natural, Outcome, Section, every_key, refusal, setting
 from infra.config.strategic_merge import merged

@@ -1,14 +1,14 @@
-"""Section `job.resources`: what one replica may use, and what it needs to be scheduled."""
+"""Sections `job.resources` and `job.replicas`: what one replica may use and needs, and how many there are."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from infra.config.api_paths import in_container
+from infra.config.api_paths import Counterpart, in_container
 from infra.config.names import (
     EXTENDED,
     HUGE_PAGES,
@@ -18,7 +18,7 @@ from infra.config.names import (
     is_resource,
     quantity,
 )
-from infra.config.section import Natural, Outcome, Section, every_key, refusal, setting
+from infra.config.section import Count, Natural, Outcome, Section, Whole, every_key, refusal, setting
 
 GPU = "nvidia.com/gpu"
 
@@ -160,3 +160,34 @@ def is_counted(name: str) -> bool:
 def counted(given: Mapping[str, str]) -> dict[str, str]:
     """Those of `given`, resource name -> quantity, that a node gives away in whole pieces."""
     return {name: value for name, value in given.items() if is_counted(name)}
+
+
+class Replicas(Section):
+    """Pods of each type."""
+
+    model_config = every_key(
+        changing=Outcome.JOB_REPLACED,
+        paths=Counterpart(
+            "pytorchReplicaSpecs.*.replicas",
+            "trainer.numNodes, TrainingRuntime: mlPolicy.numNodes",
+            "Master and Worker are one kind of replica; rank 0 is the pod with index 0.",
+        ),
+    )
+
+    master: Annotated[Whole, Field(ge=1, le=1)] | None = setting(
+        about="Pods of type Master; rank 0 is in it.",
+        default=1,
+        allowed="1, or null for an elastic job",
+        examples=[1],
+    )
+    worker: Count | None = setting(
+        about="Pods of type Worker.",
+        default=1,
+        allowed="a whole number of at least 1, or null for none",
+        examples=[1],
+    )
+
+    @property
+    def total(self) -> int:
+        """Pods of all types."""
+        return (self.master or 0) + (self.worker or 0)
