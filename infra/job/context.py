@@ -8,8 +8,8 @@ import pulumi
 
 from infra import paths, process
 from infra.config import Stack
-from infra.config.kept_runs import KeepRuns
 from infra.config.operator import OperatorApi
+from infra.config.storage import KeepRuns
 from infra.config.training import Dataset
 from infra.image import inputs
 from infra.objects.manifest import read_from

@@ -11,7 +11,7 @@ from infra import paths
 from infra.config import shell_variables
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
-from infra.config.kept_runs import KeepRuns
+from infra.config.storage import KeepRuns
 from infra.config.training import Dataset, TrainingConfig
 from infra.image import inputs
 from infra.job.context import JobContext
