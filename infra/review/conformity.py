@@ -1,4 +1,8 @@
-"""Whether the rendered objects have the shape that the API server and the operator's CRD ask for."""
+"""Whether the rendered objects have the shape that the API server and the operator's CRD ask for.
+
+kubeconform reads JSON schemas, one file for each kind: made of the API server's OpenAPI document, and of a CRD. A key
+that a schema does not name is an error, unless the schema lets any key stand.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,25 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from infra import agreed, process
 from infra.objects.job_kinds import NAMES, RUNTIME
-from infra.review import folder, schemas
+from infra.objects.manifest import Manifest
+from infra.review import folder
 from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 
 OF_OPERATORS = {*NAMES, RUNTIME}
+Schema = dict[str, Any]
+
+# How kubeconform finds the schema of an object.
+LOCATION = "{{.ResourceKind}}_{{.Group}}_{{.ResourceAPIVersion}}.json"
+PREFIX = "#/definitions/"
+ANY_NUMBER_OR_TEXT = {"type": ["string", "integer", "null"]}
 
 
 class NotCheckedError(RuntimeError):
@@ -36,22 +48,22 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
             "kubeconform and the API server's schemas are not here; `make review` gets them with Go"
         )
     found = [each for content in files.values() for each in objects_in(content)]
-    wanted = {schemas.file_of(each) for each in found}
-    of_server = schemas.of_server(json.loads(document.read_text()), wanted.__contains__)
+    wanted = {schema_file_of(each) for each in found}
+    of_server = schemas_of_server(json.loads(document.read_text()), wanted.__contains__)
     jobs = {each["kind"] for each in found} & OF_OPERATORS
     known = of_server | (_of_operators() if jobs else {})
     with tempfile.TemporaryDirectory(prefix="trainstack-review-") as place:
         of_schemas, of_objects = Path(place) / "schemas", Path(place) / "objects"
         for each in (of_schemas, of_objects):
             each.mkdir()
-        return _told(schemas.write(of_schemas, known), of_objects, files)
+        return _told(write_schemas(of_schemas, known), of_objects, files)
 
 
-def _of_operators() -> dict[str, schemas.Schema]:
+def _of_operators() -> dict[str, Schema]:
     """File's name -> schema, of the kinds that the operators define."""
     projects = [project for each in folder.PROJECTS.values() for project in each]
     crds = [each for project in projects for each in vendored.objects(project) if each["kind"] == CRD_KIND]
-    return {file: schema for crd in crds for file, schema in schemas.of_crd(crd).items()}
+    return {file: schema for crd in crds for file, schema in schemas_of_crd(crd).items()}
 
 
 def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
@@ -68,3 +80,95 @@ def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
         f"{os.path.relpath(each['filename'], place)}: {each['kind']} {each['name']}: {each['msg']}"
         for each in wrong
     ]
+
+
+def write_schemas(folder: Path, schemas: Mapping[str, Schema]) -> str:
+    """Write file's name -> schema into `folder`; what kubeconform takes as `-schema-location`."""
+    for name, schema in schemas.items():
+        (folder / name).write_text(json.dumps(schema))
+    return f"{folder}/{LOCATION}"
+
+
+def schemas_of_server(
+    document: Schema, is_wanted: Callable[[str], bool] = lambda _: True
+) -> dict[str, Schema]:
+    """File's name -> schema, for each kind of the OpenAPI v2 `document` of an API server.
+
+    Parameters:
+        is_wanted: whether the schema of that file is asked for.
+    """
+    definitions = {name: closed(each) for name, each in document["definitions"].items()}
+    found = {
+        _schema_file(kind["kind"], kind["group"], kind["version"]): name
+        for name, each in document["definitions"].items()
+        for kind in each.get("x-kubernetes-group-version-kind", [])
+    }
+    return {file: _with_definitions(name, definitions) for file, name in found.items() if is_wanted(file)}
+
+
+def schemas_of_crd(crd: Schema) -> dict[str, Schema]:
+    """File's name -> schema, for each version of a CustomResourceDefinition. The API server adds the `metadata`."""
+    spec = crd["spec"]
+    return {
+        _schema_file(spec["names"]["kind"], spec["group"], version["name"]): closed(
+            version["schema"]["openAPIV3Schema"]
+        )
+        for version in spec["versions"]
+    }
+
+
+def schema_file_of(manifest: Manifest) -> str:
+    """The file in which kubeconform looks for the schema of `manifest`."""
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    return _schema_file(manifest["kind"], group, version)
+
+
+def closed(schema: Schema) -> Schema:
+    """`schema`, and all below it, such that no other keys may stand; what may be absent may be null."""
+    if schema.get("format") == "int-or-string" or schema.get("x-kubernetes-int-or-string"):
+        return ANY_NUMBER_OR_TEXT
+    found = dict(schema)
+    properties = schema.get("properties", {})
+    if properties:
+        found["properties"] = {name: closed(each) for name, each in properties.items()}
+        if not schema.get("x-kubernetes-preserve-unknown-fields"):
+            found.setdefault("additionalProperties", False)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            found[key] = closed(schema[key])
+    if "type" in schema:
+        found["type"] = [schema["type"], "null"]
+    return found
+
+
+def _with_definitions(name: str, definitions: Mapping[str, Schema]) -> Schema:
+    return {
+        **definitions[name],
+        "definitions": {each: definitions[each] for each in _reached(name, definitions)},
+    }
+
+
+def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
+    """The definitions that this one refers to, and those that they refer to."""
+    found: set[str] = set()
+    left = [name]
+    while left:
+        fresh = set(_references(definitions[left.pop()])) - found
+        found |= fresh
+        left += fresh
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    below: Iterable[Any] = (
+        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    )
+    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
+        yield schema["$ref"].removeprefix(PREFIX)
+    for each in below:
+        yield from _references(each)
+
+
+def _schema_file(kind: str, group: str, version: str) -> str:
+    """kubeconform takes what stands before a slash in `apiVersion` for the group, and all of it without a slash."""
+    return f"{kind.lower()}_{group or version}_{version}.json"

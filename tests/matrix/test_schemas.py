@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from infra import agreed
-from infra.review import conformity, folder, schemas
+from infra.review import conformity, folder
 from infra.review.text import objects_in
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
@@ -28,14 +28,14 @@ PATIENCE_S = 300
 def location(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where kubeconform finds the schemas of this API server and of the operator's CRD."""
     own = [
-        schemas.of_crd(each)
+        conformity.schemas_of_crd(each)
         for each in vendored.objects("training-operator")
         if each["kind"] == "CustomResourceDefinition"
     ]
-    found = schemas.of_server(document(api_server)) | {
+    found = conformity.schemas_of_server(document(api_server)) | {
         name: each for crd in own for name, each in crd.items()
     }
-    return schemas.write(tmp_path_factory.mktemp("schemas"), found)
+    return conformity.write_schemas(tmp_path_factory.mktemp("schemas"), found)
 
 
 def document(server: ApiServer) -> dict[str, Any]:
