@@ -16,7 +16,7 @@ from infra.clusters.kind.ownership import Standing
 from infra.clusters.kind.predecessor import Step
 from infra.clusters.kind.repair import repair as repair_kind
 from infra.clusters.microk8s import installation
-from infra.clusters.microk8s.repair import repair as repair_microk8s
+from infra.clusters.microk8s.installation import repair as repair_microk8s
 
 
 def repair(name: str, say: Callable[[str], None]) -> None:

@@ -239,7 +239,7 @@ NAMESAKES = {
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
-    "repair": "starting what is stopped: of any cluster, of kind's, of MicroK8s",
+    "repair": "starting what is stopped: of any cluster, of kind's",
     "review": "the rendering of a stack, and the command that calls it",
     "state": "what a state holds: of a stack, of one object",
     "storage": "a section of the stack file, and the package that makes its objects",

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import yaml
@@ -103,3 +103,25 @@ def write_kubeconfig(name: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(text)
+
+
+def is_working(name: str) -> bool:
+    """Whether it runs and the kubeconfig file is there. `name`: of the stack's cluster."""
+    return paths.kubeconfig(name).exists() and commands.running()
+
+
+def repair(name: str, say: Callable[[str], None]) -> bool:
+    """Start it where it is stopped, and write a missing kubeconfig; True when something had to be done.
+
+    Where it is not installed, nothing is done. `say` gets a line for each thing done. Raises MicroK8sError.
+    """
+    if not commands.installed() or is_working(name):
+        return False
+    if not commands.running():
+        commands.start()
+        commands.wait_ready()
+        say("microk8s was stopped: started")
+    if not paths.kubeconfig(name).exists():
+        write_kubeconfig(name)
+        say("kubeconfig of microk8s was missing: written again")
+    return True

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
 
-from infra.clusters.microk8s import installation, repair
+from infra.clusters.microk8s import installation
 from infra.dynamic import Props, Provider, changed, missing, plain_props, show
 
 
@@ -26,7 +26,9 @@ class MicroK8sProvider(Provider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         updates = changed(self.updated_by, _olds, _news)
-        return DiffResult(changes=bool(updates) or not repair.is_working(cluster_name(_news)), replaces=[])
+        return DiffResult(
+            changes=bool(updates) or not installation.is_working(cluster_name(_news)), replaces=[]
+        )
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
@@ -35,7 +37,7 @@ class MicroK8sProvider(Provider):
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # A refresh asks the API server next.
-        repair.repair(cluster_name(props), show)
+        installation.repair(cluster_name(props), show)
         found = installation.read(cluster_name(props))
         return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
