@@ -13,7 +13,7 @@ from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
 from toolchain.steps import SetupError, say, step
-from toolchain.tools import go_caches
+from toolchain.tools import build
 
 CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 
@@ -47,7 +47,7 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
             file = STACKS / f"Pulumi.{stack}.yaml"
             backend.without_salt(file)
             backend.tell_git_of_new_size(file)
-        go_caches.clean()
+        build.clean_caches()
         for folder in (
             cache(),
             DATA / agreed.FOLDERS,

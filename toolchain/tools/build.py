@@ -18,8 +18,7 @@ from pathlib import Path
 
 from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
-from toolchain.steps import SetupError, run, step
-from toolchain.tools import go_caches
+from toolchain.steps import SetupError, run, say, step
 from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
@@ -31,6 +30,7 @@ _compiler = threading.Lock()
 # DWARF is for debuggers; the linker leaves it out anyway (-s -w), so the compiler need not write it. The name of the
 # cache's folder does not depend on it: a tool that was built with it is as good.
 NO_DWARF = "-gcflags=all=-dwarf=false"
+CACHES = ("GOCACHE", "GOMODCACHE")
 
 
 def built(module: Module, *binaries: str) -> Path | None:
@@ -48,7 +48,7 @@ def build(module: Module, *binaries: str) -> Path:
     if found:
         return found
     check_go()
-    go_caches.note_missing()
+    note_missing_caches()
     packages = module.packages_for(*binaries) if binaries else module.packages
     tools = cache() / "tools"
     tools.mkdir(parents=True, exist_ok=True)
@@ -158,3 +158,35 @@ def _environment() -> dict[str, str]:
 def _locked(path: Path) -> Iterator[None]:
     with locks.held(lambda: path.open("w")):
         yield
+
+
+def note_missing_caches() -> None:
+    """Before the first build: write down which of Go's caches this machine did not have. Those are ours to remove."""
+    record = cache() / "go-caches"
+    if record.exists():
+        return
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text(
+        "".join(f"{name}\n" for name, folder in _cache_folders().items() if not folder.exists())
+    )
+
+
+def clean_caches() -> None:
+    """Empty those of Go's caches that we brought; name the others."""
+    record = cache() / "go-caches"
+    if not record.exists():
+        return
+    ours = record.read_text().split()
+    is_here = shutil.which("go") is not None
+    for name, option in zip(CACHES, ("-cache", "-modcache"), strict=True):
+        if not is_here:
+            say(f"kept: Go's {name}, as no `go` is found to ask where it is (`go clean {option}` empties it)")
+        elif name in ours:
+            subprocess.run(["go", "clean", option], check=False)
+        else:
+            say(f"kept: Go's {name}, which was here before us (`go clean {option}` empties it)")
+
+
+def _cache_folders() -> dict[str, Path]:
+    asked = subprocess.run(["go", "env", *CACHES], capture_output=True, text=True, check=True)
+    return dict(zip(CACHES, map(Path, asked.stdout.split("\n")), strict=False))
