@@ -15,7 +15,7 @@ from tests.unit.toolchain.runs.conftest import Models, epoch
 from tests.unit.toolchain.runs.test_report_timeline import Tags
 from toolchain.checks import stack_changes
 from toolchain.operating import environment, program_calls, state
-from toolchain.runs import comparison, listing, record_report, records, report_timeline
+from toolchain.runs import comparison, listing, records, report_timeline
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -217,7 +217,7 @@ def test_a_report_of_the_programs_own_stays(models: Models) -> None:
     (folder / agreed.REPORT).write_text("<html>mine</html>")
     report_timeline.complete([folder])
     assert (folder / agreed.REPORT).read_text() == "<html>mine</html>"
-    assert record_report.MARK not in "<html>mine</html>"
+    assert report_timeline.MARK not in "<html>mine</html>"
 
 
 @pytest.mark.parametrize(
