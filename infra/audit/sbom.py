@@ -16,7 +16,7 @@ from packageurl import PackageURL
 
 from infra import docker
 from infra.agreed import listed
-from infra.audit import images, modules_of_tools, software_packages
+from infra.audit import images, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 
 # https://github.com/package-url/purl-spec
@@ -73,7 +73,7 @@ def _others(thing: Trusted) -> Iterator[Property]:
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:
     """All that is trusted, and what cannot be looked into. `root`: the clone's folder; `others`: images."""
     yield from software_packages.locked(root)
-    yield from modules_of_tools.required(root)
+    yield from software_packages.modules(root)
     yield from images.published(root, *others)
     yield from software_packages.on_host(environment)
     try:

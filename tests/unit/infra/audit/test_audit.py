@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from infra import agreed, docker, paths
-from infra.audit import images, modules_of_tools, sbom, software_packages
+from infra.audit import images, sbom, software_packages
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -78,7 +78,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, text in (("github.com/!burnt!sushi/toml@v1.4.0", MIT), ("example.com/odd@v1.0.0", "Ask me.")):
         (cache / module).mkdir(parents=True)
         (cache / module / "LICENSE").write_text(text)
-    monkeypatch.setattr(modules_of_tools, "module_cache", lambda: cache)
+    monkeypatch.setattr(software_packages, "module_cache", lambda: cache)
     return tmp_path
 
 
@@ -115,7 +115,7 @@ def test_another_version_than_the_locked_one_says_nothing_of_it() -> None:
 
 
 def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path) -> None:
-    found = by_name(modules_of_tools.required(root))
+    found = by_name(software_packages.modules(root))
     assert set(found) == {"github.com/BurntSushi/toml", "k8s.io/api", "example.com/odd", "example.com/nosum"}
     toml, api = found["github.com/BurntSushi/toml"], found["k8s.io/api"]
     assert (toml.checksums, toml.licence) == (("h1:toml=",), "MIT")
@@ -125,8 +125,8 @@ def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path
 
 
 def test_no_module_of_our_own_tools_is_missed() -> None:
-    found = {(each.name, each.version) for each in modules_of_tools.required(paths.ROOT)}
-    for file in (paths.ROOT / modules_of_tools.FOLDER).glob("*/go.mod"):
+    found = {(each.name, each.version) for each in software_packages.modules(paths.ROOT)}
+    for file in (paths.ROOT / software_packages.TOOLS).glob("*/go.mod"):
         text = file.read_text()
         replaced = {
             line.split()[-4] for line in text.splitlines() if " => " in line and len(line.split()) > 3
@@ -153,7 +153,7 @@ def test_no_module_of_our_own_tools_is_missed() -> None:
     ],
 )
 def test_a_licence_is_named_only_by_its_own_words(text: str, licence: str) -> None:
-    assert modules_of_tools.of_text(text) == licence
+    assert software_packages.licence_of_text(text) == licence
 
 
 def test_an_image_without_a_digest_is_a_gap(root: Path) -> None:
