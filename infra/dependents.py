@@ -16,8 +16,8 @@ from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, P
 from infra.objects.labels import MANAGED_BY, job_of
 from infra.objects.look import ForbiddenError, Look
 from infra.objects.manifest import Manifest, title
-from infra.objects.mounts import pods_with_claim
 from infra.run import reader_pod
+from infra.volumes import pods_with_claim
 
 NAMESPACED = (
     *(CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, POD, SECRET, Kind.of("Service", "v1")),

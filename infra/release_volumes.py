@@ -26,8 +26,8 @@ from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
 from infra.objects.labels import job_of
 from infra.objects.look import NOT_FOUND, ForbiddenError, Look
-from infra.objects.mounts import pods_with_claim
 from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience
+from infra.volumes import pods_with_claim
 from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from infra.clusters.kind.config import DATA, MODELS
 from infra.config import Stack
 from infra.config.data_sets import DataSet
@@ -107,3 +109,13 @@ def volumes(stack: Stack) -> list[Claim]:
 def own_volumes(stack: Stack) -> list[Volume]:
     """Those of the stack's volumes that are PersistentVolumes of its own."""
     return [volume for volume in volumes(stack) if isinstance(volume, Volume)]
+
+
+def pods_with_claim(claim: str, pods: Iterable[Manifest]) -> list[Manifest]:
+    """Those of `pods`, of the claim's namespace, that have the PersistentVolumeClaim of this name."""
+    return [pod for pod in pods if claim in _claims(pod)]
+
+
+def _claims(pod: Manifest) -> set[str]:
+    sources = [each.get("persistentVolumeClaim") for each in pod["spec"].get("volumes") or []]
+    return {source["claimName"] for source in sources if source}
