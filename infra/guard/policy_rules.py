@@ -25,7 +25,7 @@ from infra.guard.conditions import (
     at,
 )
 from infra.guard.rule_scopes import Scope
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.manifest import Manifest, title
 from infra.objects.pod_security import POD_SECURITY
 from storage.manifests import PREPARES
@@ -83,7 +83,7 @@ def _limit(name: str) -> Rule:
 
 def _ends(key: str) -> Rule:
     return Rule(
-        rule_scopes.objects(pytorchjob.KIND),
+        rule_scopes.objects(PYTORCHJOB.kind),
         Present(at("object", "spec", "runPolicy", key)),
         f"a PyTorchJob needs runPolicy.{key}",
         f"runPolicy.{key} is not set",

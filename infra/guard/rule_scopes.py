@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.guard.conditions import OBJECT, Bound, at, listed, text
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.manifest import Manifest
 
 
@@ -39,18 +39,18 @@ KINDS: dict[str, Kind] = {
     "DaemonSet": Kind("apps", "daemonsets", pod=TEMPLATE),
     "Job": Kind("batch", "jobs", pod=TEMPLATE),
     "CronJob": Kind("batch", "cronjobs", pod=("spec", "jobTemplate", *TEMPLATE)),
-    pytorchjob.KIND: Kind(pytorchjob.GROUP, pytorchjob.PLURAL, pytorchjob.VERSION),
+    PYTORCHJOB.kind: Kind(PYTORCHJOB.group, PYTORCHJOB.plural, PYTORCHJOB.version),
     "PersistentVolume": Kind("", "persistentvolumes"),
     "Role": Kind("rbac.authorization.k8s.io", "roles"),
     "ClusterRole": Kind("rbac.authorization.k8s.io", "clusterroles"),
     "Namespace": Kind("", "namespaces"),
 }
-RUN_PODS = tuple(name for name, kind in KINDS.items() if kind.pod or name == pytorchjob.KIND)
+RUN_PODS = tuple(name for name, kind in KINDS.items() if kind.pod or name == PYTORCHJOB.kind)
 
 
 def replicas(manifest: Manifest) -> list[Any]:
     """Each replica type of a PyTorchJob."""
-    specs = at(*REPLICAS).read(manifest) if manifest["kind"] == pytorchjob.KIND else None
+    specs = at(*REPLICAS).read(manifest) if manifest["kind"] == PYTORCHJOB.kind else None
     return list((specs or {}).values())
 
 
@@ -75,7 +75,7 @@ def variables() -> dict[str, str]:
     return {
         "object": "dyn(object)",
         "kind": "request.kind.kind",
-        "replicas": f'variables.kind == "{pytorchjob.KIND}" ? {values} : []',
+        "replicas": f'variables.kind == "{PYTORCHJOB.kind}" ? {values} : []',
         "pods": pods,
     }
 
@@ -119,7 +119,7 @@ CONTAINERS = _of_pods("container", "initContainers", "containers")
 ALL_CONTAINERS = _of_pods("container", "initContainers", "containers", "ephemeralContainers")
 POD_VOLUMES = _of_pods("volume", "volumes")
 REPLICA_TYPES = Scope(
-    (pytorchjob.KIND,),
+    (PYTORCHJOB.kind,),
     lambda manifest: ({"object": manifest, "replica": each} for each in replicas(manifest)),
     lambda held: f"variables.replicas.all(replica, {held})",
 )

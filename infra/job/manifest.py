@@ -10,9 +10,9 @@ from infra.job import queue
 from infra.job.context import JobContext
 from infra.job.pod import template
 from infra.job.run_id import run_id
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
-from infra.objects.pytorchjob import API_VERSION, KIND
 
 DATASET = "trainstack/dataset"
 # The operator looks at a job's deadline only when something happens to the job or to its pods: training-operator 1.9.3
@@ -86,8 +86,8 @@ def manifest(job: JobConfig, context: JobContext) -> Manifest:
     plain = spec(job, context)
     run = run_id(job, context)
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": PYTORCHJOB.api_version,
+        "kind": PYTORCHJOB.kind,
         "metadata": {
             "name": job.name,
             "namespace": context.namespace,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.config.operator import OperatorApi
-from infra.objects import pytorchjob
 from infra.objects.kinds import Kind
 
 
@@ -27,13 +26,13 @@ class JobKind(Kind):
 
 
 PYTORCHJOB = JobKind(
-    kind=pytorchjob.KIND,
-    group=pytorchjob.GROUP,
-    version=pytorchjob.VERSION,
-    plural=pytorchjob.PLURAL,
+    kind="PyTorchJob",
+    group="kubeflow.org",
+    version="v1",
+    plural="pytorchjobs",
     container="pytorch",
-    crds=(pytorchjob.CRD,),
-    selector=pytorchjob.OPERATOR_SELECTOR,
+    crds=("pytorchjobs.kubeflow.org",),
+    selector="control-plane=kubeflow-training-operator",
 )
 DEFINITION = "CustomResourceDefinition"
 TRAINER_GROUP = "trainer.kubeflow.org"

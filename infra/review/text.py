@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 
 from infra.job.manifest import run_of
-from infra.objects.job_kinds import NAMES, RUNTIME
+from infra.objects.job_kinds import NAMES, PYTORCHJOB, RUNTIME
 from infra.objects.manifest import Manifest
-from infra.objects.pytorchjob import KIND
 
 WIDTH = 100
 LIST = "List"
@@ -35,7 +34,7 @@ def text(objects: Sequence[Manifest], image: str) -> str:
     """
     runs = dict.fromkeys(run_of(each) for each in objects if each["kind"] in OF_RUNS)
     anchors = {image: "image", **{run: _anchor("run", number) for number, run in enumerate(runs, 1)}}
-    items = [_with_one_pod(each) if each["kind"] == KIND else each for each in objects]
+    items = [_with_one_pod(each) if each["kind"] == PYTORCHJOB.kind else each for each in objects]
     return _dumped(_ListDumper, {"apiVersion": "v1", "kind": LIST, "items": items}, anchors)
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from infra.clusters.discovery import GANG_FLAG
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import CRD
 
 NAME = "training-operator"
 CRD_KIND = "CustomResourceDefinition"
@@ -65,7 +65,7 @@ def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:
     """`objects` without the CRDs and webhooks of other frameworks, 2.5 MB that Pulumi would keep in its state."""
     kept = []
     for each in objects:
-        if each["kind"] == CRD_KIND and each["metadata"]["name"] != CRD:
+        if each["kind"] == CRD_KIND and each["metadata"]["name"] != PYTORCHJOB.crd:
             continue
         if each["kind"] == "ValidatingWebhookConfiguration":
             hooks = [

@@ -13,11 +13,10 @@ from infra.config.operator import OperatorApi
 from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
-from infra.objects.job_kinds import JOBSET, RUNTIME, TRAINJOB
+from infra.objects.job_kinds import JOBSET, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
-from infra.objects.pytorchjob import API_VERSION, KIND
 
 WAIT_S = 180
 PAUSE_S = 0.5
@@ -36,8 +35,8 @@ def probe_job(namespace: str) -> dict[str, Any]:
         "template": {"spec": {"containers": [container]}},
     }
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": PYTORCHJOB.api_version,
+        "kind": PYTORCHJOB.kind,
         "metadata": {"generateName": "trainstack-webhook-", "namespace": namespace},
         "spec": {
             "runPolicy": {"backoffLimit": 0, "activeDeadlineSeconds": 1},

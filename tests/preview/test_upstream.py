@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from infra.gang_scheduler import patches as gangs
-from infra.objects.pytorchjob import CRD
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.review import gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
@@ -80,7 +80,7 @@ def yielded(project: str) -> dict[str, str]:
         found = yaml.load(document, yaml.CSafeLoader)
         if found["kind"] != CRD_KIND:
             rest.append(document)
-        elif source.whole or found["metadata"]["name"] == CRD:
+        elif source.whole or found["metadata"]["name"] == PYTORCHJOB.crd:
             definitions[f"{vendored.DEFINITIONS}/{found['metadata']['name']}.yaml"] = document
     files = {vendored.REST: "---\n".join(rest), **definitions}
     files[gitops.KUSTOMIZATION] = gitops.kustomization(sorted(definitions))

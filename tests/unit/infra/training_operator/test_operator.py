@@ -13,7 +13,7 @@ import yaml
 from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
 from infra.guard import admission, policy_rules
-from infra.objects import pytorchjob
+from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import RUN, STACK
 from infra.training_operator import component, patches
 from infra.training_operator.plan import Plan, plan
@@ -34,7 +34,7 @@ def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 
 
 def test_the_crd_comes_first_and_alone(objects: list[dict[str, Any]]) -> None:
-    assert objects[0]["metadata"]["name"] == pytorchjob.CRD
+    assert objects[0]["metadata"]["name"] == PYTORCHJOB.crd
     assert [each["kind"] for each in objects].count(patches.CRD_KIND) == 1
 
 
