@@ -16,7 +16,7 @@ from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.operator import Gang, Install
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CRD, NAMESPACE, VOLUME
 from infra.objects.look import Look
@@ -101,10 +101,10 @@ def _definitions(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leav
     """Those of kinds of jobs, and those of gangs, which others use, or the stack itself."""
     operator = stack.operator
     of_jobs = OF_API[operator.api].crds
-    of_gangs = gangs.CRDS if operator.gang is not Gang.NONE else ()
+    of_gangs = job_kinds.GANG_CRDS if operator.gang is not Gang.NONE else ()
     for key, value, kinds, wanted, registered in (
         ("api", operator.api.value, SHARED, of_jobs, planned.crd),
-        ("gang", operator.gang.value, gangs.KINDS, of_gangs, planned.installs_scheduler),
+        ("gang", operator.gang.value, job_kinds.GANG_KINDS, of_gangs, planned.installs_scheduler),
     ):
         goes = [f"{DEFINITION}/{each.crd}" for each in kinds if not (registered and each.crd in wanted)]
         refusal = partial(_of_definitions, stack, key, value, wanted)

@@ -10,7 +10,7 @@ from infra.clusters import addresses
 from infra.config import cluster_access
 from infra.config.load import stack_name
 from infra.config.operator import OperatorApi
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, Kind
 from infra.objects.labels import MANAGED_BY, job_of
@@ -30,7 +30,7 @@ EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.cr
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
 # What is installed for all of a cluster's users, the scheduler of gangs included.
-EVERY = (*SHARED, *gangs.KINDS)
+EVERY = (*SHARED, *job_kinds.GANG_KINDS)
 # A kind that the server has, with its objects.
 Listed = tuple[Kind, list[Manifest]]
 

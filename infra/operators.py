@@ -12,7 +12,7 @@ from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.config.operator import OperatorApi
 from infra.gang_scheduler import patches as scheduler
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.manifest import Manifest
 from infra.trainer_controller import patches as trainer
 from infra.training_operator import component as training_operator
@@ -24,7 +24,7 @@ from infra.upstream import vendored
 
 # Deployment -> the variable that names its image in this machine's engine.
 SCHEDULER_IMAGES = {
-    gangs.SCHEDULER: agreed.SCHEDULER_IMAGE,
+    job_kinds.GANG_SCHEDULER: agreed.SCHEDULER_IMAGE,
     scheduler.CONTROLLER: agreed.SCHEDULER_CONTROLLER_IMAGE,
 }
 TRAINER_IMAGES = {trainer.TRAINER: agreed.TRAINER_IMAGE, trainer.JOBSET: agreed.JOBSET_IMAGE}

@@ -9,7 +9,7 @@ from typing import Any
 
 from infra.config.names import quantity
 from infra.config.resources import counted
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
 from infra.objects.look import ForbiddenError, Look
@@ -86,10 +86,10 @@ def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterCon
     beneath = listed(
         installs and lower is not None, CRD, fields=f"metadata.name={lower.crd if lower else ''}"
     )
-    schedulers = listed(question.gangs, DEPLOYMENT, labels=gangs.SELECTOR)
+    schedulers = listed(question.gangs, DEPLOYMENT, labels=job_kinds.SCHEDULER_SELECTOR)
     of_gangs = [
         each
-        for name in gangs.CRDS
+        for name in job_kinds.GANG_CRDS
         for each in listed(question.gangs, CRD, fields=f"metadata.name={name}") or []
     ]
     nodes = listed(question.nodes, NODE)
@@ -123,8 +123,8 @@ def gang_schedulers(is_ours: IsOurs, deployments: Objects | None) -> tuple[str, 
         deployments: of any second scheduler; None where they may not be listed, and upstream's is taken to be there.
     """
     if deployments is None:
-        return (gangs.SCHEDULER,)
-    theirs = [each for each in deployments if _runs(each, gangs.IMAGE_PART)]
+        return (job_kinds.GANG_SCHEDULER,)
+    theirs = [each for each in deployments if _runs(each, job_kinds.SCHEDULER_IMAGE)]
     return tuple(sorted(_foreign(is_ours, "Deployment", theirs)))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from infra.objects.gangs import SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.manifest import Manifest
 from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, moved
 from infra.upstream import vendored
@@ -23,7 +23,7 @@ REPOSITORIES = (
 )
 # The images that the release publishes.
 IMAGES = {
-    SCHEDULER: f"{REPOSITORIES[0]}:{vendored.version(PROJECT)}",
+    GANG_SCHEDULER: f"{REPOSITORIES[0]}:{vendored.version(PROJECT)}",
     CONTROLLER: f"{REPOSITORIES[1]}:{vendored.version(PROJECT)}",
 }
 CONFIGURATION, FILE = "scheduler-config", "scheduler-config.yaml"
@@ -54,7 +54,7 @@ def configuration(profile: dict[str, Any], namespace: str) -> Manifest:
     """The ConfigMap with upstream's profile under our scheduler's name; in its pod it finds the API server itself."""
     (only,) = profile["profiles"]
     ours = {key: value for key, value in profile.items() if key != "clientConnection"}
-    text = yaml.safe_dump({**ours, "profiles": [{**only, "schedulerName": SCHEDULER}]}, sort_keys=False)
+    text = yaml.safe_dump({**ours, "profiles": [{**only, "schedulerName": GANG_SCHEDULER}]}, sort_keys=False)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -79,7 +79,7 @@ def deployment(upstreams: Manifest, configured: Manifest) -> Manifest:
     confine(template["spec"])
     # The server leaves out what is false: every refresh would find it missing.
     template["spec"] = {key: value for key, value in template["spec"].items() if value is not False}
-    if changed["metadata"]["name"] == SCHEDULER:
+    if changed["metadata"]["name"] == GANG_SCHEDULER:
         digest = hashlib.sha256(configured["data"][FILE].encode()).hexdigest()[:12]
         template["metadata"]["annotations"] = {CONFIGURATION_DIGEST: digest}
         program["args"] = [*(program.get("args") or []), RETRY]

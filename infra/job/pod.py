@@ -12,7 +12,7 @@ from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import auxiliary_pods, secret
 from infra.job.context import JobContext
-from infra.objects.gangs import POD_GROUP
+from infra.objects.job_kinds import POD_GROUP
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 

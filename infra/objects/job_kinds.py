@@ -1,4 +1,4 @@
-"""The kinds of the Kubernetes API that a job of the stack file may become, and how their operators are recognized."""
+"""Kinds that a job of the stack file may become, the kinds of scheduler-plugins, and how their operators are known."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from dataclasses import dataclass
 
 from infra.config.operator import OperatorApi
 from infra.objects.kinds import Kind
+
+# Upstream's chart calls the Deployment so, and its scheduler; published examples of pods name it.
+GANG_SCHEDULER = "scheduler-plugins-scheduler"
+# Selects the Deployment of any second scheduler; the image tells whose.
+SCHEDULER_SELECTOR = "component=scheduler"
+SCHEDULER_IMAGE = "scheduler-plugins/"
+# PodGroupLabel in apis/scheduling/v1alpha1 of scheduler-plugins.
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+PODGROUP = Kind("PodGroup", "scheduling.x-k8s.io", "v1alpha1", "podgroups")
+# Its controller reconciles both, and ends where one is missing.
+GANG_KINDS = (PODGROUP, Kind("ElasticQuota", PODGROUP.group, PODGROUP.version, "elasticquotas"))
+GANG_CRDS = tuple(each.crd for each in GANG_KINDS)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from infra.config.operator import OperatorApi
 from infra.config.training import Dataset
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.manifest import Manifest
 from infra.review import gitops, rendering
 from infra.review.text import text
@@ -57,7 +57,11 @@ def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -
     workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
     operator = rendering.operator(stack, planned)
     rendering.ensure_allowed(stack, [*workload, *operator])
-    own = [each for each in operator if each["kind"] != CRD_KIND or each["metadata"]["name"] in gangs.CRDS]
+    own = [
+        each
+        for each in operator
+        if each["kind"] != CRD_KIND or each["metadata"]["name"] in job_kinds.GANG_CRDS
+    ]
     found = {
         gitops.KEPT: [each for each in workload if each["kind"] in gitops.KEPT_KINDS],
         gitops.GUARD: guard.manifests(stack, own),

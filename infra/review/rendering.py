@@ -19,7 +19,7 @@ from infra.job.apis import objects as job_objects
 from infra.job.context import context
 from infra.job.manifest import run_of
 from infra.job.trainjob import jobs_of
-from infra.objects.gangs import SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.manifest import Manifest, title
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
@@ -30,7 +30,7 @@ ASSUMED = ClusterContents(
     crd=True,
     operator=True,
     gang_scheduler=True,
-    schedulers=(SCHEDULER,),
+    schedulers=(GANG_SCHEDULER,),
 )
 
 

@@ -9,7 +9,7 @@ from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import Gang, Install, OperatorApi
-from infra.objects.gangs import SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.training_operator import throughput
 
 GANG_KEY = "trainstack:operator.gang"
@@ -116,7 +116,7 @@ def gang_scheduler(stack: Stack, found: ClusterContents, operator: bool) -> str:
     if not found.schedulers and stack.operator.install is Install.NEVER and not found.problem:
         allowed = f"{Gang.NONE} where operator.install is never and this cluster has no scheduler-plugins"
         raise _gang_refused(stack, allowed, f"write `install: {Install.AUTO}`")
-    return found.schedulers[0] if found.schedulers else SCHEDULER
+    return found.schedulers[0] if found.schedulers else GANG_SCHEDULER
 
 
 def _gang_refused(stack: Stack, allowed: str, fix: str) -> ConfigError:

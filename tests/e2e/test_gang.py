@@ -17,7 +17,7 @@ import yaml
 
 from infra.config.names import quantity
 from infra.config.operator import OperatorApi
-from infra.objects.gangs import SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER
 from tests.e2e import clones, tally
 from tests.e2e.jobs import Jobs
 from tests.e2e.project import Project
@@ -157,7 +157,7 @@ def test_a_job_starts_whole_or_not_at_all_and_both_end(jobs: Jobs, tmp_path: Pat
             raise AssertionError(f"{error}\n{seen(jobs, names)}") from None
         (runs,) = [name for name in names if placed(jobs, name)]
         (waits,) = [name for name in names if name != runs]
-        assert {pod["spec"]["schedulerName"] for name in names for pod in jobs.pods(name)} == {SCHEDULER}
+        assert {pod["spec"]["schedulerName"] for name in names for pod in jobs.pods(name)} == {GANG_SCHEDULER}
         taken = tally.steps(project, runs)
         wait_until("its replicas train together", lambda: tally.steps(project, runs) >= taken + 4)
         assert free(project) >= quantity(EACH), "there is room for one replica more"

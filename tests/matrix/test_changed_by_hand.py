@@ -14,7 +14,7 @@ import pytest
 
 from infra.config import Stack
 from infra.guard import component as guarding
-from infra.objects.gangs import SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.manifest import Manifest
 from infra.operators import scheduler_manifests, trainer_manifests
 from infra.review import rendering
@@ -67,7 +67,9 @@ BY_HAND: dict[str, dict[str, Any]] = {
     CRD_KIND: {},
 }
 CLUSTER: dict[str, Any] = {"quota": {"pods": 8}, "limitRange": {"memory": "2Gi"}, "podSecurity": "restricted"}
-WHOLE = Plan(crd=True, operator=True, namespaces=(NAMESPACE,), scheduler=SCHEDULER, installs_scheduler=True)
+WHOLE = Plan(
+    crd=True, operator=True, namespaces=(NAMESPACE,), scheduler=GANG_SCHEDULER, installs_scheduler=True
+)
 
 
 def of_api(api: str) -> Stack:

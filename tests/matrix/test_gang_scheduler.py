@@ -21,7 +21,7 @@ from infra.config import Stack
 from infra.gang_scheduler import patches
 from infra.job import pod
 from infra.objects.api import ApiAddress
-from infra.objects.gangs import CRDS, PODGROUP, SCHEDULER
+from infra.objects.job_kinds import GANG_CRDS, GANG_SCHEDULER, PODGROUP
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest
 from infra.review import rendering
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow(reason="a scheduler to compile, which takes minute
 PER_NODE, REPLICAS = 2, 3
 OPEN, LATER = "open", "later"
 TAINT = {"key": "trainstack.test/later", "effect": "NoSchedule"}
-WHOLE = Plan(crd=True, operator=True, namespaces=(), scheduler=SCHEDULER, installs_scheduler=True)
+WHOLE = Plan(crd=True, operator=True, namespaces=(), scheduler=GANG_SCHEDULER, installs_scheduler=True)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def full(manifests: list[Manifest], tmp_path_factory: pytest.TempPathFactory) ->
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
             patch.setenv("KUBECONFIG", str(server.kubeconfig))
-            _, *words = programs_of(manifests)[SCHEDULER]["args"]
+            _, *words = programs_of(manifests)[GANG_SCHEDULER]["args"]
             server.start_scheduler("scheduler", f"--config={profile(manifests, server)}", *words)
             server.start_controller("controller", "--metricsAddr=0", "--probeAddr=0")
         yield cluster
@@ -202,9 +202,9 @@ def test_without_gangs_two_jobs_lock_each_other_out(cluster: Cluster) -> None:
 
 
 def test_with_gangs_a_job_starts_whole_or_not_at_all_and_both_end(cluster: Cluster) -> None:
-    cluster.submit("first", SCHEDULER, tolerates=False)
+    cluster.submit("first", GANG_SCHEDULER, tolerates=False)
     wait_until("each replica of the first is refused", lambda: cluster.waits("first", 0))
-    cluster.submit("second", SCHEDULER, tolerates=True)
+    cluster.submit("second", GANG_SCHEDULER, tolerates=True)
     wait_until("the second starts whole", lambda: cluster.bound("second") == REPLICAS)
     assert cluster.bound("first") == 0, "it holds nothing that it cannot use"
     cluster.taint(LATER, [])
@@ -215,12 +215,12 @@ def test_with_gangs_a_job_starts_whole_or_not_at_all_and_both_end(cluster: Clust
 
 def test_a_pod_without_its_gang_is_not_started(cluster: Cluster) -> None:
     """As an operator that knows nothing of gangs would make it."""
-    cluster.submit("alone", SCHEDULER, tolerates=True)
+    cluster.submit("alone", GANG_SCHEDULER, tolerates=True)
     wait_until("it starts", lambda: cluster.bound("alone") == REPLICAS)
     (one, *_) = cluster.pods("alone")
     labels = {key: "nobody" if "pod-group" in key else value for key, value in one.metadata.labels.items()}
     metadata = {"name": "stray", "labels": {**labels, "job-name": "stray"}}
-    spec = {"schedulerName": SCHEDULER, "containers": [{"name": "pytorch", "image": "x"}]}
+    spec = {"schedulerName": GANG_SCHEDULER, "containers": [{"name": "pytorch", "image": "x"}]}
     cluster.core.create_namespaced_pod(NAMESPACE, {"metadata": metadata, "spec": spec})  # type: ignore[arg-type]
     wait_until("it is refused", lambda: bool(cluster.said("stray")))
     assert cluster.bound("stray") == 0
@@ -240,11 +240,11 @@ def test_a_scheduler_of_somebody_elses_is_found(full: Cluster, manifests: list[M
     look = Look(ApiAddress(str(full.api.kubeconfig)), print)
     question = Question(gangs=True)
     nothing = read_contents(look, lambda _: False, question)
-    assert (nothing.problem, nothing.schedulers, nothing.gang_definitions) == ("", (), frozenset(CRDS))
+    assert (nothing.problem, nothing.schedulers, nothing.gang_definitions) == ("", (), frozenset(GANG_CRDS))
     for each in manifests:
         if each["kind"] == "Deployment":
             full.server.apply(each)
     theirs = read_contents(look, lambda _: False, question)
-    assert (theirs.problem, theirs.schedulers) == ("", (SCHEDULER,))
+    assert (theirs.problem, theirs.schedulers) == ("", (GANG_SCHEDULER,))
     ours = read_contents(look, lambda _: True, question)
     assert (ours.schedulers, ours.gang_definitions) == ((), frozenset())

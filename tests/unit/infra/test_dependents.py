@@ -15,7 +15,7 @@ from infra.config import ConfigError
 from infra.config.cluster_access import ASKED_FOR
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
 from infra.objects.job_kinds import DEFINITION, JOBSET, PYTORCHJOB, SHARED, TRAINJOB
@@ -256,14 +256,14 @@ def test_what_another_of_the_listed_objects_has_made_is_told_once(
 
 
 @pytest.mark.parametrize("job", SHARED, ids=lambda kind: kind.kind)
-@pytest.mark.parametrize("kind", gangs.KINDS, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", job_kinds.GANG_KINDS, ids=lambda kind: kind.kind)
 def test_gangs_of_others_jobs_keep_the_scheduler_and_those_of_the_stacks_do_not(
     kind: Kind, job: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [owned("theirs", owner_of(job)), owned("ours", owner_of(job, "ours"))]
     Cluster(monkeypatch, {kind: made})
     own = [f"{job.kind}/a/ours"]
-    assert dependents.of(look(), definitions(*gangs.KINDS), own) == [f"{kind.kind}/a/theirs"]
+    assert dependents.of(look(), definitions(*job_kinds.GANG_KINDS), own) == [f"{kind.kind}/a/theirs"]
 
 
 def test_what_the_stack_and_somebody_else_own_stays_with_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError
 from infra.config.operator import Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
-from infra.objects import adoption, gangs, patience
+from infra.objects import adoption, job_kinds, patience
 from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
@@ -52,7 +52,7 @@ PLANNED: list[dict[str, Any]] = [
     {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "b", "namespace": "a"}},
 ]
 MODELS = "PersistentVolumeClaim/a/models"
-DEFINED = [f"{DEFINITION}/{each.crd}" for each in (PYTORCHJOB, *gangs.KINDS)]
+DEFINED = [f"{DEFINITION}/{each.crd}" for each in (PYTORCHJOB, *job_kinds.GANG_KINDS)]
 GIVEN = Plan(crd=False, operator=False, namespaces=())
 EXISTING: dict[str, Any] = {
     "cluster": {"kind": "existing", "namespace": "team"},

@@ -12,7 +12,7 @@ from infra.clusters import selection
 from infra.clusters.discovery import read_contents
 from infra.config import ConfigError, Stack
 from infra.config.operator import Install, OperatorApi
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.adoption import Ownership
 from infra.objects.cluster_api import path
 from infra.objects.job_kinds import DEFINITION, JOBSET, OF_API, PYTORCHJOB, SHARED
@@ -25,7 +25,7 @@ from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 
 APIS = list(OperatorApi)
-KINDS = (*SHARED, *gangs.KINDS)
+KINDS = (*SHARED, *job_kinds.GANG_KINDS)
 EXISTING = {"kind": "existing"}
 
 
@@ -40,7 +40,7 @@ def of_api(api: OperatorApi) -> StackState:
 
 
 OWN = ["PyTorchJob/kubeflow/ours", "TrainJob/kubeflow/ours"]
-WITH_GANGS = held([*PYTORCHJOB.crds, *gangs.CRDS])
+WITH_GANGS = held([*PYTORCHJOB.crds, *job_kinds.GANG_CRDS])
 WHOLE = Plan(crd=True, operator=True, namespaces=())
 GIVEN = Plan(crd=False, operator=False, namespaces=())
 
@@ -153,7 +153,7 @@ def test_a_cluster_that_is_not_there_says_nothing(cluster: Cluster) -> None:
 def test_others_gangs_keep_the_scheduler(cluster: Cluster) -> None:
     with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"):
         ensure(asking(gang="none"), WITH_GANGS)
-    assert cluster.asked == [each.kind for each in gangs.KINDS]
+    assert cluster.asked == [each.kind for each in job_kinds.GANG_KINDS]
 
 
 def test_a_scheduler_that_stays_is_not_asked_about(cluster: Cluster) -> None:
@@ -177,7 +177,7 @@ def test_never_is_refused_where_the_definition_of_its_own_jobs_would_go(
 
 def test_never_leaves_a_scheduler_with_others_gangs(cluster: Cluster) -> None:
     with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.install = 'never'.*PodGroup/team/theirs"):
-        ensure(asking(install="never", gang="scheduler-plugins"), held(gangs.CRDS), GIVEN)
+        ensure(asking(install="never", gang="scheduler-plugins"), held(job_kinds.GANG_CRDS), GIVEN)
 
 
 @pytest.mark.parametrize("install", Install)

@@ -12,7 +12,7 @@ from infra import operators
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
 from infra.gang_scheduler import patches
-from infra.objects.gangs import CRDS, POD_GROUP, SCHEDULER
+from infra.objects.job_kinds import GANG_CRDS, GANG_SCHEDULER, POD_GROUP
 from infra.objects.labels import STACK
 from infra.review import folder, gitops, rendering
 from infra.training_operator.patches import CRD_KIND
@@ -53,15 +53,15 @@ def programs(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def test_both_crds_come_first(objects: list[dict[str, Any]]) -> None:
-    assert {each["metadata"]["name"] for each in objects if each["kind"] == CRD_KIND} == {*CRDS}
-    assert [each["kind"] for each in objects[: len(CRDS)]] == [CRD_KIND] * len(CRDS)
+    assert {each["metadata"]["name"] for each in objects if each["kind"] == CRD_KIND} == {*GANG_CRDS}
+    assert [each["kind"] for each in objects[: len(GANG_CRDS)]] == [CRD_KIND] * len(GANG_CRDS)
 
 
 def test_a_crd_of_somebody_elses_is_left_as_it_is(asked: Stack) -> None:
-    planned = plan(asked, ClusterContents(gang_definitions=frozenset(CRDS[:1])))
+    planned = plan(asked, ClusterContents(gang_definitions=frozenset(GANG_CRDS[:1])))
     found = {each["metadata"]["name"] for each in operators.scheduler_manifests(asked, planned)}
-    assert CRDS[0] not in found
-    assert {CRDS[1], SCHEDULER} <= found
+    assert GANG_CRDS[0] not in found
+    assert {GANG_CRDS[1], GANG_SCHEDULER} <= found
 
 
 def test_a_stack_that_installs_none_reads_nothing(asked: Stack) -> None:
@@ -94,7 +94,7 @@ def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], ask
 def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]]) -> None:
     (configured,) = [each for each in objects if each["kind"] == "ConfigMap"]
     found = yaml.safe_load(configured["data"][patches.FILE])
-    assert [each["schedulerName"] for each in found["profiles"]] == [SCHEDULER]
+    assert [each["schedulerName"] for each in found["profiles"]] == [GANG_SCHEDULER]
     assert "clientConnection" not in found
     assert found["profiles"][0]["plugins"] == patches.profile()["profiles"][0]["plugins"]
 
@@ -102,7 +102,7 @@ def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]
 def test_the_scheduler_alone_is_told_when_to_try_again(objects: list[dict[str, Any]]) -> None:
     found = {name: each.get("args") for name, each in programs(objects).items()}
     assert found == {
-        SCHEDULER: [f"--config=/etc/kubernetes/{patches.FILE}", patches.RETRY],
+        GANG_SCHEDULER: [f"--config=/etc/kubernetes/{patches.FILE}", patches.RETRY],
         patches.CONTROLLER: None,
     }
 
@@ -119,7 +119,7 @@ def test_another_profile_starts_the_scheduler_anew(objects: list[dict[str, Any]]
         }
         for found in (objects, other)
     ]
-    assert pods[0][SCHEDULER] != pods[1][SCHEDULER]
+    assert pods[0][GANG_SCHEDULER] != pods[1][GANG_SCHEDULER]
     assert pods[0][patches.CONTROLLER] == pods[1][patches.CONTROLLER]
 
 
@@ -145,13 +145,13 @@ def test_the_schedulers_that_are_there_are_known_by_their_image(
 
 
 def test_who_may_not_ask_is_taken_to_have_upstreams() -> None:
-    assert gang_schedulers(lambda _: False, None) == (SCHEDULER,)
+    assert gang_schedulers(lambda _: False, None) == (GANG_SCHEDULER,)
 
 
 def test_a_review_has_the_scheduler_in_the_stacks_own_folder(asked: Stack) -> None:
     groups = folder.groups(asked)
     named = {name: {each["metadata"]["name"] for each in objects} for name, objects in groups.items()}
-    parts = {SCHEDULER, *CRDS}
+    parts = {GANG_SCHEDULER, *GANG_CRDS}
     assert parts <= named.pop(gitops.OPERATOR)
     assert not any(parts & names for names in named.values())
     assert all(name.startswith(f"{folder.RENDERED}/{asked.name}/") for name in folder.files(asked)), (
@@ -170,11 +170,11 @@ def test_the_whole_program_registers_the_scheduler_before_operator_and_job(
     made = recorder.manifests()
     assert {each["image"] for each in programs(list(made.values())).values()} == {REFERENCE}
     operator = made["Deployment/training-operator"]["spec"]["template"]["spec"]["containers"][0]
-    assert f"--gang-scheduler-name={SCHEDULER}" in operator["args"]
+    assert f"--gang-scheduler-name={GANG_SCHEDULER}" in operator["args"]
     job = made[f"PyTorchJob/{JOB['name']}"]
     for replica in job["spec"]["pytorchReplicaSpecs"].values():
-        assert replica["template"]["spec"]["schedulerName"] == SCHEDULER
+        assert replica["template"]["spec"]["schedulerName"] == GANG_SCHEDULER
         assert replica["template"]["metadata"]["labels"][POD_GROUP] == JOB["name"]
     titles = list(made)
-    order = [f"{CRD_KIND}/{CRDS[0]}", "Deployment/training-operator", f"PyTorchJob/{JOB['name']}"]
+    order = [f"{CRD_KIND}/{GANG_CRDS[0]}", "Deployment/training-operator", f"PyTorchJob/{JOB['name']}"]
     assert [each for each in titles if each in order] == order

@@ -19,7 +19,7 @@ from infra.config.training import Dataset
 from infra.config.trainjobs import REFUSED
 from infra.job.apis import objects
 from infra.job.run_id import run_id
-from infra.objects.gangs import POD_GROUP, SCHEDULER
+from infra.objects.job_kinds import GANG_SCHEDULER, POD_GROUP
 from infra.objects.labels import OF_JOBSET
 from tests.matrix.entries import JOB, OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
@@ -48,7 +48,7 @@ def rendered(api: OperatorApi, key: str, **changes: Any) -> list[dict[str, Any]]
         set_key(sections, path.split("."), value)
     (job,) = from_raw("dev", sections, "stacks/Pulumi.dev.yaml").jobs
     dataset = Dataset.DIGITS if job.training.dataset is Dataset.AUTO else job.training.dataset
-    context = job_context(api=api, nodes=2, dataset=dataset, scheduler=SCHEDULER)
+    context = job_context(api=api, nodes=2, dataset=dataset, scheduler=GANG_SCHEDULER)
     known = {} if key in OF_THE_RUN else {run_id(job, context): "the run"}
     return [replaced(each, known) for each in objects(job, context)]
 
@@ -220,20 +220,20 @@ def test_both_have_the_same_run() -> None:
 @pytest.mark.parametrize("seconds", [None, 30])
 def test_a_gang_of_v2_has_a_policy_and_its_pods_name_the_scheduler(seconds: int | None) -> None:
     policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": seconds}} if seconds else {}
-    found = made(SCHEDULER, runPolicy=policy)
+    found = made(GANG_SCHEDULER, runPolicy=policy)
     wanted = {"scheduleTimeoutSeconds": seconds} if seconds else {}
     assert found[0]["spec"]["podGroupPolicy"] == {"coscheduling": wanted}
     (replicas,) = jobset(found)["replicatedJobs"]
     pod = replicas["template"]["spec"]["template"]
-    assert pod["spec"]["schedulerName"] == SCHEDULER, "Trainer sets the label alone"
+    assert pod["spec"]["schedulerName"] == GANG_SCHEDULER, "Trainer sets the label alone"
     assert pod["metadata"]["labels"][POD_GROUP] == JOB["name"]
 
 
 def test_a_gang_of_v1_is_named_by_the_pods_of_every_replica() -> None:
     (config,) = stack(job=JOB).jobs
-    (job,) = objects(config, job_context(scheduler=SCHEDULER))
+    (job,) = objects(config, job_context(scheduler=GANG_SCHEDULER))
     pods = [each["template"] for each in job["spec"]["pytorchReplicaSpecs"].values()]
-    assert {each["spec"]["schedulerName"] for each in pods} == {SCHEDULER}
+    assert {each["spec"]["schedulerName"] for each in pods} == {GANG_SCHEDULER}
     assert {each["metadata"]["labels"][POD_GROUP] for each in pods} == {JOB["name"]}
 
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from infra.objects import gangs
+from infra.objects import job_kinds
 from infra.objects.cluster_api import JSON
 from infra.objects.job_kinds import SHARED
 from infra.objects.look import READY
 
 LOGIN = b"<html><body>Log in to go on</body></html>"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-SERVED = (*SHARED, *gangs.KINDS)
+SERVED = (*SHARED, *job_kinds.GANG_KINDS)
 """Kinds that the server has a definition of."""
 Fault = Callable[["Handler"], None]
 

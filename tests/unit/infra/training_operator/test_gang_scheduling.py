@@ -9,7 +9,7 @@ import pytest
 from infra.clusters.discovery import GANG_FLAG, ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import Gang, Install, OperatorApi
-from infra.objects.gangs import CRDS, SCHEDULER
+from infra.objects.job_kinds import GANG_CRDS, GANG_SCHEDULER
 from infra.training_operator import patches
 from infra.training_operator.plan import plan
 from tests.unit.infra.samples import OVERLAY, stack
@@ -31,20 +31,20 @@ def test_nothing_of_it_is_there_unless_it_is_asked_for(api: OperatorApi) -> None
 @pytest.mark.parametrize("api", OperatorApi)
 def test_an_empty_cluster_gets_a_scheduler(api: OperatorApi) -> None:
     planned = plan(stack(operator={"api": api.value, "gang": GANG}), ClusterContents())
-    assert (planned.scheduler, planned.installs_scheduler, planned.operator) == (SCHEDULER, True, True)
+    assert (planned.scheduler, planned.installs_scheduler, planned.operator) == (GANG_SCHEDULER, True, True)
 
 
 @pytest.mark.parametrize("api", OperatorApi)
 def test_a_scheduler_that_is_there_is_used_under_its_name_and_left_as_it_is(api: OperatorApi) -> None:
-    there = ClusterContents(schedulers=("gangs",), gang_definitions=frozenset(CRDS))
+    there = ClusterContents(schedulers=("gangs",), gang_definitions=frozenset(GANG_CRDS))
     planned = plan(stack(operator={"api": api.value, "gang": GANG}), there)
     assert (planned.scheduler, planned.installs_scheduler, planned.operator) == ("gangs", False, True)
 
 
 def test_a_definition_that_is_there_without_a_scheduler_is_left_as_it_is() -> None:
-    planned = plan(stack(operator={"gang": GANG}), ClusterContents(gang_definitions=frozenset(CRDS[:1])))
+    planned = plan(stack(operator={"gang": GANG}), ClusterContents(gang_definitions=frozenset(GANG_CRDS[:1])))
     assert planned.installs_scheduler
-    assert planned.kept_definitions == frozenset(CRDS[:1])
+    assert planned.kept_definitions == frozenset(GANG_CRDS[:1])
 
 
 @pytest.mark.parametrize("install", [Install.AUTO, Install.NEVER])
@@ -65,7 +65,7 @@ def test_an_operator_of_somebody_elses_without_one_is_refused(install: Install) 
 
 def test_beside_a_trainer_of_somebody_elses_the_scheduler_is_installed() -> None:
     planned = plan(stack(operator={"api": "v2", "gang": GANG}), ClusterContents(**THEIRS))
-    assert (planned.scheduler, planned.installs_scheduler, planned.operator) == (SCHEDULER, True, False)
+    assert (planned.scheduler, planned.installs_scheduler, planned.operator) == (GANG_SCHEDULER, True, False)
 
 
 def test_what_may_not_be_installed_has_to_be_there() -> None:
