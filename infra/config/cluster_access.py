@@ -1,50 +1,88 @@
 """A stack's cluster, how it is reached, its claim, what may be applied: what `toolchain/` asks a stack file.
 
-Only what is asked for is validated: a stack whose job is wrong
-can still be taken down.
+Only what is asked for is validated: a stack whose job is wrong can still be taken down.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from infra import paths
+from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, source, stack_name
+from infra.config.operator import Gang, OperatorApi
 
 ASKED_FOR = ("cluster", "operator", "protected")
 
 
-def access(file: Path) -> dict[str, str | bool | None]:
-    """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError.
+@dataclass(frozen=True)
+class ClusterAccess:
+    """A stack's cluster, how it is reached, and what is applied there.
 
-    `kind`: of the cluster. `cluster`: its name, None for one that the stack does not make. `kubeconfig`: the
-    absolute path of the file that reaches it, None for the file that kubectl finds by itself. `context`: that in
-    the file, None for its current one. `namespace`: that of the jobs. `operatorApi`: v1 or v2. `gang`: who schedules
-    gangs, `none` for nobody. `protected`: whether only what was reviewed is applied. `isNamed`: whether another
-    cluster than the one that the file names is refused. `claim`: name of the models' claim, None where the rest of
-    the file is wrong. `claimMayWait`: whether that may be Pending. `usesGpuBase`: whether the image is built on the
-    GPU base.
+    Parameters:
+        cluster: name of the cluster; None for one that the stack does not make.
+        kubeconfig: absolute path of the file that reaches it; None for the file that kubectl finds by itself.
+        context: that in the file; None for its current one.
+        namespace: that of the jobs.
+        protected: whether only what was reviewed is applied.
+        is_named: whether another cluster than the one that the file names is refused.
+        claim: name of the models' claim; None where the rest of the file is wrong.
+        claim_may_wait: whether that may be Pending.
+        uses_gpu_base: whether the image is built on the GPU base.
     """
+
+    kind: ClusterKind
+    cluster: str | None
+    kubeconfig: str | None
+    context: str | None
+    namespace: str
+    operator_api: OperatorApi
+    gang: Gang
+    protected: bool
+    is_named: bool
+    claim: str | None
+    claim_may_wait: bool
+    uses_gpu_base: bool
+
+    @property
+    def wants_trainer(self) -> bool:
+        """Whether the jobs are for Kubeflow Trainer v2."""
+        return self.operator_api is OperatorApi.V2
+
+    @property
+    def wants_gangs(self) -> bool:
+        """Whether the jobs are for scheduler-plugins."""
+        return self.gang is Gang.SCHEDULER_PLUGINS
+
+
+def access(file: Path) -> ClusterAccess:
+    """The cluster of the stack whose file is stacks/Pulumi.<stack>.yaml. Raises ConfigError."""
     sections = valid_sections(file)
     cluster = sections.cluster
-    common: dict[str, str | bool | None] = {
-        "kind": cluster.kind.value,
-        "context": cluster.context,
-        "namespace": cluster.namespace,
-        "operatorApi": sections.operator.api.value,
-        "gang": sections.operator.gang.value,
-        "protected": sections.protected,
-        "isNamed": bool(cluster.server or cluster.id),
-        **_of_whole_stack(file),
-    }
-    if not cluster.kind.is_ours:
-        return {"cluster": None, "kubeconfig": cluster.kubeconfig, **common}
-    name = cluster.name_for(stack_name(file))
-    return {"cluster": name, "kubeconfig": str(paths.kubeconfig(name)), **common}
+    name = cluster.name_for(stack_name(file)) if cluster.kind.is_ours else None
+    try:
+        stack = from_file(file)
+    except ConfigError:
+        stack = None
+    return ClusterAccess(
+        kind=cluster.kind,
+        cluster=name,
+        kubeconfig=str(paths.kubeconfig(name)) if name else cluster.kubeconfig,
+        context=cluster.context,
+        namespace=cluster.namespace,
+        operator_api=sections.operator.api,
+        gang=sections.operator.gang,
+        protected=sections.protected,
+        is_named=bool(cluster.server or cluster.id),
+        claim=stack.claim if stack else None,
+        claim_may_wait=bool(stack and stack.claim_may_wait),
+        uses_gpu_base=bool(stack and stack.image.uses_gpu_base),
+    )
 
 
 def valid_sections(file: Path) -> Sections:
@@ -54,15 +92,3 @@ def valid_sections(file: Path) -> Sections:
         return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
     except ValidationError as error:
         raise explain(error, Sections, source(file, os.path.relpath(file))) from None
-
-
-def _of_whole_stack(file: Path) -> dict[str, str | bool | None]:
-    try:
-        stack = from_file(file)
-    except ConfigError:
-        return {"claim": None, "claimMayWait": False, "usesGpuBase": False}
-    return {
-        "claim": stack.claim,
-        "claimMayWait": stack.claim_may_wait,
-        "usesGpuBase": stack.image.uses_gpu_base,
-    }

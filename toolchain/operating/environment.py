@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from infra import agreed
 from toolchain import git
@@ -19,6 +20,9 @@ from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
+
+if TYPE_CHECKING:
+    from infra.config.cluster_access import ClusterAccess
 
 FILE = LOCAL / "env.json"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
@@ -91,22 +95,24 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
         found: what set-up found, for whichever stack.
     """
     variables = {"PATH": path(), **local({**found, **operators(found, stack)})}
-    if kubeconfig := _cluster_access(stack).get("kubeconfig"):
-        variables["KUBECONFIG"] = str(kubeconfig)
+    if (told := cluster_access(stack)) and told.kubeconfig:
+        variables["KUBECONFIG"] = told.kubeconfig
     return variables
 
 
 def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
     """What `stack` needs of operators beyond the training-operator, as far as this machine has it: as `for_stack`."""
-    trainer = cluster_images.known_trainer(found) if wants_trainer(stack) else {}
-    return trainer | (cluster_images.known_gangs(found) if wants_gangs(stack) else {})
+    told = cluster_access(stack)
+    trainer = cluster_images.known_trainer(found) if told and told.wants_trainer else {}
+    return trainer | (cluster_images.known_gangs(found) if told and told.wants_gangs else {})
 
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
     """Names of variables that work on `stack` needs and this machine has no value for: as `for_stack`."""
-    nodes = [agreed.NODE_IMAGE] if cluster(stack) else []
-    trainer = cluster_images.names_of_trainer(variables) if wants_trainer(stack) else []
-    gangs = cluster_images.names_of_gangs(variables) if wants_gangs(stack) else []
+    told = cluster_access(stack)
+    nodes = [agreed.NODE_IMAGE] if told and told.cluster else []
+    trainer = cluster_images.names_of_trainer(variables) if told and told.wants_trainer else []
+    gangs = cluster_images.names_of_gangs(variables) if told and told.wants_gangs else []
     return [name for name in [*nodes, *trainer, *gangs] if name not in variables]
 
 
@@ -131,64 +137,42 @@ def exports(variables: Mapping[str, str]) -> str:
     return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in variables.items())])
 
 
-def cluster(stack: str) -> str | None:
-    """Name of the cluster that `stack` makes; None when it uses one that is there, or nothing is set up yet.
+def cluster_access(stack: str) -> ClusterAccess | None:
+    """What the program's own models read in the file of `stack`; None before they are installed.
 
     Raises SetupError for a stack file that says it wrongly.
     """
-    name = _cluster_access(stack).get("cluster")
-    return str(name) if name else None
+    file = STACKS / f"Pulumi.{stack}.yaml"
+    if not file.exists() or not venv.is_complete():
+        return None
+    return _told_by_models(file, tuple(_read_by_models(file).items()))
+
+
+def cluster(stack: str) -> str | None:
+    """Name of the cluster that `stack` makes; None when it uses one that is there, or nothing is set up yet.
+
+    Raises SetupError as `cluster_access` does.
+    """
+    found = cluster_access(stack)
+    return found.cluster if found else None
 
 
 def access(stack: str) -> Access | None:
     """How the cluster of `stack` is reached; None when nothing is set up yet. Raises SetupError as `cluster` does."""
-    found = _cluster_access(stack)
-    if not found:
-        return None
-    context = found.get("context")
-    return Access(str(found["kubeconfig"] or agreed.usual_kubeconfig()), str(context) if context else None)
+    found = cluster_access(stack)
+    return Access(found.kubeconfig or str(agreed.usual_kubeconfig()), found.context) if found else None
 
 
 def cluster_kind(stack: str) -> str | None:
     """What kind of cluster `stack` has; None when nothing is set up yet. Raises SetupError as `cluster` does."""
-    kind = _cluster_access(stack).get("kind")
-    return str(kind) if kind else None
-
-
-def is_named(stack: str) -> bool:
-    """Whether the file of `stack` names its cluster, by server or id. Raises SetupError as `cluster` does."""
-    return bool(_cluster_access(stack).get("isNamed"))
-
-
-def namespace(stack: str) -> str | None:
-    """Namespace of the jobs of `stack`; None when nothing is set up yet. Raises SetupError as `cluster` does."""
-    name = _cluster_access(stack).get("namespace")
-    return str(name) if name else None
-
-
-def claim(stack: str) -> tuple[str, bool] | None:
-    """Name of the models' claim, and whether it may be Pending; None when the stack file is wrong there.
-
-    Raises SetupError as `cluster` does.
-    """
-    found = _cluster_access(stack)
-    name = found.get("claim")
-    return (str(name), bool(found.get("claimMayWait"))) if name else None
+    found = cluster_access(stack)
+    return found.kind if found else None
 
 
 def uses_gpu_base(stack: str) -> bool:
     """Whether the image of `stack` is built on the base of target `gpu`. Raises SetupError as `cluster` does."""
-    return bool(_cluster_access(stack).get("usesGpuBase"))
-
-
-def wants_trainer(stack: str) -> bool:
-    """Whether the jobs of `stack` are for Kubeflow Trainer v2. Raises SetupError as `cluster` does."""
-    return _cluster_access(stack).get("operatorApi") == "v2"
-
-
-def wants_gangs(stack: str) -> bool:
-    """Whether the jobs of `stack` are for scheduler-plugins. Raises SetupError as `cluster` does."""
-    return _cluster_access(stack).get("gang") == "scheduler-plugins"
+    found = cluster_access(stack)
+    return bool(found and found.uses_gpu_base)
 
 
 def is_protected(stack: str) -> bool:
@@ -201,7 +185,7 @@ def is_protected(stack: str) -> bool:
     here = _read_by_models(file)
     if _may_protect(here):
         venv.ensure()
-        if _cluster_access(stack).get("protected"):
+        if (told := cluster_access(stack)) and told.protected:
             return True
     try:
         committed = git.committed(STACKS, lambda name: _is_read(name, file.name))
@@ -237,30 +221,22 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
             (Path(folder) / each).write_text(text, errors="surrogateescape")
         venv.ensure()
         try:
-            return bool(_read(Path(folder) / name)["protected"])
+            return _read(Path(folder) / name).protected
         except SetupError:
             return True
 
 
-def _cluster_access(stack: str) -> dict[str, str | bool | None]:
-    """What the program's own models read in the stack file; nothing before they are installed."""
-    file = STACKS / f"Pulumi.{stack}.yaml"
-    if not file.exists() or not venv.is_complete():
-        return {}
-    return _told_by_models(file, tuple(_read_by_models(file).items()))
-
-
 @cache
-def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> dict[str, str | bool | None]:
+def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
     """Asked once for each content of the files: it takes the models a moment."""
     return _read(file)
 
 
-def _read(file: Path) -> dict[str, str | bool | None]:
+def _read(file: Path) -> ClusterAccess:
     with venv.program():
-        from infra.config import cluster_access
+        from infra.config import cluster_access as models
 
-        return cluster_access.access(file)
+        return models.access(file)
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:

@@ -58,7 +58,7 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
     """Raises SetupError where another cluster is in reach than the stack file names, or where that cannot be told."""
-    if environment.is_named(stack):
+    if (told := environment.cluster_access(stack)) and told.is_named:
         with venv.program(environment.for_child(variables)):
             from infra.clusters.existing import kubeconfig
 

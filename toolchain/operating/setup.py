@@ -115,8 +115,9 @@ def makes_nodes(stack: str) -> bool:
 
 def prepare_operators(stack: str) -> dict[str, str]:
     """After `prepare`: what `stack` needs of operators beyond the training-operator. Raises SetupError."""
-    found = prepare_trainer(stack) if environment.wants_trainer(stack) else {}
-    found |= prepare_gangs(stack) if environment.wants_gangs(stack) else {}
+    told = environment.cluster_access(stack)
+    found = prepare_trainer(stack) if told and told.wants_trainer else {}
+    found |= prepare_gangs(stack) if told and told.wants_gangs else {}
     if found and (known := environment.load()) is not None:
         environment.save(known)  # with the operators that are here now
     return found

@@ -181,16 +181,17 @@ def inspect_stack(stack: str) -> list[Finding]:
     except SetupError as error:
         return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, str(error))]
     try:
-        namespace, claim = environment.namespace(stack), environment.claim(stack)
+        told = environment.cluster_access(stack)
+        namespace, claim = (told.namespace, told.claim) if told else (None, None)
         objects = _objects(variables, access, stack, namespace)
     except SetupError as error:
         return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
     if namespace is None or claim is None:
         wrong = "the stack file gives no name of the claim: `make up` says what is wrong there"
         findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
-    elif claim[0] not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
-        findings += _claim_by_name(variables, access, namespace, claim[0])
-    waiting = claim[0] if claim and claim[1] else None
+    elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
+        findings += _claim_by_name(variables, access, namespace, claim)
+    waiting = claim if told and told.claim_may_wait else None
     *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack))
     names = {each["metadata"]["name"] for each in objects}
     events = _events(variables, access, namespace, names)
@@ -265,7 +266,8 @@ def _objects(
     """
     found: list[dict[str, Any]] = []
     options = ("--selector", f"{labels.STACK}={stack}", "--show-managed-fields", "--output", "json")
-    other = JOBS if environment.wants_trainer(stack) else TRAINJOBS
+    told = environment.cluster_access(stack)
+    other = JOBS if told and told.wants_trainer else TRAINJOBS
     for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
         if namespace and api_server.FORBIDDEN in done.stderr:

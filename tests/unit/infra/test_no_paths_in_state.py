@@ -61,7 +61,7 @@ def reached(recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_state_tells_how_each_cluster_is_reached(
     path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = cluster_access.access(path)["kubeconfig"] or agreed.usual_kubeconfig()
+    file = cluster_access.access(path).kubeconfig or agreed.usual_kubeconfig()
     assert reached(recorder, path, monkeypatch) == state.Access(str(file), from_file(path).cluster.context)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from infra import paths
 from infra.config import from_file
-from infra.config.cluster_access import access
+from infra.config.cluster_access import ClusterAccess, access
 from infra.config.errors import ConfigError
 from infra.config.operator import OperatorApi
 
@@ -25,20 +25,20 @@ def stack_file(folder: Path, text: str) -> Path:
 def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
     stack = from_file(file)
     own = stack.cluster.kind != "existing"
-    assert access(file) == {
-        "cluster": stack.cluster_name if own else None,
-        "kubeconfig": str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
-        "kind": stack.cluster.kind.value,
-        "context": stack.cluster.context,
-        "namespace": stack.cluster.namespace,
-        "operatorApi": stack.operator.api.value,
-        "gang": stack.operator.gang.value,
-        "protected": False,
-        "isNamed": False,
-        "claim": stack.claim,
-        "claimMayWait": stack.claim_may_wait,
-        "usesGpuBase": file.stem == "Pulumi.gpu",
-    }
+    assert access(file) == ClusterAccess(
+        cluster=stack.cluster_name if own else None,
+        kubeconfig=str(paths.kubeconfig(stack.cluster_name)) if own else stack.cluster.kubeconfig,
+        kind=stack.cluster.kind,
+        context=stack.cluster.context,
+        namespace=stack.cluster.namespace,
+        operator_api=stack.operator.api,
+        gang=stack.operator.gang,
+        protected=False,
+        is_named=False,
+        claim=stack.claim,
+        claim_may_wait=stack.claim_may_wait,
+        uses_gpu_base=file.stem == "Pulumi.gpu",
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
     ],
 )
 def test_the_name_however_it_is_written(tmp_path: Path, text: str, name: str | None) -> None:
-    assert access(stack_file(tmp_path, text))["cluster"] == name
+    assert access(stack_file(tmp_path, text)).cluster == name
 
 
 @pytest.mark.parametrize(("text", "said"), [("true", True), ("false", False), ("'true'", True)])
 def test_tells_whether_a_stack_is_protected(tmp_path: Path, text: str, said: bool) -> None:
-    assert access(stack_file(tmp_path, f"config:\n  trainstack:protected: {text}\n"))["protected"] is said
+    assert access(stack_file(tmp_path, f"config:\n  trainstack:protected: {text}\n")).protected is said
 
 
 def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
     text = "config:\n  trainstack:cluster: {kind: existing, kubeconfig: /etc/there.yaml}\n"
     found = access(stack_file(tmp_path, text))
-    assert (found["cluster"], found["kubeconfig"]) == (None, "/etc/there.yaml")
+    assert (found.cluster, found.kubeconfig) == (None, "/etc/there.yaml")
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_tells_whether_the_image_begins_with_the_gpu_base(
     project.mkdir()
     (project / "Dockerfile").write_text(dockerfile)
     text = f"config: {{trainstack:image: {image.replace('PROJECT', str(project))}, trainstack:job: {{name: x}}}}\n"
-    assert access(stack_file(tmp_path, text))["usesGpuBase"] is said
+    assert access(stack_file(tmp_path, text)).uses_gpu_base is said
 
 
 def test_a_wrong_job_does_not_matter(tmp_path: Path) -> None:
     file = stack_file(tmp_path, "config:\n  trainstack:job: {nmae: 1}\n  trainstack:cluster: {name: mine}\n")
     found = access(file)
-    assert (found["cluster"], found["claim"], found["claimMayWait"]) == ("mine", None, False)
+    assert (found.cluster, found.claim, found.claim_may_wait) == ("mine", None, False)
 
 
 @pytest.mark.parametrize("held", ["queue: team-a", "runPolicy: {suspend: true}", ""])
@@ -122,8 +122,8 @@ def test_tells_the_claim_and_whether_it_waits_for_a_pod(
     section = f"{{{storage}, prepare: {str(prepare).lower()}}}"
     text = f"config:\n  trainstack:storage: {section}\n  trainstack:job: {job}\n"
     found = access(stack_file(tmp_path, text))
-    assert found["claim"] == name
-    assert found["claimMayWait"] is ("class" in storage and bool(held) and not prepare)
+    assert found.claim == name
+    assert found.claim_may_wait is ("class" in storage and bool(held) and not prepare)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_tells_which_api_the_jobs_are_for_whatever_is_wrong_with_them(
     tmp_path: Path, api: OperatorApi
 ) -> None:
     file = stack_file(tmp_path, f"config:\n  trainstack:operator: {{api: {api}}}\n  trainstack:job: {{}}\n")
-    assert access(file)["operatorApi"] == api.value
+    assert access(file).operator_api is api
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_a_cluster_is_named_by_its_server_or_its_id(tmp_path: Path, cluster: str
     """A context alone is a name of this machine's, and is looked up by each call."""
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(f"config:\n  trainstack:cluster: {cluster}\n  trainstack:job: {{name: mnist}}\n")
-    assert access(file)["isNamed"] is named
+    assert access(file).is_named is named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,8 +198,14 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Engine, "output", lambda self, *words: answers["state"])
     monkeypatch.setattr(leftovers, "nodes", lambda engine, cluster: answers["nodes"])
     monkeypatch.setattr(api_server, "problem", lambda variables, access: answers["problem"])
-    monkeypatch.setattr(environment, "namespace", lambda stack: "kubeflow")
-    monkeypatch.setattr(environment, "claim", lambda stack: answers["claim"])
+
+    def told(stack: str) -> SimpleNamespace:
+        claim, may_wait = answers["claim"] or (None, False)
+        return SimpleNamespace(
+            namespace="kubeflow", claim=claim, claim_may_wait=may_wait, is_named=False, wants_trainer=False
+        )
+
+    monkeypatch.setattr(environment, "cluster_access", told)
     monkeypatch.setattr(live_objects, "recent_warnings", lambda *_: [])
     monkeypatch.setattr(volume_space, "of", lambda stack: answers["space"])
     monkeypatch.setattr(quick_drift, "of_file", lambda stack: _or_raise(answers["waiting"]))
