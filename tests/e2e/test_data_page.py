@@ -19,32 +19,20 @@ import pytest
 import yaml
 
 from infra.clusters.kind.config import MODELS
-from tests.e2e import clones
+from tests.e2e import clones, pages
 from tests.e2e.images import pulled
-from tests.e2e.project import ROOT, Project
+from tests.e2e.project import Project
 from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster of its own, an image, five trainings")
 STACK = "points"
-HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MOTO = "moto[s3]==5.2.5\nflask==3.1.3\nflask-cors==6.0.5\n"
 IN_MODELS = "claimed"
 """The folder below the models' that the test's claim is of: kind's nodes mount it."""
 
 
-def blocks() -> dict[str, list[str]]:
-    """Heading -> the blocks below it, each with its language before it."""
-    _, *parts = HEADING.split((ROOT / "docs" / "data.md").read_text())
-    return {
-        heading: [f"{language}\n{text}" for language, text in BLOCK.findall(part)]
-        for heading, part in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
 def of(heading: str, language: str) -> list[str]:
-    """The blocks of one language below a heading."""
-    return [text.partition("\n")[2] for text in blocks()[heading] if text.startswith(f"{language}\n")]
+    return pages.of("data.md", heading, language)
 
 
 def entries(heading: str) -> list[dict[str, Any]]:

@@ -225,16 +225,22 @@ def test_the_run_depends_on_what_is_trained_alone(pod: dict[str, Any], counts: b
 
 
 def of_the_page() -> list[dict[str, Any]]:
-    """The keys of a job that each block of docs/pods.md shows."""
-    return [yaml.safe_load(each) for each in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)]
+    """The keys of a job that each block of docs/pods.md shows, and the pod of docs/own-project.md."""
+    found = [
+        block
+        for page in ("pods", "own-project")
+        for block in BLOCK.findall((DOCS / f"{page}.md").read_text())
+    ]
+    return [job for job in map(yaml.safe_load, found) if job.keys() & {"pod", "resources"}]
+
+
+DOCS = paths.ROOT / "docs"
+BLOCK = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 
 
 def name_of_the_block(job: dict[str, Any]) -> str:
     """What it sets, as the id of a test."""
     return ", ".join(job["pod"]["spec"] if "pod" in job else job["resources"])
-
-
-PAGE = paths.ROOT / "docs" / "pods.md"
 
 
 @pytest.mark.parametrize("api", OperatorApi)

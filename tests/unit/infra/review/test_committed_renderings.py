@@ -34,6 +34,7 @@ def test_nothing_else_lies_below_stacks() -> None:
 
 ASKING_NOBODY = """
 import sys
+from pathlib import Path
 
 LOOKS = {"connect", "getaddrinfo", "gethostbyname", "gethostbyaddr", "sendto", "sendmsg"}
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system"}
@@ -43,14 +44,14 @@ def refuse(event, given):
         sys.exit(f"{event} {given}")
 
 sys.addaudithook(refuse)
-from infra.review import __main__ as rendering, request
+from infra.review import __main__ as rendering, page as pages, request
 
 base, root, *stacks = sys.argv[1:]
 page = f"{root}/page.md"
 for stack in stacks:
     assert rendering.main([stack, "--into", root, "--base", base, "--page", page]) == 0
     assert rendering.main([stack, "--into", root, "--check"]) == 0
-request.main(["--base", "/dev/null", "--revision", "main", "--commit", "0123", "--page", page])
+request.write(Path(page), pages.Base(Path("/dev/null"), "main"), "0123")
 """
 """Ends where anything is asked: an address looked up, a connection begun, another program started."""
 
