@@ -12,6 +12,7 @@ CLONES = [
     "e2e/test_data_page.py",
     "e2e/test_examples.py",
     "e2e/test_guarded_namespace.py",
+    "e2e/test_newcomers.py",
     "e2e/test_own_project_page.py",
     "e2e/test_review_page.py",
     "e2e/test_stacks.py",
