@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -313,3 +314,25 @@ def test_the_nccl_stack_as_committed_lets_the_users_image_write_and_asks_for_no_
     (job,) = from_file(paths.ROOT / "stacks" / "Pulumi.nccl.yaml").jobs
     assert not container(manifest(job, job_context()))["securityContext"]["readOnlyRootFilesystem"]
     assert job.model is None
+
+
+def test_the_page_on_own_projects_tells_what_is_in_the_pod() -> None:
+    """With both APIs: tests/unit/infra/job/test_trainjob.py holds their pods equal."""
+    (found,) = stack(job={"name": "own", "data": [{"path": "/data", "claim": "images"}]}).jobs
+    job = manifest(found, job_context())
+    page = (paths.ROOT / "docs" / "own-project.md").read_text()
+    _, _, table = page.partition("## In the pod")
+    rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", table.partition("\n## ")[0], re.MULTILINE))
+    assert [name for name in environment(job) if f"`{name}`" not in rows] == []
+    spec, limits = pod(job)["spec"], container(job)["resources"]["limits"]
+    sizes = {each["name"]: each["emptyDir"]["sizeLimit"] for each in spec["volumes"] if "emptyDir" in each}
+    security = spec["securityContext"]
+    told = {
+        "`TRAINER_MODEL_DIR`": f"`{environment(job)['TRAINER_MODEL_DIR']}`",
+        "user and groups": f"{security['runAsUser']}; group {security['runAsGroup']},",
+        "`/tmp`, `/dev/shm`": f"{sizes['tmp'].removesuffix('Gi')} GiB, 64 MiB;",
+        "CPU and memory": f"{limits['cpu']} and {limits['memory'].removesuffix('Gi')} GiB,",
+        "time": {3600: "an hour,"}[job["spec"]["runPolicy"]["activeDeadlineSeconds"]],
+    }
+    assert [row for row, text in told.items() if text not in rows[row]] == []
+    assert {3: "three times at most"}[job["spec"]["runPolicy"]["backoffLimit"]] in page
