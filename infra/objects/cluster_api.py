@@ -129,8 +129,12 @@ class ClusterApi:
         self._data("DELETE", path(kind, namespace, name), {"propagationPolicy": propagation})
 
     def log(self, pod: str, namespace: str, **options: object) -> str:
-        """A pod's log. `options` are named as the API names them: `container`, `previous`, `tailLines`."""
-        return str(self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="str"))
+        """A pod's log. `options` are named as the API names them: `container`, `previous`, `tailLines`.
+
+        What a program prints may be no UTF-8.
+        """
+        text: bytes = self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="bytes")
+        return text.decode(errors="replace")
 
     def log_stream(self, pod: str, namespace: str, container: str, since: str = "") -> Iterator[bytes]:
         """A container's log as it is written, each line after its time and a space; the end may be far away.

@@ -41,7 +41,7 @@ Answer = Callable[[Request], object]
 
 
 def played(answer: Answer, timeout_s: float | None = None) -> ClusterApi:
-    """An API where `answer` gives data, a text, the status of an error, or raises what the connection does."""
+    """An API where `answer` gives data, text, bytes, the status of an error, or raises what the connection does."""
     connection = client.ApiClient(client.Configuration(host="https://played"))
 
     def request(
@@ -89,9 +89,10 @@ def listed(*objects: Any) -> dict[str, Any]:
 
 def _response(answer: object) -> urllib3.HTTPResponse:
     status, content = (answer, {"kind": "Status"}) if isinstance(answer, int) else (200, answer)
-    is_text = isinstance(content, str)
-    body = content if isinstance(content, str) else json.dumps(content)
+    is_text = isinstance(content, str | bytes)
+    text = content if isinstance(content, str | bytes) else json.dumps(content)
+    body = text if isinstance(text, bytes) else text.encode()
     headers = {"Content-Type": "text/plain" if is_text else "application/json"}
     return urllib3.HTTPResponse(
-        io.BytesIO(body.encode()), headers, status, reason=f"status {status}", preload_content=False
+        io.BytesIO(body), headers, status, reason=f"status {status}", preload_content=False
     )

@@ -172,6 +172,7 @@ def test_objects_are_as_the_server_has_them() -> None:
     assert played(lambda _: listed(pod)).listed(POD, "team") == [pod]
     assert played(lambda _: {"items": None}).listed(POD) == []
     assert played(lambda _: '{"loss": 1}').log("a", "team") == '{"loss": 1}'
+    assert played(lambda _: b"caf\xe9 loss=1").log("a", "team") == "caf\ufffd loss=1"
     assert b"".join(played(lambda _: "one\ntwo").log_stream("a", "team", "c")) == b"one\ntwo"
 
 
