@@ -27,21 +27,28 @@ FIRST_THERE = (
 )
 # The folder's files as an archive, with their times. Nothing where there is no such folder, or no tar in the image.
 ARCHIVE = 'cd "$1" 2>/dev/null && command -v tar >/dev/null || exit 0; exec tar -cf - .'
-# Puts the files of an archive, whole ones alone, into the folder of run $2 on the volume $1. None is newer than the
-# run's model $3, which tells when the run has ended. Where $4 says so, that model goes to the volume's top, unless one
-# that is no older is there.
+# Puts the files of an archive, whole ones alone, into the folder of run $2 on the volume $1, unless run.json there is
+# the program's own, as Record.keep judges it. None is newer than the model $3, which tells when the run has ended.
+# Where $4 says so, that model goes to the top of the volume, unless one that is no older is there.
 _PUT = """
 umask 002
-mkdir -p "$1/runs/$2/.record"
+mkdir -p "$1/runs/$2"
 cd "$1/runs/$2"
-tar -xf - -C .record
-if [ -n "$3" ] && [ -f "$3" ]; then touch -r "$3" .record/*; fi
-mv -f .record/* .
-rmdir .record
-[ "$4" = top ] && [ -n "$3" ] && [ -f "$3" ] || exit 0
-if [ -e "$1/$3" ] && [ ! "$3" -nt "$1/$3" ]; then exit 0; fi
-cp "$3" "$1/.$3.$2"
-mv "$1/.$3.$2" "$1/$3"
+own=
+case "$(cat run.json 2>/dev/null)" in
+    "" | *'"uid"'*'"outcome"'*)
+        mkdir -p .record
+        tar -xf - -C .record
+        if [ -n "$3" ] && [ -f "$3" ]; then touch -r "$3" .record/*; fi
+        mv -f .record/* .
+        rmdir .record ;;
+    *) own="$1/runs/$2/run.json is the program's own" ;;
+esac
+if [ "$4" = top ] && [ -n "$3" ] && [ -f "$3" ] && { [ ! -e "$1/$3" ] || [ "$3" -nt "$1/$3" ]; }; then
+    cp "$3" "$1/.$3.$2"
+    mv "$1/.$3.$2" "$1/$3"
+fi
+[ -z "$own" ] || { echo "$own" >&2; exit 1; }
 """
 # What kubectl says of an API server that is away for a while.
 AWAY = (
@@ -214,9 +221,16 @@ def put(inside: list[str], folder: str, run: str, model: str, archive: bytes, *,
         model: the file that the run leaves; empty where it leaves none.
     """
     words = ["sh", "-ec", _PUT, "put", folder, run, model, "top" if on_top else ""]
-    done = subprocess.run([*inside, *words], input=archive, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [*inside, *words],
+        input=archive,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
     if done.returncode:
-        raise ReadError(done.stderr.decode(errors="replace").strip())
+        said = done.stderr.decode(errors="replace").strip()
+        raise ReadError(said or f"kubectl exec ended with {done.returncode}")
 
 
 def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[bytes]) -> None:

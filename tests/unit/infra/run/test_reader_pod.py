@@ -199,6 +199,35 @@ def test_a_run_that_left_no_folder_gets_one_for_its_record(volume: MountedClaim,
     assert (tmp_path / "runs" / RUN / "run.json").read_bytes() == b"{}"
 
 
+@pytest.mark.parametrize("before", ["", '{"uid": "u", "outcome": null}', '{"lr": 1}'])
+def test_a_file_of_the_programs_own_stays(volume: MountedClaim, tmp_path: Path, before: str) -> None:
+    run = tmp_path / "runs" / RUN
+    run.mkdir(parents=True)
+    (run / "run.json").write_text(before)
+    (run / "own.pt").write_text("weights")
+    own = "lr" in before
+    with pytest.raises(CopyError, match=r"run\.json is the program's own") if own else nullcontext():
+        copy.send(volume, RUN, "own.pt", {"run.json": b"new"}, on_top=True)
+    assert (run / "run.json").read_text() == (before if own else "new")
+    assert (tmp_path / "own.pt").read_text() == "weights"
+    assert [each.name for each in run.iterdir() if each.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("said", ["", "Error: no such pod"])
+def test_a_kubectl_that_fails_says_so_and_asks_without_websockets(
+    monkeypatch: pytest.MonkeyPatch, volume: MountedClaim, said: str
+) -> None:
+    """One that was killed says nothing."""
+
+    def run(command: list[str], env: dict[str, str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        assert env.items() >= agreed.KUBECTL.items()
+        return subprocess.CompletedProcess(command, -9, None, said.encode())
+
+    monkeypatch.setattr("infra.run.reader_pod.subprocess.run", run)
+    with pytest.raises(CopyError, match=said or "kubectl exec ended with -9"):
+        copy.send(volume, RUN, "", {"run.json": b"{}"}, on_top=False)
+
+
 def test_a_volume_that_takes_no_record_is_an_error(volume: MountedClaim, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in its place")
     with pytest.raises(CopyError, match="runs"):
