@@ -23,6 +23,8 @@ LOG_LINES = 2000
 HEAD = "== "
 """Before each line of ours; a container's own lines begin with a time."""
 CUT = f"{HEAD}earlier lines are not kept ==\n"
+MOST_SILENT = 3
+"""Nodes that do not answer before no further log is read: each may take a minute."""
 GENERATED = re.compile(r"-[a-z0-9]{5}$")
 """What JobSet adds to the name of each start's pod."""
 
@@ -76,8 +78,6 @@ class ReplicaLogs:
         """
         if is_last:
             self._silent.clear()
-        if is_last:
-            self._silent.clear()
         for pod in pods:
             for start in self._starts(pod, is_last):
                 key = (pod["metadata"].get("uid"), start.container, start.number, bool(start.end))
@@ -109,17 +109,18 @@ class ReplicaLogs:
         """Whether this start need not be read again."""
         metadata = pod["metadata"]
         name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName", "")
-        text = ""
+        text, is_away = "", self._is_away(node)
         try:
-            if node not in self._silent:
+            if not is_away:
                 limit_s = LOG_PATIENCE_S if is_last else 0
                 text = self.api.timed_log(name, start.container, start.previous, LOG_LINES, limit_s)
         except UnreachableError:
             self._silent.add(node)
+            is_away = True
         except ApiException as error:
             if error.status == FORBIDDEN:
                 self.say(f"the logs of its pods are not kept: {brief(error)}")
-        if node in self._silent and not is_last:
+        if is_away and not is_last:
             return False
         lines = [*log_lines([text.encode()])] if text else []
         for line in lines:
@@ -134,6 +135,11 @@ class ReplicaLogs:
         if body or head not in kept:
             kept[head] = body + last
         return True
+
+    def _is_away(self, node: str) -> bool:
+        """Whether nobody asks for logs of this node: a server that was given up has none either."""
+        given_up = self.api.patience.away_since is not None
+        return given_up or node in self._silent or len(self._silent) >= MOST_SILENT
 
 
 def _before(lines: list[LogLine], followed: list[LogLine], begun: object) -> list[LogLine]:
