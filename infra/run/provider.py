@@ -20,7 +20,7 @@ from infra.run import job_status
 from infra.run.copy import CopyError, send
 from infra.run.job_api import JobApi
 from infra.run.reader_pod import MountedClaim
-from infra.run.record import Record
+from infra.run.record import SENT, Record
 from infra.run.result import epochs_of, metrics_of, record_folder, run_folder
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
@@ -38,7 +38,7 @@ class RunProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         api, folder = _job(props), run_folder(props)
-        record = Record(api, record_folder(props), props.get("model"))
+        record = Record(api, record_folder(props), props.get("model"), sends=bool(props.get("claim")))
         wait = Waiting(
             api,
             props["rank0"],
@@ -88,8 +88,10 @@ def _send(record: Record, props: Props) -> None:
 
     A job that leaves no model needs no right to make pods.
     """
-    if not props.get("claim") or not record.has_ended or not record.adds:
+    if not record.sends or not record.has_ended or not record.adds:
         return
+    record.told[SENT] = True
+    record.keep()
     try:
         on_top = record.has_succeeded
         send(

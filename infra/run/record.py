@@ -34,6 +34,8 @@ MOST_PRINTED = 20_000
 KEEP_EVERY_S = 10.0
 DELETED = "Deleted"
 """How a job ends that somebody deletes, or replaces, before it has ended."""
+SENT = "sent"
+"""Key of run.json: whether it was sent to a volume elsewhere, or that was tried."""
 NO_CHOICE = ("TRAINER_RUN",)
 INJECTED = ("PET_", "JOB_COMPLETION_INDEX")
 """What the names of variables begin with that Trainer v2 sets."""
@@ -45,6 +47,8 @@ class Record:
     Parameters:
         folder: of the run, on this machine; None keeps nothing.
         model: the file that the run leaves; None where it leaves none, or nobody knows.
+        sends: whether the caller sends the record to a volume elsewhere. One that has its end and was not sent is
+            taken up again: others who follow the job do not send it.
 
     Attributes:
         told: what run.json says; empty as long as nothing was seen.
@@ -52,8 +56,10 @@ class Record:
             a job that takes the model of an earlier run.
     """
 
-    def __init__(self, api: JobApi, folder: Path | None = None, model: str | None = None) -> None:
-        self.api, self.folder, self.model = api, folder, model
+    def __init__(
+        self, api: JobApi, folder: Path | None = None, model: str | None = None, *, sends: bool = False
+    ) -> None:
+        self.api, self.folder, self.model, self.sends = api, folder, model, sends
         self.timeline = Timeline()
         self.logs = ReplicaLogs(api, self._take_of, self._followed_of, self._say)
         self.told: dict[str, Any] = {}
@@ -179,7 +185,7 @@ class Record:
         before = read(self.folder)
         with suppress(OSError):
             self.timeline.add((self.folder / agreed.TIMELINE).read_text())
-        if has_end(before, self.api.uid):
+        if has_end(before, self.api.uid) and not (self.sends and not before.get(SENT)):
             self.adds, self.told = False, before
             return
         same = before if before.get("uid") == self.api.uid else {}
@@ -190,6 +196,7 @@ class Record:
             "uid": self.api.uid,
             "model": self.model or before.get("model"),
             "configuration": same.get("configuration") or {},
+            "started": same.get("started"),
             "begin": same.get("begin") or _time(job["metadata"].get("creationTimestamp")),
             "end": None,
             "outcome": None,

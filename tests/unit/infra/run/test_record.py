@@ -434,6 +434,58 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
 
 
 @KINDS
+def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
+    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+) -> None:
+    """`make watch`, or the look before an update, makes no pod; nor may the pods be there any more."""
+    first, _ = names(kind)
+    moment = Moment(job(kind, "Succeeded"), [pod(kind, first, state=ended(0))])
+    followed(monkeypatch, Cluster(kind, [moment], {first: line(3, "accuracy=0.9")}), run)
+    before = {**told(run), "sent": True}
+    sent: list[Any] = []
+    cluster = Cluster(kind, [Moment(moment.job, [])])
+    monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
+    monkeypatch.setattr(provider, "send", lambda *words, on_top: sent.append((words[3], on_top)))
+    place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1])}
+    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": first, **place}
+    monkeypatch.setattr(provider, "metrics_of", lambda *_: {})
+    for _ in range(2):
+        provider.RunProvider().create(props)
+    ((files, on_top),) = sent
+    assert on_top
+    assert files.keys() == {f"{replica(kind, first)}.log", agreed.PRINTED, agreed.RECORD, agreed.TIMELINE}
+    assert (json.loads(files[agreed.RECORD]), told(run)) == (before, before), "nothing of it is lost"
+
+
+@pytest.mark.parametrize("nodes", [1, 3, 20])
+def test_nodes_that_are_away_are_tried_a_few_times_in_all(
+    monkeypatch: pytest.MonkeyPatch, run: Path, nodes: int
+) -> None:
+    monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
+    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+    pods = [pod(PYTORCHJOB, f"j-worker-{number}", state=ended(1)) for number in range(nodes)]
+    cluster = Cluster(
+        PYTORCHJOB,
+        [Moment(job(PYTORCHJOB, "Failed"), pods)],
+        {each["metadata"]["name"]: 500 for each in pods},
+    )
+    followed(monkeypatch, cluster, run)
+    looks, tries = 2, 2
+    assert len(cluster.asked) == looks * tries * min(nodes, replica_logs.MOST_SILENT)
+    assert told(run)["outcome"] == "Failed"
+
+
+def test_a_server_that_was_given_up_is_asked_for_no_log(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    cluster = Cluster(PYTORCHJOB, [])
+    api = cluster.api(monkeypatch)
+    found, pods = Record(api, run), [pod(PYTORCHJOB, "j-master-0", state=running())]
+    found.see(job(PYTORCHJOB), pods)
+    api.patience.away_since = 0
+    found.close(pods)
+    assert cluster.asked == []
+
+
+@KINDS
 @pytest.mark.parametrize(("status", "said"), [(403, 1), (404, 0), (500, 0)])
 def test_a_log_that_cannot_be_read_costs_at_most_a_sentence(
     monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, status: int, said: int
