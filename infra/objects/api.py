@@ -46,6 +46,10 @@ def api_client(address: ApiAddress, retries: urllib3.Retry | None = None) -> cli
             found: client.ApiClient = config.new_client_from_config(address.kubeconfig, address.context)  # type: ignore[no-untyped-call]
     except yaml.YAMLError as error:
         raise config.ConfigException(f"{address.kubeconfig} is no kubeconfig: {error}") from None
+    if (
+        not found.configuration.verify_ssl
+    ):  # as the kubeconfig says: two lines about it at each request tear the screen
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     if retries is not None:
         found.rest_client.pool_manager.connection_pool_kw["retries"] = retries
     return found

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from urllib3.exceptions import InsecureRequestWarning
 
 from infra import agreed, process
 from infra.objects.api import ApiAddress, api_client
@@ -84,3 +86,23 @@ def test_a_kubeconfigs_program_is_found_on_the_path_of_the_stack(tmp_path: Path)
         found = api_client(ApiAddress(str(tmp_path / "config")))
     assert found.configuration.api_key["BearerToken"] == "Bearer of-the-stack"
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("insecure", [True, False])
+def test_what_the_kubeconfig_says_of_certificates_is_no_news(tmp_path: Path, insecure: bool) -> None:
+    cluster = {"server": "https://c", "insecure-skip-tls-verify": insecure}
+    (tmp_path / "config").write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        api_client(ApiAddress(str(tmp_path / "config")))
+        warnings.warn("unverified", InsecureRequestWarning, stacklevel=1)
+    assert bool(told) is not insecure
