@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         try:
             _update(variables, stack, before, ensure_reviewed)
         except SetupError:
-            report_timeline.complete(_runs(_deployment(variables, stack), stack))
+            with suppress(SetupError):  # that the state cannot be read, either, is no news
+                report_timeline.complete(_runs(_deployment(variables, stack), stack))
             raise
         after = _deployment(variables, stack)
         found = state.outputs(after)

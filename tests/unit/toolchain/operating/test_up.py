@@ -8,16 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from toolchain import stack_files
+from toolchain.machine import disks
 from toolchain.operating import (
     api_server,
+    doctor,
     environment,
+    live_view,
+    origin,
     plans,
     program_calls,
     pulumi_cli,
     setup,
     state,
+    time_estimate,
     up,
     update,
+    user_backend,
 )
 from toolchain.operating.state import Access
 from toolchain.paths import ROOT
@@ -203,3 +210,33 @@ def test_a_stack_that_somebody_has_taken_down_is_not_updated(monkeypatch: pytest
     monkeypatch.setattr(up, "_update", lambda *_: pytest.fail("it was updated"))
     with pytest.raises(SetupError, match="stack dev was taken down"):
         up.update_again("dev", lambda: None)
+
+
+def test_an_update_that_fails_is_told_although_the_state_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A backend of the user's may be away: that is why the update has failed."""
+    states: list[state.Deployment] = [{"resources": []}]
+
+    def deployment(*_: object) -> state.Deployment:
+        if states:
+            return states.pop()
+        raise SetupError("the backend does not answer")
+
+    def fail(*_: object) -> None:
+        raise SetupError("`pulumi up` failed")
+
+    for module, name in (
+        *((stack_files, "check"), (user_backend, "check"), (up, "_forget_left_behind")),
+        *((time_estimate, "estimate"), (doctor, "ensure_node_possible"), (origin, "begin")),
+    ):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    monkeypatch.setattr(setup, "project_lock", nullcontext)
+    monkeypatch.setattr(disks, "watched", nullcontext)
+    monkeypatch.setattr(live_view, "shown", lambda: nullcontext(live_view.LiveView()))
+    monkeypatch.setattr(live_view.LiveView, "begin", lambda _: None)
+    monkeypatch.setattr(up, "prepare_stack", lambda _: {})
+    monkeypatch.setattr(up, "_deployment", deployment)
+    monkeypatch.setattr(up, "_update", fail)
+    with pytest.raises(SetupError, match="pulumi up"):
+        up.up("dev", None, lambda _: lambda: None)
