@@ -1,0 +1,1 @@
+"""Tells tree species from measurements of their leaves."""
