@@ -29,7 +29,7 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class JobConfig(Section):
-    """One PyTorchJob. Its options of the trainer stand in `training`, not among the words of `command` and `args`."""
+    """One PyTorchJob. Options of our trainer stand in `training`, not in `args`; your own program takes any words."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
