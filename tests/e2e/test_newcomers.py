@@ -82,14 +82,14 @@ def comes_up(stack: Project, model: str) -> dict[str, Any]:
 def test_a_loop_for_one_gpu_keeps_its_loop(clone: Project) -> None:
     with handed_in(clone, "sorter") as stack:
         run = comes_up(stack, "digit_sorter.pth")
-    assert {"accuracy", "loss", "whole_rows"} <= run["results"].keys()
+    assert run["results"]["whole_rows"] > 0
 
 
 def test_torchrun_starts_two_processes_in_each_of_two_pods(clone: Project) -> None:
     with handed_in(clone, "spirals") as stack:
         run = comes_up(stack, "spirals.pt")
-        assert len(stack.get("pytorchjob", "spirals")["spec"]["pytorchReplicaSpecs"]) == 2
     assert run["results"]["test_acc"] >= 0.9
+    assert run["ranks"] == 4
 
 
 def test_a_trainer_of_ones_own_reads_a_folder_and_shows_bars(clone: Project) -> None:
