@@ -149,8 +149,7 @@ def test_a_job_that_fails_more_often_than_it_is_started_again_fails(jobs: Jobs) 
 
 
 # Rank 0 waits for the other one, so that both have said something when they end: the init container of v1 only knocks.
-TELLS = """
-import os, socket, sys, time
+TELLS = """import os, socket, sys, time
 
 def told(name):
     return os.environ.get(name) or os.environ["PET_" + name]

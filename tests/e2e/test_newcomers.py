@@ -89,7 +89,7 @@ def test_torchrun_starts_two_processes_in_each_of_two_pods(clone: Project) -> No
     with handed_in(clone, "spirals") as stack:
         run = comes_up(stack, "spirals.pt")
     assert run["results"]["test_acc"] >= 0.9
-    assert run["ranks"] == 4
+    assert run["config"]["world_size"] == 4
 
 
 def test_a_trainer_of_ones_own_reads_a_folder_and_shows_bars(clone: Project) -> None:
