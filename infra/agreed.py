@@ -80,10 +80,18 @@ OWNER_ID = re.compile(r"[0-9a-f]{16}")
 TIMELINE, REPORT, RECORD, PRINTED, LOG = "timeline.json", "report.html", "run.json", "printed.jsonl", ".log"
 
 
+def is_record(found: object) -> bool:
+    """Whether this is what a run.json of ours says: a program may write one of its own."""
+    return isinstance(found, dict) and {"uid", "outcome"} <= found.keys()
+
+
 def is_of_record(name: str) -> bool:
     """Whether a file of this name in a run's folder is of its record: none of these tells when the run has ended."""
     return name in (TIMELINE, RECORD, PRINTED) or name.endswith(LOG)
 
+
+# How a job ends, as its conditions say (kubeflow/common's JobConditionType).
+SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 REQUEST_MARK = "<!-- trainstack review -->"
 """The first line of the page about a whole request."""

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from infra import agreed
 from infra.objects.job_kinds import PYTORCHJOB
 
-SUCCEEDED = "Succeeded"
-FAILED = "Failed"
+SUCCEEDED, FAILED = ENDS = agreed.SUCCEEDED, agreed.FAILED
 SUSPENDED = "Suspended"
 # A TrainJob's word for it.
 COMPLETE = "Complete"
 # A job in one of these conditions has all the pods that it will get.
-ENDED = {SUCCEEDED, FAILED, SUSPENDED}
+ENDED = {*ENDS, SUSPENDED}
 UNMOUNTED = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 """Reasons of the kubelet's events. It tries again, with pauses of up to two minutes."""
 GIVEN_UP_S: dict[str, float] = {

@@ -131,7 +131,7 @@ class Record:
     @property
     def has_ended(self) -> bool:
         """Whether the job itself has said how it has ended."""
-        return self.told.get("outcome") in (job_status.SUCCEEDED, job_status.FAILED)
+        return self.told.get("outcome") in job_status.ENDS
 
     @property
     def has_succeeded(self) -> bool:
@@ -226,7 +226,7 @@ class Record:
         starts = [self.told.get("started"), *(_time(state.get("startedAt")) for state in states)]
         self.told["started"] = min(filter(None, starts), default=None)
         self.told["message"] = "; ".join([*filter(None, [message]), *(str(each) for each in found)])
-        if now in (job_status.SUCCEEDED, job_status.FAILED):
+        if now in job_status.ENDS:
             held = [each for each in job["status"]["conditions"] if each["status"] == "True"]
             ends = [_time(each.get("lastTransitionTime")) for each in held]
             self.told |= {"outcome": now, "end": max(filter(None, ends), default=None) or _now()}
@@ -260,7 +260,7 @@ def read(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / agreed.RECORD).read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and {"uid", "outcome"} <= found.keys() else {}
+    return found if agreed.is_record(found) else {}
 
 
 def has_end(told: Mapping[str, Any], uid: str) -> bool:

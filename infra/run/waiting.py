@@ -108,7 +108,7 @@ class Waiting:
     def _look(self, job: dict[str, Any], is_first: bool) -> str:
         """The condition that has ended the job; empty where none has. Raises as `until_end` does."""
         now, message = job_status.condition(job)
-        self.pods = pods = self.api.pods(latest=now in (job_status.SUCCEEDED, job_status.FAILED))
+        self.pods = pods = self.api.pods(latest=now in job_status.ENDS)
         self.follower.find_pod(pods)
         found = self._troubles(job, pods)
         self.record.see(job, pods, found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infra import agreed
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
 from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 RUN = "pulumi-python:dynamic/trainstack:Run"
 USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
-SUCCEEDED = "Succeeded"
 NO_RUN = "none"
 WHOLE_NAME = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
 
@@ -239,7 +239,11 @@ def _in_state(stack: str, run: str) -> dict[str, Any] | None:
     resources = _deployment(stack).get("resources") or []
     for each in resources:
         outputs: dict[str, Any] = each.get("outputs") or {}
-        if each.get("type") == RUN and outputs.get("run") == run and outputs.get("jobStatus") == SUCCEEDED:
+        if (
+            each.get("type") == RUN
+            and outputs.get("run") == run
+            and outputs.get("jobStatus") == agreed.SUCCEEDED
+        ):
             return outputs
     return None
 

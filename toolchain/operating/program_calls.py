@@ -67,7 +67,7 @@ def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
     """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
-    about = "`pulumi up` has ended; of the stack a last look says:\n"
+    about = "`pulumi up` has ended. A last look at the stack found:\n"
     try:
         with venv.program(environment.for_child(variables)):
             from infra import inspection

@@ -20,7 +20,6 @@ from toolchain.steps import SetupError
 CONFIG, METRICS, ORIGIN = "config.json", "metrics.jsonl", "origin.json"
 TRAINERS = frozenset({"dataset", "network"})
 """Keys of config.json that our trainer always writes."""
-SUCCEEDED = "Succeeded"
 NO_RESULT = ("at", "epoch", "step", "accuracy", "loss")
 # The trainer's other files of weights.
 PASSING = ("checkpoint", "best")
@@ -73,7 +72,7 @@ class Run:
         """Whether it has ended well. Our trainer writes the model last; any other program may do so at any time."""
         if self.by_trainer or not self.told:
             return self.model is not None
-        return self.outcome == SUCCEEDED
+        return self.outcome == agreed.SUCCEEDED
 
     @property
     def outcome(self) -> str:
@@ -187,7 +186,7 @@ def read(folder: Path) -> Run:
 def recorded(folder: Path) -> dict[str, Any]:
     """The run's run.json; empty where there is none, or one that is the program's own."""
     found = _mapping(folder / agreed.RECORD)
-    return found if {"uid", "outcome"} <= found.keys() else {}
+    return found if agreed.is_record(found) else {}
 
 
 def _of(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from infra import agreed
 from toolchain.runs import records
 
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "fail"
-SUCCEEDED_JOB, FAILED_JOB = "Succeeded", "Failed"
 TAKEN_DOWN = "the stack was taken down", "the same command goes on"
 """What a search ends with then, and the fix."""
 
@@ -129,9 +129,9 @@ def observe(
     objective = _objective(there, search.metric) if there else ()
     condition = (conditions or {}).get(job)
     outcome = "running"
-    if condition == FAILED_JOB:
+    if condition == agreed.FAILED:
         outcome = "failed"
-    elif condition == SUCCEEDED_JOB or (condition is None and there and there.model):
+    elif condition == agreed.SUCCEEDED or (condition is None and there and there.model):
         outcome = "succeeded" if objective else "failed"
     return Observed(trial.number, outcome, run, objective)
 

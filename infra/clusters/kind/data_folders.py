@@ -88,7 +88,7 @@ def _contents(file: str, given: DataFolder) -> str:
                 raise refused(clone, f"remove the link {folder / name}")
             found = path.stat()
             if stat.S_ISREG(found.st_mode) and not _is_readable(path, found, given.users):
-                allowed = f"a folder whose files this user and the pods' can read: not so {path}"
+                allowed = f"a folder whose files this user and the pods' can read; they cannot read {path}"
                 raise refused(allowed, f"let all users read it: chmod -R a+rX {folder}")
             told = [found.st_size, found.st_mtime_ns] if stat.S_ISREG(found.st_mode) else []
             digest.update(os.fsencode(f"{name}\0{told}\0"))
