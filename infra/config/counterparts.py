@@ -34,7 +34,7 @@ config:
     api: v2
 ```
 
-The stack installs the controllers of Kubeflow Trainer 2.2.0 and JobSet 0.11.1; each makes its webhooks' certificates
+The stack installs the controllers of Kubeflow Trainer 2.3.0 and JobSet 0.12.0; each makes its webhooks' certificates
 itself. Where no registry has their images, `make up` compiles them, once for all stacks of a machine. In a cluster of
 somebody else's that has Trainer, nothing is installed; one that has JobSet alone keeps it, and gets Trainer beside it.
 
@@ -57,7 +57,7 @@ names the job and refuses, before anything is touched. The way back asks the sam
 - Without `operator.gang`, replicas start one by one, as with v1. With it a gang is all replicas: it may not be smaller.
 - The policies are about the Jobs and pods of a TrainJob. A review and `make up` judge those of the stack file; of a
   TrainJob that is applied by hand, the guard refuses Jobs and pods, and an event on its JobSet or Job tells.
-- Trainer 2.2.0 goes on reconciling a TrainJob that is being deleted, and makes its JobSet again. So the stack suspends
+- Trainer 2.3.0 goes on reconciling a TrainJob that is being deleted, and makes its JobSet again. So the stack suspends
   a TrainJob that trains, deletes it in the background, and waits until its pods have gone. One that somebody deletes by
   hand while it trains starts its pods again for a moment: suspend it first.
 - `make status ARGS=--metrics` has no `trainstack_job_failed_replicas` for a TrainJob: its status counts Jobs, not pods.
