@@ -51,6 +51,16 @@ What GitOps engines do with a stack of v2 is in [GitOps](gitops.md#with-operator
 As long as somebody else has a PyTorchJob in the cluster, a stack that brought its definition cannot leave it: `make up`
 names the job and refuses, before anything is touched. The way back asks the same of TrainJobs and JobSets.
 
+## From Trainer 2.2
+
+`make up` puts Trainer 2.3 and JobSet 0.12 into the place of 2.2 and 0.11. A job that trains goes on: its pods stay, and
+its end comes from the new controllers. There is no way back to an older minor version of a controller: a program that
+brings one finds the newer in the cluster, by the label `app.kubernetes.io/version`, and refuses before anything is
+touched. `make down` with the newer program takes it away, and keeps the models.
+
+Trainer 2.3 keeps a copy of the runtime that a TrainJob begins with, in the ConfigMap `<job>-runtime-snapshot`. What
+somebody changes in a runtime by hand is for TrainJobs that come later. Trainer no longer keeps it from being deleted.
+
 ## Limits of v2
 
 - Keys that have no counterpart are refused where they are set: see `none` in the table.
