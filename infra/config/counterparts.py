@@ -61,6 +61,25 @@ touched. `make down` with the newer program takes it away, and keeps the models.
 Trainer 2.3 keeps a copy of the runtime that a TrainJob begins with, in the ConfigMap `<job>-runtime-snapshot`. What
 somebody changes in a runtime by hand is for TrainJobs that come later. Trainer no longer keeps it from being deleted.
 
+## How far a job is
+
+In a cluster of kind the stack switches Trainer's feature gate `TrainJobStatus` on, and the trainer reports to it every
+five seconds: percentage, time left, and the metrics of `metrics.jsonl`. They are in the TrainJob's status; `make up`,
+`make watch` and `make status` show them, and the report's timeline has each tenth.
+
+```console
+$ kubectl get trainjob pytorch-simple --namespace kubeflow --output jsonpath='{.status.trainerStatus}'
+{"estimatedRemainingSeconds":12,"lastUpdatedTime":"…","metrics":[…],"progressPercentage":45}
+```
+
+A Trainer that is away, slow or refuses slows and ends no training: one line of rank 0's log says so. A program of your
+own may report, too: variables `KUBEFLOW_TRAINER_SERVER_…` of each pod tell where, and by which token
+([KEP-2779](https://github.com/kubeflow/trainer/tree/v2.3.0/proposals/2779-trainjob-progress)).
+
+In other clusters the gate stays off: with it, a Trainer ends at its start that cannot reach the issuer of the cluster's
+tokens. Where yours has it on, the trainer reports as well. A job with `egress` then lists that Trainer's port:
+`{port: 10443, namespace: …}`.
+
 ## Limits of v2
 
 - Keys that have no counterpart are refused where they are set: see `none` in the table.
