@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import JOBSET, OF_API, RUNTIME, TRAINER_GROUP, TRAINJOB
 from infra.objects.labels import OF_JOBSET, STACK, VERSION
@@ -29,13 +30,15 @@ from tests.e2e import clones, tally
 from tests.e2e.jobs import Jobs, Training
 from tests.e2e.project import Project
 from tests.e2e.test_published import MANIFESTS
-from tests.e2e.waiting import wait_until, while_running
+from tests.e2e.waiting import HANG_S, wait_until, while_running
 from toolchain.machine.engine import Engine
 from toolchain.tools import build, go_modules
 
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings on both")
 NAME = "pytorch-simple"
 DIGITS = {"dataset": "digits", "epochs": 12}
+# Trains long enough to report more than once.
+REPORTING, LONG = "reporting", 150
 PUBLISHED = MANIFESTS / "trainjob.yaml"
 # Where kubectl puts what names no namespace.
 ELSEWHERE = "default"
@@ -148,6 +151,37 @@ def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone:
             there = [name in crds for name in OF_API[each].crds]
             assert there == [each is api] * len(there), "the other operator is taken away"
     assert len(set(found)) == 1, "the same run, and bit for bit the same model"
+
+
+def test_a_trainjob_tells_how_far_it_is(clone: Project, tmp_path: Path) -> None:
+    """In its status, in `make status`, in the lines of `make up` and in the run's timeline."""
+    trained(clone, OperatorApi.V2)
+    jobs, log = Jobs(clone, OperatorApi.V2), tmp_path / "up.log"
+    jobs.ask(name=REPORTING, training={**DIGITS, "epochs": LONG})
+
+    def told() -> dict[str, Any]:
+        listed = clone.get(TRAINJOB.resource)["items"]
+        found = [
+            each["status"] for each in listed if each["metadata"]["name"] == REPORTING and "status" in each
+        ]
+        return dict(found[0].get("trainerStatus") or {}) if found else {}
+
+    with clone.making("up", log=log) as making:
+        until = while_running(making, log)
+        until("the job is on its way", lambda: 0 < told().get("progressPercentage", 0) < 100)
+        assert told()["estimatedRemainingSeconds"] >= 0
+        said = clone.make("status").stdout
+        assert re.search(rf"{REPORTING} Running, \d+ % done, \d+:\d\d:\d\d left", said), said
+        assert making.wait(HANG_S) == 0, log.read_text()
+    at_end = told()
+    assert (at_end["progressPercentage"], at_end["estimatedRemainingSeconds"]) == (100, 0)
+    metrics = {each["name"]: float(each["value"]) for each in at_end["metrics"]}
+    assert metrics["epoch"] == LONG
+    assert metrics["accuracy"] >= 0.95
+    assert re.search(rf"^.*{REPORTING}: \d+ % done, ", log.read_text(), re.MULTILINE), log.read_text()
+    (timeline,) = clone.models.glob(f"runs/{REPORTING}-*/{agreed.TIMELINE}")
+    tenths = [what for _, about, what in json.loads(timeline.read_text()) if about == f"job {REPORTING}"]
+    assert "100 % done" in tenths, tenths
 
 
 def test_controllers_that_somebody_has_scaled_to_nothing_come_back(clone: Project) -> None:
