@@ -80,6 +80,9 @@ In other clusters the gate stays off: with it, a Trainer ends at its start that 
 tokens. Where yours has it on, the trainer reports as well. A job with `egress` then lists that Trainer's port:
 `{port: 10443, namespace: …}`.
 
+A TrainJob that was suspended under Trainer 2.2 has a JobSet without these variables, and JobSet lets nobody add them:
+an event says that `replicatedJobs` is immutable. `kubectl delete jobset <job>`, and Trainer makes it anew.
+
 ## Limits of v2
 
 - Keys that have no counterpart are refused where they are set: see `none` in the table.
