@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from infra.config.limits import LimitRange, Quota
 from infra.config.names import AbsolutePath, DnsLabel
+from infra.config.queues import QueueConfig
 from infra.config.section import Natural, Outcome, Section, Whole, refusal, setting
 
 
@@ -111,6 +112,12 @@ class ClusterConfig(Section):
     limit_range: LimitRange | None = setting(
         about="CPU and memory of a container that names none, and how far a memory limit may be above its request.",
         default=None,
+    )
+    queue: QueueConfig | None = setting(
+        about="What the namespace's jobs may have of the cluster together, by Kueue: see [Queues](kueue.md).",
+        default=None,
+        allowed="a mapping with localQueues and flavors",
+        examples=["{localQueues: [training], flavors: [{nominalQuota: {cpu: 8, memory: 32Gi}}]}"],
     )
     name: DnsLabel | None = setting(
         about="Name of the kind cluster; without it trainstack-<stack>.",

@@ -15,7 +15,7 @@ from infra import paths
 from infra.config.cluster import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, source, stack_name
-from infra.config.operator import Gang, OperatorApi
+from infra.config.operator import OperatorApi, Queueing
 
 ASKED_FOR = ("cluster", "operator", "protected")
 
@@ -42,7 +42,7 @@ class ClusterAccess:
     context: str | None
     namespace: str
     operator_api: OperatorApi
-    gang: Gang
+    queue: Queueing
     protected: bool
     is_named: bool
     claim: str | None
@@ -55,9 +55,10 @@ class ClusterAccess:
         return self.operator_api is OperatorApi.V2
 
     @property
-    def wants_gangs(self) -> bool:
-        """Whether the jobs are for scheduler-plugins."""
-        return self.gang is Gang.SCHEDULER_PLUGINS
+    def controllers(self) -> list[str]:
+        """What the stack needs beyond the training-operator, by the names of toolchain/images/cluster_images.py."""
+        trainer = ["trainer"] if self.wants_trainer else []
+        return [*trainer, *(["kueue"] if self.queue is Queueing.KUEUE else [])]
 
 
 def access(file: Path) -> ClusterAccess:
@@ -76,7 +77,7 @@ def access(file: Path) -> ClusterAccess:
         context=cluster.context,
         namespace=cluster.namespace,
         operator_api=sections.operator.api,
-        gang=sections.operator.gang,
+        queue=sections.operator.queue,
         protected=sections.protected,
         is_named=bool(cluster.server or cluster.id),
         claim=stack.claim if stack else None,

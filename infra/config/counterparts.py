@@ -86,7 +86,7 @@ an event says that `replicatedJobs` is immutable. `kubectl delete jobset <job>`,
 ## Limits of v2
 
 - Keys that have no counterpart are refused where they are set: see `none` in the table.
-- Without `operator.gang`, replicas start one by one, as with v1. With it a gang is all replicas: it may not be smaller.
+- Replicas start one by one, as with v1. In a queue of Kueue's (`queue`) a job starts with room for all of them.
 - The policies are about the Jobs and pods of a TrainJob. A review and `make up` judge those of the stack file; of a
   TrainJob that is applied by hand, the guard refuses Jobs and pods, and an event on its JobSet or Job tells.
 - Trainer 2.3.0 goes on reconciling a TrainJob that is being deleted, and makes its JobSet again. So the stack suspends

@@ -26,6 +26,7 @@ VALUES = (
 HIGHEST_ID = 2**31 - 1
 # Names a job's LocalQueue to Kueue.
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class JobConfig(Section):
@@ -118,6 +119,18 @@ class JobConfig(Section):
             "metadata.labels, suspend",
             "Kueue takes `suspend` over: see [Queues](kueue.md).",
         ),
+    )
+    priority: DnsName | None = setting(
+        about=(
+            "WorkloadPriorityClass by which Kueue takes the job before others, or later: one of "
+            "`cluster.queue.priorities`, or another that the cluster has."
+        ),
+        default=None,
+        allowed="a WorkloadPriorityClass's name, beside queue",
+        max_length=63,
+        examples=["urgent"],
+        note="The new one waits for Kueue. The run goes on under its id.",
+        paths=Counterpart("metadata.labels", "metadata.labels"),
     )
     elastic_policy: ElasticPolicy | None = setting(
         about="Let torchrun train with as many workers as there are.", default=None
@@ -245,9 +258,10 @@ class JobConfig(Section):
         if self.queue and self.run_policy.suspend:
             allowed = "false beside queue: the job is made suspended, and Kueue alone says when it runs"
             raise refusal(allowed, "remove suspend, or queue", "runPolicy.suspend", True)
-        if self.queue and QUEUE_LABEL in self.labels:
-            fix = f"remove {QUEUE_LABEL} from labels"
-            raise refusal("labels without Kueue's beside queue", fix, "labels", self.labels)
+        for key, label in (("queue", QUEUE_LABEL), ("priority", PRIORITY_LABEL)):
+            if getattr(self, key) and label in self.labels:
+                fix = f"remove {label} from labels"
+                raise refusal(f"labels without Kueue's beside {key}", fix, "labels", self.labels)
 
     def _ensure_elastic_pods_meet(self) -> None:
         """Raises a refusal for an elastic policy with which pods would wait for others, or outside, to the deadline.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import ValidationError, model_validator
-from pydantic.alias_generators import to_camel
 
 from infra import agreed
 from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
@@ -23,8 +23,9 @@ from infra.config.errors import ConfigError, Extending, explain, key_of, paragra
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
-from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH
-from infra.config.operator import Gang, OperatorApi, OperatorConfig
+from infra.config.names import BATCH_NAME_LENGTH, LABEL_LENGTH, quantity
+from infra.config.operator import OperatorApi, OperatorConfig, Queueing
+from infra.config.queues import QueueConfig
 from infra.config.section import Outcome, Section, refusal, setting
 from infra.config.storage import StorageConfig
 from infra.config.storage_kinds import OF_A_FOLDER, OUR_VOLUME, StorageKind
@@ -200,7 +201,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
     _ensure_trainjobs_can(stack, given)
-    _ensure_scheduler_heeds(stack, given)
+    _ensure_queue_admits(stack, given)
     return stack
 
 
@@ -331,18 +332,54 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
                 raise ConfigError(paragraph(stack.file, key, value, rule.allowed, rule.fix))
 
 
-def _ensure_scheduler_heeds(stack: Stack, given: Sections) -> None:
-    """Raises ConfigError for a key of a job's schedulingPolicy that scheduler-plugins would ignore."""
-    if stack.operator.gang is not Gang.SCHEDULER_PLUGINS:
-        return
+def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
+    """Raises ConfigError for a quota or priority that nobody heeds, and for a job that its own queue never admits."""
     for place, job in enumerate(stack.jobs):
-        policy = job.run_policy.scheduling_policy
-        for name in ("queue", "priority_class"):
-            if value := getattr(policy, name, None):
-                key = _key(given, place, f"runPolicy.schedulingPolicy.{to_camel(name)}")
-                allowed = "nothing where operator.gang is scheduler-plugins: its gangs have neither queue nor priority"
-                fix = "remove it; `job.pod` may have a priorityClassName: its pods are scheduled first"
-                raise ConfigError(paragraph(stack.file, key, value, allowed, fix))
+        if job.priority and not job.queue:
+            fix = "add `queue: NAME`, or remove it; without a queue, `pod` may have a priorityClassName"
+            allowed = "nothing without queue: Kueue alone heeds it"
+            raise ConfigError(
+                paragraph(stack.file, _key(given, place, "priority"), job.priority, allowed, fix)
+            )
+    quota = stack.cluster.queue
+    if quota is None:
+        return
+    if stack.operator.queue is not Queueing.KUEUE:
+        allowed = f"nothing where operator.queue is {Queueing.NONE}: nobody heeds a quota"
+        fix = f"write `trainstack:operator: {{queue: {Queueing.KUEUE}}}`, or remove it"
+        raise ConfigError(paragraph(stack.file, f"{PREFIX}cluster.queue", "(present)", allowed, fix))
+    for place, job in enumerate(stack.jobs):
+        if job.queue in quota.local_queues:
+            _ensure_in_quota(job, quota, stack.file, partial(_key, given, place))
+
+
+def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callable[[str], str]) -> None:
+    """Raises ConfigError for a job that asks for what `quota` does not count, or for more than it ever has."""
+    if job.priority and quota.priorities and job.priority not in quota.priorities:
+        allowed = f"one of cluster.queue.priorities: {', '.join(sorted(quota.priorities))}"
+        fix = f"add it there, or write `priority: {min(quota.priorities)}`"
+        raise ConfigError(paragraph(file, key("priority"), job.priority, allowed, fix))
+    pods, gpu = job.replicas.total, job.resources.gpu_resource
+    asked = {**job.resources.limits(), **job.resources.requests.quantities()}
+    for name, each in [*asked.items(), ("pods", "1")]:
+        amount, wanted = "gpu" if name == gpu else name, quantity(each) * pods
+        most, path = quota.most(amount), "replicas" if name == "pods" else f"resources.requests.{name}"
+        path = "resources.gpu" if name == gpu else path
+        if most is None and name != "pods":
+            allowed = f"what cluster.queue counts ({', '.join(quota.counted)}): Kueue admits no job that asks for more"
+            fix = (
+                f"add `gpu` to nominalQuota of each flavor of cluster.queue, or remove {path}"
+                if name == gpu
+                else f"remove {path}, or give the job a queue of somebody else's that counts {name}"
+            )
+            raise ConfigError(paragraph(file, key(path), each, allowed, fix))
+        if most is not None and wanted > most:
+            allowed = (
+                f"at most {most.normalize():f} {amount} for all replicas together, which is what queue {job.queue} "
+                f"can get; {pods} want {wanted.normalize():f}"
+            )
+            fix = f"lower {path} or replicas, or raise nominalQuota.{amount} of a flavor of cluster.queue"
+            raise ConfigError(paragraph(file, key(path), pods if name == "pods" else each, allowed, fix))
 
 
 def _key(given: Sections, place: int, path: str) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
+
+from pydantic import model_validator
 
 from infra.config.cluster import ClusterConfig
 from infra.config.names import DnsLabel
-from infra.config.section import Count, Outcome, Section, setting
+from infra.config.section import Count, Outcome, Section, refusal, setting
 
 # Where upstream installs its operator.
 OPERATOR_NAMESPACE = "kubeflow"
+# Kueue heeds no job in its own namespace (managedJobsNamespaceSelector), so it has this one to itself.
+KUEUE_NAMESPACE = "kueue-system"
 
 
 class Install(StrEnum):
@@ -27,11 +33,11 @@ class OperatorApi(StrEnum):
     V2 = "v2"
 
 
-class Gang(StrEnum):
-    """`scheduler-plugins`: a second scheduler with the plugin Coscheduling starts all replicas of a job or none."""
+class Queueing(StrEnum):
+    """`kueue`: Kueue admits a job that names a queue once there is room in its quota for all replicas."""
 
     NONE = "none"
-    SCHEDULER_PLUGINS = "scheduler-plugins"
+    KUEUE = "kueue"
 
 
 class OperatorConfig(Section):
@@ -50,11 +56,14 @@ class OperatorConfig(Section):
         changing=Outcome.IN_PLACE,
     )
 
-    gang: Gang = setting(
-        about="Who starts the replicas of a job together or not at all: nobody, or Kubernetes' scheduler-plugins.",
-        default=Gang.NONE,
-        changing=Outcome.JOB_REPLACED,
-        note="The scheduler is installed or removed, and the operator starts anew.",
+    queue: Queueing = setting(
+        about=(
+            "Who admits jobs that name a queue: nobody whom the stack brings, or Kueue, which is used where it is "
+            "there, and else installed as `install` says: see [Queues](kueue.md)."
+        ),
+        default=Queueing.NONE,
+        changing=Outcome.IN_PLACE,
+        note="Kueue is installed or removed.",
     )
 
     namespace: DnsLabel = setting(
@@ -88,6 +97,17 @@ class OperatorConfig(Section):
         examples=[400],
         changing=Outcome.IN_PLACE,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_gang(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "gang" in given:
+            fix = (
+                "write `operator: {queue: kueue}`, the quota as `cluster.queue`, and the name of one of its queues as "
+                "`job.queue`: see docs/kueue.md"
+            )
+            raise refusal("no such key: Kueue starts a job whole or not at all", fix, "gang", given["gang"])
+        return given
 
     def installs(self, cluster: ClusterConfig) -> bool:
         """Whether the stack brings an operator, without asking the cluster: somebody else's is taken to have one."""

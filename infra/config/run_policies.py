@@ -40,12 +40,9 @@ class RendezvousBackend(StrEnum):
 
 
 class SchedulingPolicy(Section):
-    """For a gang scheduler, which the cluster has to have."""
+    """For a gang scheduler, which a training-operator of somebody else's has to have."""
 
-    model_config = every_key(
-        changing=Outcome.JOB_REPLACED,
-        paths=only_v1("A gang of Trainer is all replicas with what they ask for: a value is refused."),
-    )
+    model_config = every_key(changing=Outcome.JOB_REPLACED, paths=only_v1(NO_FIELD))
 
     min_available: Count | None = setting(
         about="Replicas that a gang scheduler starts together or not at all.",
@@ -77,10 +74,6 @@ class SchedulingPolicy(Section):
         default=None,
         allowed="seconds, at least 1",
         examples=[300],
-        paths=Counterpart(
-            v2="TrainingRuntime: podGroupPolicy.coscheduling.scheduleTimeoutSeconds",
-            note="Of the gang's PodGroup, where `operator.gang` is scheduler-plugins.",
-        ),
     )
 
 
@@ -131,7 +124,7 @@ class RunPolicy(Section):
         paths=Counterpart(v2="suspend"),
     )
     scheduling_policy: SchedulingPolicy | None = setting(
-        about="Gang scheduling, for a cluster whose scheduler has it.",
+        about="Gang scheduling, for a cluster whose training-operator has a scheduler for it; elsewhere `queue`.",
         default=None,
         changing=Outcome.JOB_REPLACED,
     )

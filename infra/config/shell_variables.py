@@ -24,8 +24,7 @@ IMAGES: dict[str, str] = {
     agreed.INIT_IMAGE: "",
     agreed.TRAINER_IMAGE: "",
     agreed.JOBSET_IMAGE: "",
-    agreed.SCHEDULER_IMAGE: "",
-    agreed.SCHEDULER_CONTROLLER_IMAGE: "",
+    agreed.KUEUE_IMAGE: "",
     agreed.CPU_BASE: _OWN_DOCKERFILE,
     agreed.GPU_BASE: _OWN_DOCKERFILE,
 }

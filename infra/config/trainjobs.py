@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic.alias_generators import to_camel
-
 from infra.config.job import JobConfig
 from infra.config.names import JOB_NAME_LENGTH
 from infra.config.operator import OperatorApi
@@ -65,17 +63,11 @@ REFUSED: dict[str, Refusal] = {
         "None where operator.api is v2: a TrainJob has no such field, and finished pods stay",
         "write `cleanPodPolicy: None`",
     ),
-    **{
-        f"runPolicy.schedulingPolicy.{to_camel(name)}": Refusal(
-            lambda job, name=name: (
-                job.run_policy.scheduling_policy  # type: ignore[misc]
-                and getattr(job.run_policy.scheduling_policy, name)
-            ),
-            "nothing where operator.api is v2: a gang of Trainer is all replicas with what they ask for",
-            "remove it, or write `operator: {api: v1}`",
-        )
-        for name in ("min_available", "queue", "min_resources", "priority_class")
-    },
+    "runPolicy.schedulingPolicy": Refusal(
+        lambda job: job.run_policy.scheduling_policy and "(present)",
+        "nothing where operator.api is v2: Trainer has no such field",
+        "remove it; a queue of Kueue's (`queue`) starts a job whole or not at all",
+    ),
     "elasticPolicy": Refusal(
         lambda job: job.elastic_policy and "(present)",
         "nothing where operator.api is v2: Trainer 2.3 has no elastic jobs",

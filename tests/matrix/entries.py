@@ -51,6 +51,14 @@ JOB = {"name": "mnist", "model": None}
 QUOTA = {"cluster.quota": {"pods": 8}}
 RANGE = {"cluster.limitRange": {"memoryRatio": 4}}
 EGRESS = {"job.egress": [{"port": 443}]}
+QUEUE = {
+    "localQueues": ["training"],
+    "cohort": "research",
+    "flavors": [{"nominalQuota": {"cpu": 8, "memory": "32Gi", "pods": 4}, "borrowingLimit": {"cpu": 4}}],
+    "preemption": {"withinClusterQueue": "LowerPriority"},
+    "priorities": {"urgent": 100},
+}
+"""A value of `cluster.queue`."""
 GANG = {"job.runPolicy.schedulingPolicy": {"queue": "first"}}
 PATIENT = {"job.runPolicy.schedulingPolicy": {"scheduleTimeoutSeconds": 30}}
 ELASTIC = {"job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 2}}
@@ -207,7 +215,22 @@ ELSEWHERE: dict[str, str] = {
         ("operator.concurrency", "operator.qps", "operator.burst"),
         "takes an operator of the stack's own: tests/e2e/test_job_behaviours.py",
     ),
-    "operator.gang": "takes another scheduler, and a cluster that is full: tests/matrix/test_gang_scheduler.py",
+    **dict.fromkeys(
+        (
+            "operator.queue",
+            "job.priority",
+            *(f"cluster.queue.{each}" for each in ("name", "localQueues", "cohort", "priorities")),
+            *(f"cluster.queue.flavors.{each}" for each in ("name", "nodeLabels")),
+            *(
+                f"cluster.queue.flavors.{each}.{name}"
+                for each in ("nominalQuota", "borrowingLimit")
+                for name in ("cpu", "memory", "gpu", "pods")
+            ),
+            "cluster.queue.preemption.withinClusterQueue",
+            "cluster.queue.preemption.reclaimWithinCohort",
+        ),
+        "takes Kueue: tests/e2e/test_kueue.py",
+    ),
     "job.runId": "takes a finished run, with its model: tests/e2e/test_over_runs.py",
     "image.dockerfile": "an image of another make, which runs a script of its own: tests/e2e/test_examples.py",
     "image.repository": "pushing to a registry elsewhere: tests/e2e/test_repository.py",

@@ -32,7 +32,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         context=stack.cluster.context,
         namespace=stack.cluster.namespace,
         operator_api=stack.operator.api,
-        gang=stack.operator.gang,
+        queue=stack.operator.queue,
         protected=False,
         is_named=False,
         claim=stack.claim,

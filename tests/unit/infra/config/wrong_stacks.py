@@ -29,6 +29,18 @@ def search(option: Any, key: str = "training.lr", **changes: Any) -> dict[str, A
     return with_job(sweep={"options": {key: option}, **changes})
 
 
+AMOUNTS = {"nominalQuota": {"cpu": 8, "memory": "32Gi"}}
+QUOTA = {"localQueues": ["training"], "flavors": [AMOUNTS]}
+
+
+def quota(job: Any = JOB, **changes: Any) -> dict[str, Any]:
+    return {"job": job, "operator": {"queue": "kueue"}, "cluster": {"queue": {**QUOTA, **changes}}}
+
+
+def flavor(job: Any = JOB, cohort: str | None = None, **changes: Any) -> dict[str, Any]:
+    return quota(job, flavors=[{**AMOUNTS, **changes}], cohort=cohort)
+
+
 EXISTING = {"kind": "existing"}
 
 
@@ -591,6 +603,119 @@ CASES: dict[str, Case] = {
     "a queue that is no name": Case(job(queue="Team A"), "job.queue", "'Team A'", "a DNS name", "team-a"),
     "a queue that no label can name": Case(
         job(queue="q" * 64), "job.queue", "qqq", "at most 63 characters", "team-a"
+    ),
+    "a priority without a queue": Case(
+        job(priority="urgent"), "job.priority", "'urgent'", "nothing without queue", "add `queue: NAME`"
+    ),
+    "two priorities": Case(
+        job(queue="team-a", priority="urgent", labels={"kueue.x-k8s.io/priority-class": "low"}),
+        "job.labels",
+        "low",
+        "without Kueue's beside priority",
+        "remove kueue.x-k8s.io/priority-class",
+    ),
+    "a gang": Case(
+        with_job(operator={"gang": "scheduler-plugins"}),
+        "operator.gang",
+        "'scheduler-plugins'",
+        "no such key",
+        "write `operator: {queue: kueue}`",
+    ),
+    "a quota without Kueue": Case(
+        with_job(cluster={"queue": QUOTA}),
+        "cluster.queue",
+        "(present)",
+        "operator.queue is none",
+        "queue: kueue",
+    ),
+    "a quota without queues": Case(
+        quota(localQueues=[]), "cluster.queue.localQueues", "[]", "a list of names", "[training]"
+    ),
+    "a quota for every job of the namespace": Case(
+        quota(localQueues=["default"]), "cluster.queue.localQueues", "'default'", "other names", "[training]"
+    ),
+    "a queue twice": Case(
+        quota(localQueues=["a", "a"]), "cluster.queue.localQueues", "'a'", "differ", "rename"
+    ),
+    "a flavor twice": Case(
+        quota(flavors=2 * [AMOUNTS]), "cluster.queue.flavors", "default", "differ", "rename"
+    ),
+    "a quota without memory": Case(
+        flavor(nominalQuota={"cpu": 8}),
+        "cluster.queue.flavors[0].nominalQuota.memory",
+        "None",
+        "cpu and memory",
+        "memory: 32Gi",
+    ),
+    "a quota of nothing": Case(
+        flavor(nominalQuota={"cpu": 0, "memory": "1Gi"}),
+        "cluster.queue.flavors[0].nominalQuota.cpu",
+        "0",
+        "above zero",
+        "500m",
+    ),
+    "flavors that count differently": Case(
+        quota(flavors=[AMOUNTS, {"name": "b", "nominalQuota": {"cpu": 8, "memory": "8Gi", "pods": 2}}]),
+        "cluster.queue.flavors[1].nominalQuota",
+        "cpu, memory, pods",
+        "the same keys",
+        "all of them",
+    ),
+    "borrowing what is not counted": Case(
+        flavor(cohort="all", borrowingLimit={"gpu": 1}),
+        "cluster.queue.flavors[0].borrowingLimit.gpu",
+        "1",
+        "cpu, memory",
+        "add gpu to nominalQuota",
+    ),
+    "borrowing from nobody": Case(
+        flavor(borrowingLimit={"cpu": 1}),
+        "cluster.queue.flavors[0].borrowingLimit",
+        "cpu",
+        "nothing without cohort",
+        "add `cohort",
+    ),
+    "reclaiming from nobody": Case(
+        quota(preemption={"reclaimWithinCohort": "Any"}),
+        "cluster.queue.preemption.reclaimWithinCohort",
+        "'Any'",
+        "Never without cohort",
+        "add `cohort",
+    ),
+    "a job that its quota never has room for": Case(
+        quota(job={**JOB, "queue": "training", "resources": {"cpu": 8, "requests": {"cpu": 5}}}),
+        "job.resources.requests.cpu",
+        "'5'",
+        "at most 8 cpu",
+        "lower resources.requests.cpu or replicas",
+    ),
+    "a job with more pods than its quota": Case(
+        flavor(nominalQuota={"cpu": 8, "memory": "32Gi", "pods": 1}, job={**JOB, "queue": "training"}),
+        "job.replicas",
+        "2",
+        "at most 1 pods",
+        "nominalQuota.pods",
+    ),
+    "GPUs that no quota counts": Case(
+        quota(job={**JOB, "queue": "training", "resources": {"gpu": 1}}),
+        "job.resources.gpu",
+        "'1'",
+        "cpu, memory",
+        "add `gpu` to nominalQuota",
+    ),
+    "a disk that no quota counts": Case(
+        quota(job={**JOB, "queue": "training", "resources": {"ephemeral-storage": "1Gi"}}),
+        "job.resources.requests.ephemeral-storage",
+        "1Gi",
+        "cpu, memory",
+        "a queue of somebody else's",
+    ),
+    "a priority that the quota has not": Case(
+        quota(priorities={"urgent": 1}, job={**JOB, "queue": "training", "priority": "high"}),
+        "job.priority",
+        "'high'",
+        "urgent",
+        "priority: urgent",
     ),
     "ttl under Pulumi": Case(
         job(runPolicy={"ttlSecondsAfterFinished": 60}),

@@ -46,6 +46,7 @@ THE_SAME: dict[str, Any] = {
     "resources": {"cpu": 2, "memory": "4Gi"},
     "runPolicy": {"backoffLimit": 1, "activeDeadlineSeconds": 60},
     "queue": "team-a",
+    "priority": "urgent",
     "elasticPolicy": {"minReplicas": 1},
     "annotations": {"team": "vision"},
     "labels": {"team": "vision"},

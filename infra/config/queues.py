@@ -1,0 +1,247 @@
+"""Section `cluster.queue`: the share of a cluster that a team's jobs get by Kueue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from decimal import Decimal
+from enum import StrEnum
+
+from pydantic import model_validator
+
+from infra.config.names import DnsLabel, LabelKey, LabelValue, Quantity, quantity
+from infra.config.resources import GPU
+from infra.config.section import Count, Outcome, Section, Whole, every_key, refusal, setting
+
+USUAL_FLAVOR = "default-flavor"
+# Kueue puts each job of the namespace that names no queue into one of this name (its feature LocalQueueDefaulting).
+DEFAULTING = "default"
+
+
+class WithinQueue(StrEnum):
+    """Whose admission a waiting job may end in its own queue, as Kueue spells it."""
+
+    NEVER = "Never"
+    LOWER = "LowerPriority"
+    LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
+
+
+class WithinCohort(StrEnum):
+    """Which jobs of others that have borrowed from the queue may have to give back, as Kueue spells it."""
+
+    NEVER = "Never"
+    LOWER = "LowerPriority"
+    ANY = "Any"
+
+
+class Amounts(Section):
+    """Amounts of what jobs ask for (`resources.requests`), of all their replicas together."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
+
+    cpu: Quantity | None = setting(
+        about="CPU that the admitted jobs may ask for together.",
+        default=None,
+        allowed="a quantity of CPUs",
+        examples=[8],
+    )
+    memory: Quantity | None = setting(
+        about="Memory that they may ask for together.",
+        default=None,
+        allowed="a quantity of bytes",
+        examples=["32Gi"],
+    )
+    gpu: Count | None = setting(
+        about="GPUs that they may ask for together, of each resource that a job counts them by.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[4],
+    )
+    pods: Count | None = setting(
+        about="Replicas that they may have together.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[20],
+    )
+
+    def given(self) -> dict[str, str]:
+        """Key -> amount, of the keys that are given."""
+        return {
+            name: str(value) for name in type(self).model_fields if (value := getattr(self, name)) is not None
+        }
+
+    def by_resource(self, gpu_resources: Collection[str] = (GPU,)) -> dict[str, str]:
+        """Resource -> amount. `gpu_resources`: what the nodes call the GPUs of the jobs."""
+        found = self.given()
+        gpus = found.pop("gpu", None)
+        return found | (dict.fromkeys(sorted(gpu_resources), gpus) if gpus else {})
+
+
+class Flavor(Section):
+    """Nodes of one kind, and how much of them the queue has."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
+
+    name: DnsLabel = setting(
+        about="Name of the ResourceFlavor; one of this name that somebody else has made is used, and left as it is.",
+        default=USUAL_FLAVOR,
+        allowed="a DNS label",
+        examples=["a100"],
+    )
+    node_labels: dict[LabelKey, LabelValue] = setting(
+        about="Labels of its nodes: jobs admitted to it run there alone; without any it is all nodes.",
+        default_factory=dict,
+        allowed="a mapping of labels to values",
+        examples=["{gpu: a100}"],
+    )
+    nominal_quota: Amounts = setting(
+        about="What the queue has of it: cpu and memory, which each job asks for, and gpu where jobs do.",
+        allowed="a mapping with cpu, memory, gpu, pods",
+        examples=["{cpu: 8, memory: 32Gi}"],
+    )
+    borrowing_limit: Amounts = setting(
+        about="How much more of it jobs may take of what the cohort has free; without it all.",
+        default=Amounts(),
+        allowed="a mapping with keys of nominalQuota",
+        examples=["{cpu: 4}"],
+    )
+
+    @model_validator(mode="after")
+    def _counts_what_jobs_ask_for(self) -> Flavor:
+        given = self.nominal_quota.given()
+        for name, example in (("cpu", "8"), ("memory", "32Gi")):
+            if name not in given:
+                allowed = "cpu and memory: each job asks for both, and what is not counted is never admitted"
+                fix = f"write for example `{name}: {example}`"
+                raise refusal(allowed, fix, f"nominalQuota.{name}", None)
+        for name, value in self.borrowing_limit.given().items():
+            if name not in given:
+                allowed = f"keys that nominalQuota has: {', '.join(given)}"
+                raise refusal(
+                    allowed, f"add {name} to nominalQuota, or remove it", f"borrowingLimit.{name}", value
+                )
+        return self
+
+
+class Preemption(Section):
+    """When an admitted job has to go for another one. It waits again, and goes on from its last checkpoint."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
+
+    within_cluster_queue: WithinQueue = setting(
+        about="Which jobs of the queue have to go for one that waits in it.", default=WithinQueue.NEVER
+    )
+    reclaim_within_cohort: WithinCohort = setting(
+        about="Which jobs of the cohort's other queues that have borrowed have to go for one of this queue.",
+        default=WithinCohort.NEVER,
+    )
+
+
+class QueueConfig(Section):
+    """A ClusterQueue for the namespace of the jobs, with its LocalQueues, flavors and priorities."""
+
+    model_config = every_key(changing=Outcome.IN_PLACE)
+
+    name: DnsLabel | None = setting(
+        about="Name of the ClusterQueue; without it trainstack-<stack>.",
+        default=None,
+        allowed="a DNS label",
+        examples=["team-a"],
+        note="The LocalQueues are made anew.",
+    )
+    local_queues: tuple[DnsLabel, ...] = setting(
+        about="Names of the queues that jobs of the namespace may name (`job.queue`); all have the same quota.",
+        min_length=1,
+        allowed="a list of names",
+        examples=["[training]"],
+    )
+    cohort: DnsLabel | None = setting(
+        about="Queues of one cohort lend each other what they do not use of flavors that they share.",
+        default=None,
+        allowed="a DNS label",
+        examples=["research"],
+    )
+    flavors: tuple[Flavor, ...] = setting(
+        about="The quota, by kind of nodes; a job is tried on the first, then on the next.",
+        min_length=1,
+        allowed="a list of mappings with nominalQuota",
+        examples=["[{nominalQuota: {cpu: 8, memory: 32Gi}}]"],
+    )
+    preemption: Preemption = setting(
+        about="When an admitted job has to go for another one.", default=Preemption()
+    )
+    priorities: dict[DnsLabel, Whole] = setting(
+        about=(
+            "WorkloadPriorityClasses that jobs may name (`job.priority`), with their values; one of this name that "
+            "somebody else has made is used, and left as it is."
+        ),
+        default_factory=dict,
+        allowed="a mapping of names to whole numbers, the higher the sooner",
+        examples=["{urgent: 100}"],
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> QueueConfig:
+        for key, names in (
+            ("localQueues", self.local_queues),
+            ("flavors", [each.name for each in self.flavors]),
+        ):
+            for name in names:
+                if list(names).count(name) > 1:
+                    raise refusal("names that differ", "rename one of them", key, name)
+        if DEFAULTING in self.local_queues:
+            allowed = (
+                f"other names than {DEFAULTING}: Kueue puts each job of the namespace without a queue there"
+            )
+            raise refusal(allowed, "write for example `localQueues: [training]`", "localQueues", DEFAULTING)
+        first = self.flavors[0].nominal_quota.given()
+        for place, each in enumerate(self.flavors):
+            if each.nominal_quota.given().keys() != first.keys():
+                found = ", ".join(each.nominal_quota.given())
+                allowed = f"the same keys in each flavor: {', '.join(first)}"
+                raise refusal(
+                    allowed, "give each flavor all of them", f"flavors[{place}].nominalQuota", found
+                )
+            if self.cohort is None and (limits := each.borrowing_limit.given()):
+                fix = "add `cohort: NAME`, or remove borrowingLimit"
+                allowed = "nothing without cohort: there is nobody to borrow from"
+                raise refusal(allowed, fix, f"flavors[{place}].borrowingLimit", str(limits))
+        if self.cohort is None and self.preemption.reclaim_within_cohort is not WithinCohort.NEVER:
+            allowed = f"{WithinCohort.NEVER} without cohort: there is nobody who borrows"
+            value = self.preemption.reclaim_within_cohort.value
+            raise refusal(
+                allowed, "add `cohort: NAME`, or remove it", "preemption.reclaimWithinCohort", value
+            )
+        return self
+
+    @property
+    def shared(self) -> list[str]:
+        """Titles of the objects that the cluster has for all of its queues: somebody else may have made them."""
+        return [
+            *(f"ResourceFlavor/{each.name}" for each in self.flavors),
+            *(f"WorkloadPriorityClass/{name}" for name in self.priorities),
+        ]
+
+    @property
+    def counted(self) -> list[str]:
+        """The keys of nominalQuota that each flavor has."""
+        return [*self.flavors[0].nominal_quota.given()]
+
+    def most(self, amount: str) -> Decimal | None:
+        """How much one job may ever get, of all flavors together; None where the quota does not count it.
+
+        Parameters:
+            amount: a key of nominalQuota.
+        """
+        if amount not in self.counted:
+            return None
+        total = Decimal()
+        for each in self.flavors:
+            limit = each.borrowing_limit.given().get(amount, "0" if self.cohort is None else "")
+            total += quantity(each.nominal_quota.given()[amount]) + (
+                quantity(limit) if limit else Decimal("Infinity")
+            )
+        return total
+
+    def name_for(self, stack: str) -> str:
+        """The name of the ClusterQueue of `stack`: the one given, else trainstack-<stack>."""
+        return self.name or f"trainstack-{stack}"
