@@ -1,4 +1,4 @@
-"""Mark, cluster, training-operator, guard, storage, image, a look at shared folders, job, run: made in this order."""
+"""Mark, cluster, operators, guard, storage, image, a look at shared folders, job, run: made in this order."""
 
 import pulumi
 
@@ -60,7 +60,7 @@ def main() -> None:
     runs: dict[str, JobRun] = {}
     for job in stack.jobs:
         reference = held_by(image.reference, storage.claims)
-        given = context(stack, reference, datasets[job.name], planned.scheduler)
+        given = context(stack, reference, datasets[job.name])
         depends_on = [*operator.ready, *guarded, *pulled, *shared, *program.ran_before(stack, runs)]
         held = owned.held.queued
         submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held)

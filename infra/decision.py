@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from infra import dependents, volumes
+from infra import dependents, operators, volumes
 from infra.agreed import listed
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
-from infra.config.operator import Gang, Install
+from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
 from infra.objects import job_kinds
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, CRD, NAMESPACE, VOLUME
+from infra.objects.kinds import CLAIM, CRD, NAMESPACE, VOLUME, Kind
 from infra.objects.labels import VERSION
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest, title
@@ -29,7 +29,8 @@ from infra.training_operator.plan import Plan
 from storage.manifests import Volume, persistent_volume, persistent_volume_claim
 
 SHOWN = 10
-KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE)}
+QUOTA = (job_kinds.CLUSTER_QUEUE, job_kinds.LOCAL_QUEUE, job_kinds.FLAVOR)
+KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE, *QUOTA)}
 DEFINED = {f"{DEFINITION}/{each.crd}": each for each in dependents.EVERY}
 ELSEWHERE = "before a stack moves to another cluster, `make down`"
 BACK = f"or take the change back; {ELSEWHERE}"
@@ -69,6 +70,7 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Plan) -> No
     for each in (
         *_namespaces(stack, held, planned),
         *_definitions(stack, held, planned),
+        *_quotas(stack, held, planned),
         *_claims(stack, held),
     ):
         without = f"take the change of {each.keys} back; {ELSEWHERE}"
@@ -129,7 +131,7 @@ def _namespaces(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leavi
     for each in sorted(held.objects - {f"{NAMESPACE.kind}/{name}" for name in planned.namespaces}):
         if each.startswith(f"{NAMESPACE.kind}/"):
             yield Leaving(
-                [each], "`cluster.namespace` or `operator.namespace`", partial(_of_namespace, stack)
+                [each], "`cluster.namespace` or `trainstack:operator`", partial(_of_namespace, stack)
             )
 
 
@@ -140,18 +142,22 @@ def _of_namespace(stack: Stack, there: list[str], others: list[str]) -> Refusal 
         f"objects in it: {listed(others, SHOWN)}"
     )
     fix = f"move or delete them, {BACK}"
-    return ("cluster.namespace", stack.cluster.namespace, allowed, fix) if others else None
+    key, value = ("cluster.namespace", stack.cluster.namespace)
+    if name == KUEUE_NAMESPACE != value:
+        key, value = "operator.queue", stack.operator.queue.value
+    return (key, value, allowed, fix) if others else None
 
 
 def _definitions(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leaving]:
-    """Those of kinds of jobs, and those of gangs, which others use, or the stack itself."""
+    """Those of kinds of jobs, of Kueue, and of an earlier release's gangs, which others use, or the stack itself."""
     operator = stack.operator
-    of_jobs = OF_API[operator.api].crds
-    of_gangs = job_kinds.GANG_CRDS if operator.gang is not Gang.NONE else ()
-    for key, value, kinds, wanted, registered in (
-        ("api", operator.api.value, SHARED, of_jobs, planned.crd),
-        ("gang", operator.gang.value, job_kinds.GANG_KINDS, of_gangs, planned.installs_scheduler),
-    ):
+    of_kueue = [each.crd for each in job_kinds.QUEUE_KINDS] if operator.queue is Queueing.KUEUE else []
+    rows: list[tuple[str, str, tuple[Kind, ...], Collection[str], bool]] = [
+        ("api", operator.api.value, SHARED, OF_API[operator.api].crds, planned.crd),
+        ("queue", operator.queue.value, job_kinds.QUEUE_KINDS, of_kueue, planned.kueue_crds),
+        ("gang", "(taken away)", job_kinds.GANG_KINDS, (), False),
+    ]
+    for key, value, kinds, wanted, registered in rows:
         goes = [f"{DEFINITION}/{each.crd}" for each in kinds if not (registered and each.crd in wanted)]
         refusal = partial(_of_definitions, stack, key, value, wanted)
         yield Leaving([each for each in goes if each in held.objects], "`trainstack:operator`", refusal)
@@ -181,7 +187,26 @@ def _of_definitions(
         f"what it was as long as others have {' or '.join(kinds)}, whose definitions "
         f"the stack made and would delete: {listed(others, SHOWN)}"
     )
-    return (f"operator.{key}", value, allowed, f"let them end and delete them, {BACK}") if others else None
+    back = "or have this stack's `make up` done by the release before" if key == "gang" else BACK
+    return (f"operator.{key}", value, allowed, f"let them end and delete them, {back}") if others else None
+
+
+def _quotas(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leaving]:
+    """Queues and flavors that others use."""
+    stays = {title(each) for each in operators.quota(stack, planned)}
+    kinds = tuple(f"{each.kind}/" for each in QUOTA)
+    goes = sorted(each for each in held.objects - stays if each.startswith(kinds))
+    if goes:
+        yield Leaving(goes, "`cluster.queue`", _of_quotas)
+
+
+def _of_quotas(there: list[str], others: list[str]) -> Refusal | None:
+    allowed = (
+        f"a change that keeps {listed(there, SHOWN)}, which the stack made and would delete, as long as others use it: "
+        f"{listed(others, SHOWN)}"
+    )
+    fix = f"let them end and delete them, {BACK}"
+    return ("cluster.queue", "(changed)", allowed, fix) if others else None
 
 
 def _claims(stack: Stack, held: StackState) -> Iterator[Leaving]:

@@ -29,8 +29,9 @@ EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.cr
 # Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
-# What is installed for all of a cluster's users, the scheduler of gangs included.
-EVERY = (*SHARED, *job_kinds.GANG_KINDS)
+# What is installed for all of a cluster's users, Kueue included, and what an earlier release has installed.
+EVERY = (*SHARED, *job_kinds.QUEUE_KINDS, *job_kinds.GANG_KINDS)
+OF_A_NAMESPACE = (*SHARED, job_kinds.WORKLOAD, job_kinds.LOCAL_QUEUE, *job_kinds.GANG_KINDS)
 # A kind that the server has, with its objects.
 Listed = tuple[Kind, list[Manifest]]
 
@@ -65,7 +66,8 @@ def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> d
 
 
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' `jobs`, others' objects by namespace (`namespaces`), and others' pods by claim (`claims`).
+    """Others' `jobs`, what of others' needs Kueue or the stack's quota (`queues`), others' objects by namespace
+    (`namespaces`), and others' pods by claim (`claims`).
 
     Each is a title, `Kind/namespace/name`.
 
@@ -87,10 +89,17 @@ def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -
     def made(kind: Kind) -> list[str]:
         return [each for each in own if each.startswith(f"{kind.kind}/")]
 
-    definitions = [f"{DEFINITION}/{each.crd}" for each in EVERY]
+    def defined(kinds: Iterable[Kind]) -> list[str]:
+        return [f"{DEFINITION}/{each.crd}" for each in kinds]
+
+    quota = [each for kind in job_kinds.QUEUE_KINDS for each in made(kind)]
+    of_kueue = defined(job_kinds.QUEUE_KINDS)
     own_api = {f"{DEFINITION}/{each}" for each in OF_API[api].crds} if made(DEPLOYMENT) else set()
     return {
-        "jobs": ask(*(each for each in definitions if each in own_api or each in own)),
+        "jobs": ask(
+            *(each for each in defined((*SHARED, *job_kinds.GANG_KINDS)) if each in own_api or each in own)
+        ),
+        "queues": ask(*(each for each in of_kueue if each in own), *quota),
         "namespaces": {each.partition("/")[2]: ask(each) for each in made(NAMESPACE)},
         "claims": {each: ask(each) for each in made(CLAIM)},
     }
@@ -114,10 +123,60 @@ def _mounting(look: Look, claims: Collection[str], own: Collection[str], without
         )
 
 
+def _in_cluster_queues(
+    look: Look, names: Collection[str], own: Collection[str], without: str
+) -> Iterable[str]:
+    """LocalQueues of these ClusterQueues, and workloads that these have admitted."""
+
+    def queue_of(each: Manifest) -> object:
+        if each["kind"] == job_kinds.LOCAL_QUEUE.kind:
+            return each["spec"].get("clusterQueue")
+        return ((each.get("status") or {}).get("admission") or {}).get("clusterQueue")
+
+    kinds = (job_kinds.LOCAL_QUEUE, job_kinds.WORKLOAD)
+    listed = [
+        (kind, [each for each in found if queue_of(each) in names])
+        for kind, found in _served(look, kinds, without)
+    ]
+    return _others(listed, own)
+
+
+def _in_local_queues(look: Look, names: Collection[str], own: Collection[str], without: str) -> Iterable[str]:
+    """Workloads in these queues that have not ended."""
+    for place in names:
+        namespace, name = place.split("/")
+        for kind, found in _served(look, [job_kinds.WORKLOAD], without, namespace):
+            waiting = [
+                each for each in found if each["spec"].get("queueName") == name and not _is_finished(each)
+            ]
+            yield from _others([(kind, waiting)], own)
+
+
+def _is_finished(workload: Manifest) -> bool:
+    conditions = (workload.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Finished" and each["status"] == "True" for each in conditions)
+
+
+def _with_flavors(look: Look, names: Collection[str], own: Collection[str], without: str) -> Iterable[str]:
+    """ClusterQueues that have a quota of these flavors."""
+
+    def flavors_of(queue: Manifest) -> Iterator[str]:
+        for group in queue["spec"].get("resourceGroups") or []:
+            yield from (each["name"] for each in group["flavors"])
+
+    for kind, found in _served(look, [job_kinds.CLUSTER_QUEUE], without):
+        yield from _others(
+            [(kind, [each for each in found if not {*names}.isdisjoint(flavors_of(each))])], own
+        )
+
+
 DEPENDENTS: dict[str, Callable[[Look, Collection[str], Collection[str], str], Iterable[str]]] = {
     NAMESPACE.kind: _in_namespaces,
     DEFINITION: _of_definitions,
     CLAIM.kind: _mounting,
+    job_kinds.CLUSTER_QUEUE.kind: _in_cluster_queues,
+    job_kinds.LOCAL_QUEUE.kind: _in_local_queues,
+    job_kinds.FLAVOR.kind: _with_flavors,
 }
 """Kind of an object -> what finds others' objects that depend on it, by what its title has behind the kind."""
 
@@ -172,7 +231,7 @@ def _served(look: Look, kinds: Collection[Kind], without: str, namespace: str = 
 
 
 def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
-    for kind, found in _served(look, (*NAMESPACED, *EVERY), without, namespace):
+    for kind, found in _served(look, (*NAMESPACED, *OF_A_NAMESPACE), without, namespace):
         has_copies = kind == CONFIG_MAP and namespace != DEFAULT
         yield kind, _without_copies(look, found) if has_copies else found
 

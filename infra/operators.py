@@ -1,121 +1,263 @@
-"""The operator of the API that a stack asks for, the training-operator or Kubeflow Trainer, and who schedules gangs."""
+"""The controllers that a stack installs: those of its API, and Kueue. One table, and one component for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
 from infra import agreed
 from infra.clusters.cluster import Cluster
 from infra.config import Stack
-from infra.config.operator import OperatorApi
-from infra.gang_scheduler import patches as scheduler
-from infra.objects import job_kinds
-from infra.objects.manifest import Manifest
+from infra.config.operator import OperatorApi, Queueing
+from infra.image.providers import RegistryImage
+from infra.kueue import patches as kueue
+from infra.kueue import quota as quotas
+from infra.objects.job_kinds import KUEUE
+from infra.objects.manifest import Manifest, Object, register, title
 from infra.trainer_controller import patches as trainer
-from infra.training_operator import component as training_operator
-from infra.training_operator.component import Operator
+from infra.training_operator import patches as training_operator
+from infra.training_operator import throughput
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
 from infra.upstream import vendored
 
-# Deployment -> the variable that names its image in this machine's engine.
-SCHEDULER_IMAGES = {
-    job_kinds.GANG_SCHEDULER: agreed.SCHEDULER_IMAGE,
-    scheduler.CONTROLLER: agreed.SCHEDULER_CONTROLLER_IMAGE,
+# What controllers write into their own objects while they run.
+FILLED_IN = {
+    "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
+    "MutatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
+    "Secret": ["data"],
 }
-TRAINER_IMAGES = {trainer.TRAINER: agreed.TRAINER_IMAGE, trainer.JOBSET: agreed.JOBSET_IMAGE}
+CONVERSION = "spec.conversion.webhook.clientConfig.caBundle"
+"""As FILLED_IN, of a definition with a webhook that converts its versions."""
 
 
-def manifests(stack: Stack, plan: Plan) -> list[Manifest]:
-    """The objects that `plan` registers, the scheduler of gangs first, of each the CRDs first."""
-    wanted = trainer_manifests if stack.operator.api is OperatorApi.V2 else training_operator.manifests
-    return [*scheduler_manifests(stack, plan), *wanted(stack, plan)]
-
-
-def scheduler_manifests(stack: Stack, plan: Plan) -> list[Manifest]:
-    """The scheduler's objects that `plan` registers, the CRDs first; a review renders the same.
-
-    The Deployments have the images that upstream publishes.
+@dataclass(frozen=True)
+class Controllers:
+    """What is installed as a whole.
 
     Parameters:
-        stack: for its name, which the labels have, and the operator's namespace.
+        kind: of the component; `make down` knows by it what others use.
+        part: how the component's name ends.
+        objects: upstream's objects, patched, for a stack; the plan says whether JobSet is the stack's, too.
+        images: name of a pushed image -> the variable that names it in this machine's engine, and the image that it is
+            in place of, in the Deployment's image and arguments.
+        wait: name and `probes` of the resource that is there once the webhooks answer.
     """
-    if not plan.installs_scheduler:
-        return []
-    found, namespace = vendored.objects(scheduler.PROJECT), stack.operator.namespace
-    objects = scheduler.patched(found, scheduler.profile(), stack.name, namespace)
-    return [each for each in objects if each["metadata"]["name"] not in plan.kept_definitions]
+
+    kind: str
+    part: str
+    objects: Callable[[Stack, Plan], list[Manifest]]
+    images: Mapping[str, tuple[str, str]]
+    wait: tuple[str, str]
 
 
-def trainer_manifests(stack: Stack, plan: Plan) -> list[Manifest]:
-    """The controllers' objects that `plan` registers, the CRDs first; a review renders the same.
+def _of_v1(stack: Stack, _: Plan) -> list[Manifest]:
+    place = (stack.operator.namespace, throughput.flags(stack.operator))
+    found = vendored.objects(training_operator.NAME)
+    return training_operator.patched(found, stack.name, None, training_operator.INIT_IMAGE, *place)
 
-    The Deployments have the images that upstream publishes.
 
-    Parameters:
-        stack: for its name, which the labels have, and section `operator`.
-    """
-    if not (plan.crd or plan.operator):
-        return []
-    beneath = vendored.objects("jobset") if plan.beneath else []
+def _of_v2(stack: Stack, planned: Plan) -> list[Manifest]:
+    beneath = vendored.objects("jobset") if planned.beneath else []
     reports = stack.operator.takes_reports(stack.cluster)
-    objects = trainer.patched(
-        [*beneath, *vendored.objects("trainer")], stack.name, stack.operator, plan.scheduler, reports
-    )
-    return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
+    return trainer.patched([*beneath, *vendored.objects("trainer")], stack.name, stack.operator, reports)
 
 
-class Scheduler(Operator):
-    """The second scheduler, ready to take gangs. As Operator."""
+OF_API = {
+    OperatorApi.V1: Controllers(
+        "Operator",
+        "operator",
+        _of_v1,
+        {
+            "operator": (agreed.OPERATOR_IMAGE, training_operator.IMAGE),
+            "init": (agreed.INIT_IMAGE, training_operator.INIT_IMAGE),
+        },
+        ("webhook", OperatorApi.V1),
+    ),
+    OperatorApi.V2: Controllers(
+        "Operator",
+        "operator",
+        _of_v2,
+        {
+            trainer.TRAINER: (agreed.TRAINER_IMAGE, trainer.IMAGES[trainer.TRAINER]),
+            trainer.JOBSET: (agreed.JOBSET_IMAGE, trainer.IMAGES[trainer.JOBSET]),
+        },
+        ("webhook", OperatorApi.V2),
+    ),
+}
+QUEUES = Controllers(
+    "Queue",
+    "queue",
+    lambda stack, _: kueue.patched(vendored.objects(kueue.PROJECT), stack.name),
+    {kueue.CONTROLLER: (agreed.KUEUE_IMAGE, kueue.IMAGE)},
+    ("queue-webhook", KUEUE),
+)
 
-    part = "scheduler"
-    images = SCHEDULER_IMAGES
 
-    def _manifests(self, plan: Plan) -> list[Manifest]:
-        return scheduler_manifests(self.stack, plan)
+def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
+    """The objects that `planned` registers, Kueue's and the quota last; of each controllers' the CRDs first.
 
-    def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
-        """Register scheduler and controller; the last of what is there once both are."""
-        _, programs = self._programs(objects, environment)
-        return programs[-1]
+    The Deployments have the images that upstream publishes. A review renders the same.
+    """
+    found = installed(OF_API[stack.operator.api], stack, planned, planned.crd, planned.operator)
+    of_kueue = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
+    return [*found, *of_kueue, *quota(stack, planned)]
 
 
-class Trainer(Operator):
-    """The controllers of TrainJobs and JobSets, ready to take TrainJobs. As Operator."""
+def installed(
+    row: Controllers, stack: Stack, planned: Plan, definitions: bool, programs: bool
+) -> list[Manifest]:
+    """Of the objects of `row` the definitions, the programs with all that they need, both, or neither."""
+    if not (definitions or programs):
+        return []
+    objects = row.objects(stack, planned)
+    return [each for each in objects if (definitions if each["kind"] == CRD_KIND else programs)]
 
-    images = TRAINER_IMAGES
 
-    def _manifests(self, plan: Plan) -> list[Manifest]:
-        return trainer_manifests(self.stack, plan)
+def quota(stack: Stack, planned: Plan) -> list[Manifest]:
+    """The objects of `cluster.queue` that are the stack's to make."""
+    return quotas.manifests(stack, planned.kept)
 
-    def _operator(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
-        """Register both controllers. Returns the resource that is created once their webhooks answer."""
-        others, deployments = self._programs(objects, environment)
-        uids = pulumi.Output.all(*(each.uid for each in deployments))
+
+class Operator(pulumi.ComponentResource):
+    """Upstream's objects, patched, one resource each.
+
+    Parameters:
+        row: which controllers.
+        stack: for its name.
+        cluster: where they go.
+        objects: what is the stack's to make of it, the CRDs first.
+        first: what comes before.
+        environment: may name images of the engine to push to the cluster's registry.
+
+    Attributes:
+        ready: what a job has to wait for, and what has to wait for the job when both go: its end is an update that the
+            controllers' webhooks are asked about. The webhook's resource alone would not do, since it stays when
+            `operator.api` changes.
+    """
+
+    def __init__(
+        self,
+        row: Controllers,
+        *,
+        stack: Stack,
+        cluster: Cluster,
+        objects: list[Manifest],
+        first: list[pulumi.Resource],
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        super().__init__(f"trainstack:operator:{row.kind}", f"{stack.name}-{row.part}")
+        self.row, self.stack, self.cluster = row, stack, cluster
+        self.ready = [*first]
+        self.ready += [self._register(each) for each in objects if each["kind"] == CRD_KIND]
+        if rest := [each for each in objects if each["kind"] != CRD_KIND]:
+            self.ready.append(self._run(rest, environment))
+        self.register_outputs({})
+
+    def _run(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
+        """Register the programs and what they need. Returns the resource that is created once their webhooks answer."""
+        first = [*self.ready]
+        pushed = self._pushed(environment)
+        others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
+        # Without its rights a program would ask again after ever longer pauses, up to minutes after they are there.
+        opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
+        deployments = [
+            Object(title(each), _with(each, pushed), api_version="apps/v1", kind=each["kind"], opts=opts)
+            for each in objects
+            if each["kind"] == "Deployment"
+        ]
+        self.ready += deployments
+        name, probes = self.row.wait
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
             "context": self.cluster.context,
             "namespace": self.stack.operator.namespace,
-            "operator": uids.apply(" ".join),
-            "api": self.stack.operator.api.value,
+            "operator": pulumi.Output.all(*(each.uid for each in deployments)).apply(" ".join),
+            **({} if probes == OperatorApi.V1 else {"api": str(probes)}),
         }
-        return Webhook(f"{self.stack.name}-webhook", props, self.cluster.bound(self, [*deployments, *others]))
+        opts = self.cluster.bound(self, [*deployments, *others])
+        return Webhook(f"{self.stack.name}-{name}", props, opts)
+
+    def _pushed(self, environment: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
+        """Published image -> the reference, in the cluster's registry, of the one that toolchain/ has made for it."""
+        found = {}
+        for part, (variable, published) in self.row.images.items():
+            source = environment.get(variable)
+            if source and self.cluster.registry is not None:
+                repository, _, tag = source.rpartition(":")
+                props = {"image": source, "repository": repository, "tag": tag}
+                place = {"registry": self.cluster.registry, "container": self.cluster.registry_container}
+                opts = pulumi.ResourceOptions(parent=self)
+                image = RegistryImage(f"{self.stack.name}-{part}", {**props, **place}, opts)
+                found[published] = image.reference
+        return found
+
+    def add(self, objects: list[Manifest]) -> None:
+        """Register objects of the controllers' kinds, each after those before it, once the webhooks answer."""
+        for each in objects:
+            field = quotas.IMMUTABLE.get(each["kind"])
+            anew = pulumi.ResourceOptions(
+                replace_on_changes=[field] if field else None, delete_before_replace=True if field else None
+            )
+            opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), anew)
+            self.ready.append(register(each, opts))
+
+    def _register(
+        self, manifest: Manifest, depends_on: list[pulumi.Resource] | None = None
+    ) -> pulumi.Resource:
+        opts = self.cluster.options(self, depends_on)
+        filled = FILLED_IN.get(manifest["kind"])
+        if "webhook" in (manifest.get("spec") or {}).get("conversion", {}):
+            filled = [CONVERSION]
+        return register(
+            manifest, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=filled))
+        )
 
 
-def provide(stack: Stack, cluster: Cluster, plan: Plan, namespaces: list[pulumi.Resource]) -> Operator:
-    """Register them.
+def _with(
+    deployment: Manifest, pushed: Mapping[str, pulumi.Output[str]]
+) -> Manifest | pulumi.Output[Manifest]:
+    """The Deployment with the images that are known only once they are pushed."""
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    words = str([container["image"], *(container.get("args") or [])])
+    wanted = {published: image for published, image in pushed.items() if published in words}
+    if not wanted:
+        return deployment
+    return pulumi.Output.all(**wanted).apply(lambda known: _replaced(deployment, known))
+
+
+def _replaced(deployment: Manifest, images: Mapping[str, str]) -> Manifest:
+    def changed(text: str) -> str:
+        for published, image in images.items():
+            text = text.replace(published, image)
+        return text
+
+    pod = deployment["spec"]["template"]["spec"]
+    first, *others = pod["containers"]
+    made: dict[str, Any] = {**first, "image": changed(first["image"])}
+    if "args" in first:
+        made["args"] = [changed(word) for word in first["args"]]
+    template = {**deployment["spec"]["template"], "spec": {**pod, "containers": [made, *others]}}
+    return {**deployment, "spec": {**deployment["spec"], "template": template}}
+
+
+def provide(stack: Stack, cluster: Cluster, planned: Plan, namespaces: list[pulumi.Resource]) -> Operator:
+    """Register them. Returns the last component, which is ready when all are.
 
     Parameters:
         namespaces: the stack's own namespaces, which come first.
     """
-    first = namespaces
-    if plan.installs_scheduler:
-        # An operator looks only at its start whether there are PodGroups to watch.
-        whole = replace(plan, crd=True, operator=True)
-        first = Scheduler(stack=stack, cluster=cluster, plan=whole, namespaces=namespaces).ready
-    made = Trainer if stack.operator.api is OperatorApi.V2 else Operator
-    return made(stack=stack, cluster=cluster, plan=plan, namespaces=first)
+    row = OF_API[stack.operator.api]
+    objects = installed(row, stack, planned, planned.crd, planned.operator)
+    made = Operator(row, stack=stack, cluster=cluster, objects=objects, first=namespaces)
+    if stack.operator.queue is Queueing.KUEUE:
+        # After the API, which Kueue would else look for after ever longer pauses.
+        objects = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
+        made = Operator(QUEUES, stack=stack, cluster=cluster, objects=objects, first=made.ready)
+        made.add(quota(stack, planned))
+    return made

@@ -141,7 +141,7 @@ def ensure_shown(stack: Stack, planned: Plan, held: StackState, *, is_there: boo
         return
     space = f"kubectl create namespace {stack.cluster.namespace}"
     always = "have an administrator install the operator, or write `install: always` and have that reviewed"
-    fix = always if planned.operator or planned.crd or planned.installs_scheduler else space
+    fix = always if planned.operator or planned.crd or planned.kueue else space
     said = f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {told}"
     raise ConfigError(f"{said}\n  fix: {fix}")
 

@@ -16,6 +16,7 @@ from infra.objects.look import ForbiddenError, Look
 
 # How the operator is told of its gang scheduler (cmd/training-operator.v1/main.go).
 GANG_FLAG = "--gang-scheduler-name="
+SHARED = {each.kind: each for each in (job_kinds.FLAVOR, job_kinds.PRIORITY_CLASS)}
 Objects = list[dict[str, Any]]
 # Whether a live object, with its kind, is this stack's.
 IsOurs = Callable[[dict[str, Any]], bool]
@@ -28,8 +29,8 @@ class ClusterContents:
     `offered` sums up the GPUs and other counted resources of the nodes, whoever uses them now; None where nodes were
     not listed. `nodes` are
     those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
-    `beneath` whether what the kind of job runs on is there. `schedulers` are those of gangs, by the names that pods ask
-    them by, and `gang_definitions` the CRDs of scheduler-plugins.
+    `beneath` whether what the kind of job runs on is there. `kueue` and `kueue_crds` say whether Kueue and its
+    definitions are, and `shared` has the titles of those flavors and priority classes of the stack's that are.
     """
 
     problem: str = ""
@@ -38,8 +39,9 @@ class ClusterContents:
     operator: bool = False
     beneath: bool = False
     gang_scheduler: bool = False
-    schedulers: tuple[str, ...] = ()
-    gang_definitions: frozenset[str] = frozenset()
+    kueue: bool = False
+    kueue_crds: bool = False
+    shared: frozenset[str] = frozenset()
     offered: Mapping[str, Decimal] | None = field(default_factory=dict)
     nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
@@ -54,14 +56,16 @@ class Question:
             operator of somebody else's, with a gang scheduler, is taken to be there.
         nodes: which nodes there are, and what they offer.
         kind: of the stack's jobs.
-        gangs: which schedulers of gangs there are. Whoever may not ask is taken to have upstream's.
+        kueue: whether there is Kueue. Whoever may not ask is taken to have it where the server serves its kinds.
+        shared: titles of flavors and priority classes that somebody else may have made, too.
     """
 
     namespaces: frozenset[str] = frozenset()
     operator: bool = True
     nodes: bool = True
     kind: JobKind = PYTORCHJOB
-    gangs: bool = False
+    kueue: bool = False
+    shared: frozenset[str] = frozenset()
 
 
 def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterContents:
@@ -86,12 +90,11 @@ def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterCon
     beneath = listed(
         installs and lower is not None, CRD, fields=f"metadata.name={lower.crd if lower else ''}"
     )
-    schedulers = listed(question.gangs, DEPLOYMENT, labels=job_kinds.SCHEDULER_SELECTOR)
-    of_gangs = [
-        each
-        for name in job_kinds.GANG_CRDS
-        for each in listed(question.gangs, CRD, fields=f"metadata.name={name}") or []
-    ]
+    kueues = listed(question.kueue, DEPLOYMENT, labels=job_kinds.KUEUE_SELECTOR)
+    kueue_crds = listed(question.kueue, CRD, fields=f"metadata.name={job_kinds.CLUSTER_QUEUE.crd}")
+    kueue_is_served = (
+        question.kueue and (kueues is None or kueue_crds is None) and look.serves(job_kinds.CLUSTER_QUEUE)
+    )
     nodes = listed(question.nodes, NODE)
     namespaces = list(_there(look, question.namespaces))
     found = contents_of(is_ours, namespaces, crds or [], operators or [], nodes or [])
@@ -102,8 +105,9 @@ def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterCon
         operator=serves if operators is None else found.operator,
         beneath=_is_foreign(is_ours, beneath or []),
         gang_scheduler=operators is None or found.gang_scheduler,
-        schedulers=gang_schedulers(is_ours, schedulers) if question.gangs else (),
-        gang_definitions=frozenset(_foreign(is_ours, "CustomResourceDefinition", of_gangs)),
+        kueue=kueue_is_served if kueues is None else bool(_foreign(is_ours, "Deployment", kueues)),
+        kueue_crds=kueue_is_served if kueue_crds is None else _is_foreign(is_ours, kueue_crds),
+        shared=frozenset(each for each in question.shared if _is_others(look, is_ours, each)),
         offered=None if nodes is None else found.offered,
     )
 
@@ -116,20 +120,14 @@ def _foreign(is_ours: IsOurs, kind: str, objects: Objects) -> list[str]:
     return [each["metadata"]["name"] for each in objects if not is_ours({**each, "kind": kind})]
 
 
-def gang_schedulers(is_ours: IsOurs, deployments: Objects | None) -> tuple[str, ...]:
-    """Somebody else's schedulers of gangs; upstream's chart has one name for Deployment and scheduler.
-
-    Parameters:
-        deployments: of any second scheduler; None where they may not be listed, and upstream's is taken to be there.
-    """
-    if deployments is None:
-        return (job_kinds.GANG_SCHEDULER,)
-    theirs = [each for each in deployments if _runs(each, job_kinds.SCHEDULER_IMAGE)]
-    return tuple(sorted(_foreign(is_ours, "Deployment", theirs)))
-
-
-def _runs(deployment: dict[str, Any], part: str) -> bool:
-    return any(part in str(each.get("image")) for each in _containers(deployment))
+def _is_others(look: Look, is_ours: IsOurs, title: str) -> bool:
+    """Whether a flavor or priority class is somebody else's. One that may not be asked for is taken to be."""
+    kind, name = title.split("/")
+    try:
+        found = look.get(SHARED[kind], name)
+    except ForbiddenError:
+        return True
+    return found is not None and not is_ours({**found, "kind": kind})
 
 
 def _containers(deployment: dict[str, Any]) -> Objects:

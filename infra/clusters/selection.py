@@ -28,7 +28,7 @@ from infra.config import ConfigError, Stack
 from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.names import quantity
-from infra.config.operator import Gang, Install
+from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
 from infra.config.resources import counted
 from infra.config.storage_kinds import StorageKind
 from infra.objects.api import ApiAddress, api_client
@@ -113,16 +113,18 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
     With a claim, an image and an operator given, others' objects need not be listed.
     """
     installs = stack.operator.install is not Install.NEVER
-    gang = stack.operator.gang is not Gang.NONE
-    wants_gangs = gang or any(job.run_policy.scheduling_policy for job in stack.jobs)
-    asked = {stack.cluster.namespace, *([stack.operator.namespace] if installs else [])}
+    kueue, quota = stack.operator.queue is Queueing.KUEUE, stack.cluster.queue
+    has_policy = any(job.run_policy.scheduling_policy for job in stack.jobs)
+    spaces = [stack.operator.namespace, *([KUEUE_NAMESPACE] if kueue else [])]
+    asked = {stack.cluster.namespace, *(spaces if installs else [])}
     given = {stack.cluster.namespace} if _is_given(stack, is_ours) else set()
     return Question(
         namespaces=frozenset(asked - given),
-        operator=installs or wants_gangs,
+        operator=installs or has_policy,
         nodes=stack.has_folder or any(counted(job.resources.limits()) for job in stack.jobs),
         kind=OF_API[stack.operator.api],
-        gangs=gang,
+        kueue=kueue,
+        shared=frozenset(quota.shared if quota else ()),
     )
 
 

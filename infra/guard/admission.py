@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from infra.config import Stack
 from infra.config.cluster import Guard
-from infra.config.operator import Gang, OperatorApi
-from infra.gang_scheduler.patches import REPOSITORIES as SCHEDULERS
+from infra.config.operator import OperatorApi, Queueing
 from infra.guard import rule_scopes
 from infra.guard.conditions import Allowed, text
 from infra.guard.policy_rules import RULES
 from infra.image import inputs
+from infra.kueue.patches import REPOSITORY as KUEUE
 from infra.objects.labels import STACK, stack_labels
 from infra.objects.manifest import Manifest
 from infra.trainer_controller.patches import REPOSITORIES as TRAINERS
@@ -35,8 +35,8 @@ def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
     given = {stack.image.reference} if stack.image.reference and stack.image.unpinned else set()
     # MicroK8s imports an archive under its tag, which the hash of the image's inputs makes unique.
     imported = [inputs.REPOSITORY] if stack.cluster.kind.imports_images else []
-    schedulers = SCHEDULERS if stack.operator.gang is Gang.SCHEDULER_PLUGINS else ()
-    tagged = (*schedulers, *imported)
+    kueue = (KUEUE,) if stack.operator.queue is Queueing.KUEUE else ()
+    tagged = (*kueue, *imported)
     if stack.operator.api is OperatorApi.V2:
         return Allowed(stack.storage.allowed_roots, unpinned | given, (*TRAINERS, *tagged))
     return Allowed(stack.storage.allowed_roots, unpinned | given | {patches.INIT_IMAGE}, (OPERATOR, *tagged))

@@ -29,7 +29,6 @@ class JobContext:
         nodes: how many nodes run pods.
         keep_runs: which finished runs stay on the volume; None for all.
         api: whether a job is a PyTorchJob or a TrainJob.
-        scheduler: that of gangs, which the pods name; empty where they name none.
         group: that of the volume's folder, which the pods are in beside group 0.
     """
 
@@ -43,7 +42,6 @@ class JobContext:
     nodes: int = 1
     keep_runs: KeepRuns | None = None
     api: OperatorApi = OperatorApi.V1
-    scheduler: str = ""
     group: int = 0
 
 
@@ -53,15 +51,12 @@ def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.
     return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
 
 
-def context(
-    stack: Stack, image: pulumi.Input[str], dataset: Dataset | None, scheduler: str = ""
-) -> JobContext:
+def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> JobContext:
     """The context of a job of `stack`.
 
     Parameters:
         image: the trainer image's reference, by digest.
         dataset: what the job trains on.
-        scheduler: that of gangs; empty where the stack names none.
     """
     return JobContext(
         image=image,
@@ -74,6 +69,5 @@ def context(
         nodes=max(1, stack.cluster.workers),
         keep_runs=stack.storage.keep_runs,
         api=stack.operator.api,
-        scheduler=scheduler,
         group=stack.storage.group,
     )

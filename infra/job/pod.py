@@ -12,7 +12,6 @@ from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
 from infra.job import auxiliary_pods, secret
 from infra.job.context import JobContext
-from infra.objects.job_kinds import POD_GROUP
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 
@@ -144,7 +143,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The fields of the pod's spec that say where it may run."""
-    spec: dict[str, Any] = {"schedulerName": context.scheduler} if context.scheduler else {}
+    spec: dict[str, Any] = {}
     if context.nodes > 1:
         spec["topologySpreadConstraints"] = [
             {
@@ -162,18 +161,10 @@ def of_replicas(job: JobConfig) -> dict[str, Any]:
     return {"matchLabels": {"job-name": job.name}}
 
 
-def gang(job: JobConfig, context: JobContext) -> dict[str, str]:
-    """The label of a pod that starts with its job's others or not at all, as the operators set it.
-
-    Set here, too: an operator that is about to be replaced by one that knows of gangs cannot start replicas alone.
-    """
-    return {POD_GROUP: job.name} if context.scheduler else {}
-
-
 def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any]:
     """The pod template of the replica type `replica` (master, worker), with what `job.pod` says merged over ours."""
     found, mounts = volumes(job, context)
-    older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica, **gang(job, context)}
+    older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica}
     ours = {
         "metadata": {
             "labels": {**MANAGED_BY, **job.labels},

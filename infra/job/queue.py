@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import pulumi
 
-from infra.config.job import QUEUE_LABEL, JobConfig
+from infra.config.job import PRIORITY_LABEL, QUEUE_LABEL, JobConfig
 from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB
 from infra.objects.labels import QUEUED
 from infra.objects.manifest import Manifest, title
@@ -22,11 +22,14 @@ from infra.objects.manifest import Manifest, title
 SUSPEND = {PYTORCHJOB.kind: "spec.runPolicy.suspend", TRAINJOB.kind: "spec.suspend"}
 """The kind of a job -> the field by which Kueue holds and releases it."""
 DIGITS = 16
+LABELS = (QUEUE_LABEL, PRIORITY_LABEL)
 
 
 def labels(job: JobConfig) -> dict[str, str]:
     """What tells Kueue of the job. Of the job alone: pods with it would be workloads of their own."""
-    return {QUEUE_LABEL: job.queue} if job.queue else {}
+    if not job.queue:
+        return {}
+    return {QUEUE_LABEL: job.queue, **({PRIORITY_LABEL: job.priority} if job.priority else {})}
 
 
 def noted(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
@@ -37,7 +40,10 @@ def noted(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manife
             trains another run, whose id stands in the objects.
     """
     *before, job = objects
-    text = json.dumps([plain[-1]["metadata"]["labels"][QUEUE_LABEL], *(each["spec"] for each in plain)])
+    kueues = [
+        plain[-1]["metadata"]["labels"][each] for each in LABELS if each in plain[-1]["metadata"]["labels"]
+    ]
+    text = json.dumps([*kueues, *(each["spec"] for each in plain)])
     metadata = job["metadata"]
     notes = {**metadata["annotations"], QUEUED: hashlib.sha256(text.encode()).hexdigest()[:DIGITS]}
     return [*before, {**job, "metadata": {**metadata, "annotations": notes}}]
@@ -58,5 +64,5 @@ def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
     stays = held.get(title(job)) == job["metadata"]["annotations"][QUEUED]
     return pulumi.ResourceOptions(
         ignore_changes=[SUSPEND[job["kind"]]] if stays else None,
-        replace_on_changes=[f'metadata.labels["{QUEUE_LABEL}"]'],
+        replace_on_changes=[f'metadata.labels["{each}"]' for each in LABELS],
     )

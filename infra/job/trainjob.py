@@ -43,7 +43,6 @@ def runtime(job: JobConfig, context: JobContext) -> Manifest:
         "metadata": {**metadata, "labels": {**metadata["labels"], **FRAMEWORK}},
         "spec": {
             "mlPolicy": {"numNodes": job.replicas.total, "torch": {}},
-            **_gang(job, context),
             "template": {
                 "spec": {
                     "failurePolicy": _failure_policy(job),
@@ -58,15 +57,6 @@ def runtime(job: JobConfig, context: JobContext) -> Manifest:
             },
         },
     }
-
-
-def _gang(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """All replicas start together; the trainer makes their PodGroup."""
-    if not context.scheduler:
-        return {}
-    policy = job.run_policy.scheduling_policy
-    seconds = policy.schedule_timeout_seconds if policy else None
-    return {"podGroupPolicy": {"coscheduling": {"scheduleTimeoutSeconds": seconds} if seconds else {}}}
 
 
 def jobs_of(manifest: Manifest) -> list[Manifest]:

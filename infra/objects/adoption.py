@@ -31,6 +31,9 @@ WITHOUT = {
     **dict.fromkeys(
         ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"), "write `cluster.guard: none`"
     ),
+    **dict.fromkeys(
+        ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"), "leave `cluster.queue` out"
+    ),
     "Job": "write `storage.prepare: false`",
     "Namespace": f"take one that has your claim (`storage: {{kind: claim, claim: …}}`); for the operator's, {NEVER}",
     "NetworkPolicy": "leave `job.egress` out",

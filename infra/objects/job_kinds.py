@@ -1,4 +1,4 @@
-"""Kinds that a job of the stack file may become, the kinds of scheduler-plugins, and how their operators are known."""
+"""Kinds that a job of the stack file may become, those of Kueue, and how their controllers are known."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from infra.config.operator import OperatorApi
 from infra.objects.kinds import Kind
 
-# Upstream's chart calls the Deployment so, and its scheduler; published examples of pods name it.
-GANG_SCHEDULER = "scheduler-plugins-scheduler"
-# Selects the Deployment of any second scheduler; the image tells whose.
-SCHEDULER_SELECTOR = "component=scheduler"
-SCHEDULER_IMAGE = "scheduler-plugins/"
-# PodGroupLabel in apis/scheduling/v1alpha1 of scheduler-plugins.
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
-PODGROUP = Kind("PodGroup", "scheduling.x-k8s.io", "v1alpha1", "podgroups")
-# Its controller reconciles both, and ends where one is missing.
-GANG_KINDS = (PODGROUP, Kind("ElasticQuota", PODGROUP.group, PODGROUP.version, "elasticquotas"))
-GANG_CRDS = tuple(each.crd for each in GANG_KINDS)
+KUEUE = "kueue.x-k8s.io"
+"""Kueue's group."""
+# Selects the Deployment of Kueue, whoever installed it: its manifests and its chart have the label.
+KUEUE_SELECTOR = "app.kubernetes.io/name=kueue"
+CLUSTER_QUEUE = Kind.of("ClusterQueue", f"{KUEUE}/v1beta2")
+LOCAL_QUEUE = Kind.of("LocalQueue", CLUSTER_QUEUE.api_version)
+FLAVOR = Kind.of("ResourceFlavor", CLUSTER_QUEUE.api_version)
+PRIORITY_CLASS = Kind("WorkloadPriorityClass", KUEUE, CLUSTER_QUEUE.version, "workloadpriorityclasses")
+WORKLOAD = Kind.of("Workload", CLUSTER_QUEUE.api_version)
+QUEUE_KINDS = (WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR, PRIORITY_CLASS)
+# What scheduler-plugins had defined: a stack of an earlier release may have brought it.
+GANG_KINDS = tuple(
+    Kind(kind, "scheduling.x-k8s.io", "v1alpha1", plural)
+    for kind, plural in (("PodGroup", "podgroups"), ("ElasticQuota", "elasticquotas"))
+)
 
 
 @dataclass(frozen=True)

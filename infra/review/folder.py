@@ -10,11 +10,10 @@ from pathlib import Path
 
 from infra import paths
 from infra.config import Stack
-from infra.config.operator import OperatorApi
+from infra.config.operator import OperatorApi, Queueing
 from infra.config.training import Dataset
 from infra.guard import component as guard
 from infra.image.component import rendered_reference
-from infra.objects import job_kinds
 from infra.objects.manifest import Manifest
 from infra.review import gitops, rendering
 from infra.review.text import text
@@ -26,6 +25,14 @@ RENDERED = "rendered"
 # The API of a stack -> the projects below UPSTREAM whose definitions are its. They are long, and lie there alone.
 PROJECTS = {OperatorApi.V1: ("training-operator",), OperatorApi.V2: ("jobset", "trainer")}
 UPSTREAM = "infra/upstream"
+
+
+def projects_of(stack: Stack) -> tuple[str, ...]:
+    """The projects of upstream's whose controllers `stack` brings where nobody else has."""
+    if not stack.operator.installs(stack.cluster):
+        return ()
+    kueue = ("kueue",) if stack.operator.queue is Queueing.KUEUE else ()
+    return (*PROJECTS[stack.operator.api], *kueue)
 
 
 def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, str]:
@@ -40,8 +47,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     image = rendered_reference(stack)
     contents = {gitops.file_of(name): text(each, image) for name, each in found.items()}
     if not gitops.obstacle(stack):
-        projects = PROJECTS[stack.operator.api] if stack.operator.installs(stack.cluster) else ()
-        upstream = [f"../../../{UPSTREAM}/{vendored.folder(each).name}" for each in projects]
+        upstream = [f"../../../{UPSTREAM}/{vendored.folder(each).name}" for each in projects_of(stack)]
         contents |= gitops.kustomizations(found, upstream)
     return {f"{RENDERED}/{stack.name}/{name}": content for name, content in contents.items()}
 
@@ -57,11 +63,7 @@ def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -
     workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
     operator = rendering.operator(stack, planned)
     rendering.ensure_allowed(stack, [*workload, *operator])
-    own = [
-        each
-        for each in operator
-        if each["kind"] != CRD_KIND or each["metadata"]["name"] in job_kinds.GANG_CRDS
-    ]
+    own = [each for each in operator if each["kind"] != CRD_KIND]
     found = {
         gitops.KEPT: [each for each in workload if each["kind"] in gitops.KEPT_KINDS],
         gitops.GUARD: guard.manifests(stack, own),
@@ -78,11 +80,9 @@ def has_objects(name: str) -> bool:
 
 def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
     """Path below `root`, a clone -> contents, of upstream's definitions that `stack` brings where nobody else has."""
-    if not stack.operator.installs(stack.cluster):
-        return {}
     found = [
         file
-        for project in PROJECTS[stack.operator.api]
+        for project in projects_of(stack)
         for file in sorted((root / UPSTREAM).glob(f"{project}-[0-9]*/{vendored.DEFINITIONS}/*.yaml"))
     ]
     return {str(file.relative_to(root)): file.read_text() for file in found}

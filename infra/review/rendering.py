@@ -9,7 +9,7 @@ from infra.clusters import namespaces
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
-from infra.config.operator import OPERATOR_NAMESPACE, Install
+from infra.config.operator import KUEUE_NAMESPACE, OPERATOR_NAMESPACE, Install
 from infra.config.training import Dataset
 from infra.guard import admission, policy_rules
 from infra.guard import component as guard
@@ -19,18 +19,18 @@ from infra.job.apis import objects as job_objects
 from infra.job.context import context
 from infra.job.manifest import run_of
 from infra.job.trainjob import jobs_of
-from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.manifest import Manifest, title
 from infra.training_operator.plan import Plan, plan
 from storage.manifests import manifests as volume_manifests
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = ClusterContents(
-    namespaces=frozenset({OPERATOR_NAMESPACE}),
+    namespaces=frozenset({OPERATOR_NAMESPACE, KUEUE_NAMESPACE}),
     crd=True,
     operator=True,
     gang_scheduler=True,
-    schedulers=(GANG_SCHEDULER,),
+    kueue=True,
+    kueue_crds=True,
 )
 
 
@@ -74,7 +74,7 @@ def workload(
         objects.append(folder_preparation.manifest(stack, image))
     for job in stack.jobs:
         objects += [secret.manifest(job, stack.cluster.namespace)] if job.encrypted else []
-        objects += job_objects(job, context(stack, image, datasets[job.name], planned.scheduler))
+        objects += job_objects(job, context(stack, image, datasets[job.name]))
     return objects
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.config import ConfigError, Stack, from_file
-from infra.config.operator import Gang
 from infra.review import folder
 from infra.upstream import vendored
 
 LOST = "Fields that the older definitions of {} do not have, in every job of the cluster: the API server drops them."
-SCHEDULER = "scheduler-plugins"
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ def _order(version: str) -> list[int]:
 def changes(stack: Stack, before: Path) -> list[VersionChange]:
     """The projects that `stack` installs in another version than the clone `before` has of them."""
     found = []
-    for project in _projects(stack):
+    for project in folder.projects_of(stack):
         now = vendored.folder(project).name
         for each in sorted((before / folder.UPSTREAM).glob(f"{project}-[0-9]*")):
             if each.name != now:
@@ -45,13 +42,6 @@ def changes(stack: Stack, before: Path) -> list[VersionChange]:
                     VersionChange(project, *(name.removeprefix(f"{project}-") for name in (each.name, now)))
                 )
     return found
-
-
-def _projects(stack: Stack) -> Iterator[str]:
-    if stack.operator.installs(stack.cluster):
-        yield from folder.PROJECTS[stack.operator.api]
-        if stack.operator.gang is Gang.SCHEDULER_PLUGINS:
-            yield SCHEDULER
 
 
 def beside(stack: Stack, file: Path) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
+from infra.objects.job_kinds import LOCAL_QUEUE
 from infra.objects.kinds import Kind
 from infra.objects.patience import is_transient
 from infra.run import job_status
@@ -22,7 +24,6 @@ from infra.run.record import DELETED, Record
 # slow core two minutes; a large image may take the kubelet twenty to pull.
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
-KUEUE = "kueue.x-k8s.io"
 NOT_FOUND = 404
 # As os.environ says it, and _env_error in torch/distributed/rendezvous.py.
 NO_TORCHRUN = re.compile(
@@ -280,8 +281,8 @@ def queue_troubles(api: JobApi, queue: str) -> list[Trouble]:
 def has_queue(api: JobApi, queue: str) -> bool:
     """Whether the job's namespace has this LocalQueue. True also where this user may not look, or no server answers."""
     try:
-        version = api.cluster.preferred_version(KUEUE)
-        api.cluster.get(Kind("LocalQueue", KUEUE, version, "localqueues"), queue, api.namespace)
+        version = api.cluster.preferred_version(LOCAL_QUEUE.group)
+        api.cluster.get(replace(LOCAL_QUEUE, version=version), queue, api.namespace)
     except ApiException as error:
         return bool(error.status != NOT_FOUND)
     except Exception as error:

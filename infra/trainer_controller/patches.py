@@ -33,7 +33,6 @@ CLUSTER_WIDE = (
     "ValidatingWebhookConfiguration",
 )
 INJECTED = "cert-manager.io/inject-ca-from"
-SCHEDULER = "trainstack/gang-scheduler"
 SETTINGS, SETTINGS_FILE = "kubeflow-trainer-config", "controller_manager_config.yaml"
 SETTINGS_READ = "trainstack/settings"
 REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
@@ -60,12 +59,11 @@ def crd(upstream: Manifest) -> Manifest:
     return changed
 
 
-def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str, reports: bool) -> Manifest:
+def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> Manifest:
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
         operator: the settings that it reads at its start.
-        scheduler: that of gangs. Trainer looks only at its start whether there are PodGroups to watch.
         reports: whether the trainer takes reports of how far a TrainJob is.
     """
     changed = copy.deepcopy(upstream)
@@ -78,7 +76,6 @@ def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str, rep
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
         # Other ones start it anew.
         read = {
-            SCHEDULER: scheduler,
             SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput.given(operator).items()),
         }
         metadata = changed["spec"]["template"]["metadata"]
@@ -115,11 +112,7 @@ def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
 
 
 def patched(
-    upstream: Iterable[Manifest],
-    stack: str,
-    operator: OperatorConfig,
-    scheduler: str = "",
-    reports: bool = False,
+    upstream: Iterable[Manifest], stack: str, operator: OperatorConfig, reports: bool = False
 ) -> list[Manifest]:
     """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
 
@@ -127,13 +120,12 @@ def patched(
         upstream: JobSet's objects and the trainer's.
         stack: the stack's name, for the labels.
         operator: the controllers' namespace, and the trainer's settings.
-        scheduler: that of gangs; empty where there is none.
         reports: whether the trainer takes reports of how far a TrainJob is.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         CRD_KIND: crd,
         "ConfigMap": lambda each: configuration(each, operator, reports),
-        "Deployment": lambda each: deployment(each, operator, scheduler, reports),
+        "Deployment": lambda each: deployment(each, operator, reports),
         "Service": service,
         "Secret": secret,
     }

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from infra.clusters.discovery import GANG_FLAG
 from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
@@ -16,6 +15,8 @@ from infra.objects.pod_security import restricted_container
 NAME = "training-operator"
 CRD_KIND = "CustomResourceDefinition"
 WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"
+IMAGE = "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e"
+"""As the vendored manifests have it."""
 INIT_IMAGE = "busybox:1.37"
 INIT_TEMPLATE = "initContainer.yaml"
 INIT_FOLDER = "/etc/config"
@@ -90,7 +91,6 @@ def deployment(
     upstream: Manifest,
     image: str | None,
     init_image: str,
-    scheduler: str = "",
     flags: Sequence[str] = (),
 ) -> Manifest:
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
@@ -99,7 +99,6 @@ def deployment(
         upstream: the Deployment as upstream has it.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
-        scheduler: that of gangs; empty where replicas are scheduled one by one.
         flags: the operator's further arguments.
     """
     changed = copy.deepcopy(upstream)
@@ -117,7 +116,6 @@ def deployment(
         f"--pytorch-init-container-image={init_image}",
         f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_TEMPLATE}",
         "--zap-log-level=info",
-        *([f"{GANG_FLAG}{scheduler}"] if scheduler else []),
         *flags,
     ]
     confine(pod)
@@ -192,7 +190,6 @@ def patched(
     image: str | None,
     init_image: str,
     namespace: str,
-    scheduler: str = "",
     flags: Sequence[str] = (),
 ) -> list[Manifest]:
     """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
@@ -203,11 +200,10 @@ def patched(
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         namespace: the operator's.
-        scheduler: that of gangs; empty where there is none.
         flags: the operator's further arguments.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "Deployment": lambda each: deployment(each, image, init_image, scheduler, flags),
+        "Deployment": lambda each: deployment(each, image, init_image, flags),
         "Service": service,
         "Secret": secret,
     }

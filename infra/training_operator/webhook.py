@@ -13,7 +13,7 @@ from infra.config.operator import OperatorApi
 from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
-from infra.objects.job_kinds import JOBSET, PYTORCHJOB, RUNTIME, TRAINJOB
+from infra.objects.job_kinds import FLAVOR, JOBSET, KUEUE, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
 from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
@@ -54,10 +54,19 @@ def _container(name: str) -> dict[str, Any]:
     }
 
 
-def probes(api: OperatorApi, namespace: str) -> list[dict[str, Any]]:
-    """The objects that are asked about: one for each program that has webhooks."""
-    if api is OperatorApi.V1:
+def probes(of: str, namespace: str) -> list[dict[str, Any]]:
+    """The objects that are asked about: one for each program that has webhooks.
+
+    Parameters:
+        of: the API of the jobs, or KUEUE.
+    """
+    if of == OperatorApi.V1:
         return [probe_job(namespace)]
+    # JobSet's webhook judges the names of Jobs, which a name that is yet to be generated would make wrong.
+    metadata = {"name": "trainstack-webhook", "namespace": namespace}
+    if of == KUEUE:
+        flavor = {"apiVersion": FLAVOR.api_version, "kind": FLAVOR.kind, "spec": {}}
+        return [{**flavor, "metadata": {"name": metadata["name"]}}]
     pod = {"restartPolicy": "Never", "containers": [_container(TRAINJOB.container)]}
     template = {"spec": {"backoffLimit": 0, "template": {"spec": pod}}}
     jobset = {"replicatedJobs": [{"name": TRAINJOB.container, "replicas": 1, "template": template}]}
@@ -65,8 +74,6 @@ def probes(api: OperatorApi, namespace: str) -> list[dict[str, Any]]:
         (JOBSET.api_version, JOBSET.kind, jobset),
         (TRAINJOB.api_version, RUNTIME, {"template": {"spec": jobset}}),
     )
-    # JobSet's webhook judges the names of Jobs, which a name that is yet to be generated would make wrong.
-    metadata = {"name": "trainstack-webhook", "namespace": namespace}
     return [
         {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
         for version, kind, spec in kinds
@@ -87,13 +94,13 @@ def is_answering(api: ClusterApi, probe: dict[str, Any]) -> bool:
     return True
 
 
-def wait(address: ApiAddress, namespace: str, api: OperatorApi = OperatorApi.V1) -> None:
+def wait(address: ApiAddress, namespace: str, of: str = OperatorApi.V1) -> None:
     """Ask until the answers come. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
     cluster = ClusterApi.at(address)
     patience = Patience(show)
     end = time.monotonic() + WAIT_S
     try:
-        for probe in probes(api, namespace):
+        for probe in probes(of, namespace):
             while not patience.ask(lambda: is_answering(cluster, probe)):  # noqa: B023 - called at once
                 if time.monotonic() > end:
                     raise WebhookError(
@@ -105,7 +112,7 @@ def wait(address: ApiAddress, namespace: str, api: OperatorApi = OperatorApi.V1)
 
 
 class WebhookProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (uid of its Deployment), `api` unless v1."""
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (its Deployments' uids), `api` unless v1."""
 
     updated_by = ("operator",)
     taken_over = ADDRESS
@@ -121,8 +128,8 @@ class WebhookProvider(Provider):
         return UpdateResult(plain_props(_news))
 
 
-def _api(props: Props) -> OperatorApi:
-    return OperatorApi(props.get("api") or OperatorApi.V1)
+def _api(props: Props) -> str:
+    return str(props.get("api") or OperatorApi.V1)
 
 
 class Webhook(Resource, module="trainstack", name="OperatorWebhook"):

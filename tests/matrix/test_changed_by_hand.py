@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from infra.config import Stack
 from infra.guard import component as guarding
-from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.manifest import Manifest
-from infra.operators import scheduler_manifests, trainer_manifests
+from infra.operators import manifests
 from infra.review import rendering
-from infra.training_operator import component as v1
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -67,15 +66,13 @@ BY_HAND: dict[str, dict[str, Any]] = {
     CRD_KIND: {},
 }
 CLUSTER: dict[str, Any] = {"quota": {"pods": 8}, "limitRange": {"memory": "2Gi"}, "podSecurity": "restricted"}
-WHOLE = Plan(
-    crd=True, operator=True, namespaces=(NAMESPACE,), scheduler=GANG_SCHEDULER, installs_scheduler=True
-)
+WHOLE = Plan(crd=True, operator=True, namespaces=(NAMESPACE,), kueue_crds=True, kueue=True)
 
 
 def of_api(api: str) -> Stack:
     place = {"namespace": NAMESPACE}
     return stack(
-        operator={"api": api, "gang": "scheduler-plugins", **place},
+        operator={"api": api, "queue": "kueue" if api == "v2" else "none", **place},
         cluster={**place, **CLUSTER, "kind": "existing", "guard": "warn"},
         storage={"prepare": True},
         image={"reference": IMAGE},
@@ -85,12 +82,9 @@ def of_api(api: str) -> Stack:
 
 @pytest.fixture(scope="module")
 def operators() -> list[Manifest]:
-    """Those of the training-operator, of Trainer with JobSet, and of the second scheduler."""
-    return [
-        *v1.manifests(of_api("v1"), WHOLE),
-        *trainer_manifests(of_api("v2"), WHOLE),
-        *scheduler_manifests(of_api("v2"), WHOLE),
-    ]
+    """Those of the training-operator, of Trainer with JobSet, and of Kueue."""
+    alone = replace(WHOLE, kueue_crds=False, kueue=False)
+    return [*manifests(of_api("v1"), alone), *manifests(of_api("v2"), WHOLE)]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from infra.config.job import QUEUE_LABEL
 from infra.job.queue import SUSPEND
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB, JobKind
+from infra.objects.job_kinds import KUEUE, PYTORCHJOB, TRAINJOB, JobKind
 from infra.run import waiting
 from infra.run.job_api import JobApi
 from standins.tests.apiserver import ApiServer
@@ -32,9 +32,9 @@ QUEUES = ("team-a", "team-b")
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"localqueues.{waiting.KUEUE}"},
+    "metadata": {"name": f"localqueues.{KUEUE}"},
     "spec": {
-        "group": waiting.KUEUE,
+        "group": KUEUE,
         "scope": "Namespaced",
         "names": {"kind": "LocalQueue", "plural": "localqueues", "singular": "localqueue"},
         "versions": [
@@ -121,7 +121,7 @@ def kueue(api_server: ApiServer) -> Iterator[None]:
         made.found.resources.invalidate_cache()
         for name in QUEUES:
             metadata = {"name": name, "namespace": NAMESPACE}
-            made.apply({"apiVersion": f"{waiting.KUEUE}/v1beta2", "kind": "LocalQueue", "metadata": metadata})
+            made.apply({"apiVersion": f"{KUEUE}/v1beta2", "kind": "LocalQueue", "metadata": metadata})
         yield
     finally:
         extensions.delete_custom_resource_definition(CRD["metadata"]["name"])

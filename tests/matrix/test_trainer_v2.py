@@ -65,7 +65,7 @@ def v2() -> Stack:
 
 @pytest.fixture(scope="module")
 def controllers(v2: Stack) -> list[Manifest]:
-    return operators.trainer_manifests(v2, WHOLE)
+    return operators.manifests(v2, WHOLE)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from infra.config import counterparts
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
+from infra.training_operator import patches
 from infra.upstream import vendored
 from toolchain.images import cluster_images, gpu_base
 from toolchain.operating import (
@@ -69,6 +70,8 @@ def test_the_model_on_the_volume() -> None:
 def test_the_operators_version() -> None:
     built = f"v{go_modules.load('training-operator').version}"
     assert built == vendored.version("training-operator"), vendored.FOLDER
+    (deployed,) = [each for each in vendored.objects("training-operator") if each["kind"] == "Deployment"]
+    assert deployed["spec"]["template"]["spec"]["containers"][0]["image"] == patches.IMAGE
 
 
 def test_the_versions_of_the_trainer_and_jobset() -> None:
@@ -78,9 +81,8 @@ def test_the_versions_of_the_trainer_and_jobset() -> None:
     assert f"Kubeflow Trainer {trainer} and JobSet {jobset}" in counterparts.INTRODUCTION
 
 
-def test_the_version_of_the_gang_scheduler() -> None:
-    built = f"v{go_modules.load(cluster_images.SCHEDULER_MODULE).version}"
-    assert built == vendored.version("scheduler-plugins"), vendored.FOLDER
+def test_the_version_of_kueue() -> None:
+    assert f"v{go_modules.load('kueue').version}" == vendored.version("kueue"), vendored.FOLDER
 
 
 def test_the_version_of_pulumi() -> None:

@@ -6,7 +6,7 @@ import functools
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -29,18 +29,15 @@ ANSWER_S = 20
 OPERATOR = ("training-operator",)
 BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
 _NODE_BASES = (node.DEBIAN, control_plane.PROXY)
-# Variable that names the image -> the folder of toolchain/tools/go, and the program that it builds.
-TRAINER_PROGRAMS = {
-    agreed.JOBSET_IMAGE: ("jobset-controller", "jobset"),
-    agreed.TRAINER_IMAGE: ("trainer-controller", "trainer-controller-manager"),
+CONTROLLERS = {
+    "trainer": {
+        agreed.JOBSET_IMAGE: ("jobset-controller", "jobset"),
+        agreed.TRAINER_IMAGE: ("trainer-controller", "trainer-controller-manager"),
+    },
+    "kueue": {agreed.KUEUE_IMAGE: ("kueue", "kueue")},
 }
-
-SCHEDULER_MODULE = "scheduler-plugins"
-# Variable that names the image -> the program of that module, and the image's name.
-SCHEDULER_PROGRAMS = {
-    agreed.SCHEDULER_IMAGE: ("scheduler", "gang-scheduler"),
-    agreed.SCHEDULER_CONTROLLER_IMAGE: ("controller", "gang-controller"),
-}
+"""What a stack may ask for -> variable that names an image -> the folder of toolchain/tools/go, and its program."""
+ALL = tuple(CONTROLLERS)
 
 
 def built(nodes: bool) -> tuple[str, ...]:
@@ -159,78 +156,48 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     }
 
 
-def trainer(engine: Engine, nodes: bool) -> dict[str, str]:
-    """Build the controllers of Kubeflow Trainer v2 and JobSet where their images cannot be pulled.
+def controllers(engine: Engine, nodes: bool, wanted: Collection[str]) -> dict[str, str]:
+    """Build the controllers `wanted`, names of CONTROLLERS, where their images cannot be pulled.
 
     Returns the variables that tell the Pulumi program where they are. Raises SetupError.
     """
-    if published(engine, nodes):
+    if not wanted or published(engine, nodes):
         return {}
     return {
         variable: scratch.operator(
             engine, name, build.build(go_modules.load(name)) / program, LOGS / "images.log"
         )
-        for variable, (name, program) in TRAINER_PROGRAMS.items()
+        for variable, (name, program) in programs_of(wanted).items()
     }
 
 
-def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
-    """Build the second scheduler and its controller where their images cannot be pulled.
-
-    Returns the variables that tell the Pulumi program where they are. Raises SetupError.
-    """
-    if published(engine, nodes):
-        return {}
-    programs = build.build(go_modules.load(SCHEDULER_MODULE))
-    return {
-        variable: scratch.operator(engine, name, programs / program, LOGS / "images.log")
-        for variable, (program, name) in SCHEDULER_PROGRAMS.items()
-    }
+def programs_of(wanted: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Of the controllers `wanted`: variable that names the image -> module, and program."""
+    return {variable: program for name in wanted for variable, program in CONTROLLERS[name].items()}
 
 
-def names_of_trainer(found: Mapping[str, str]) -> list[str]:
-    """Names of the variables that `trainer` returns where `ensure` has returned `found`."""
-    return [] if _takes_published(found) else [*TRAINER_PROGRAMS]
+def names_of(found: Mapping[str, str], wanted: Collection[str]) -> list[str]:
+    """Names of the variables that `controllers` returns where `ensure` has returned `found`."""
+    return [] if _takes_published(found) else [*programs_of(wanted)]
 
 
-def names_of_gangs(found: Mapping[str, str]) -> list[str]:
-    """As `names_of_trainer`, of `gangs`."""
-    return [] if _takes_published(found) else [*SCHEDULER_PROGRAMS]
-
-
-def _takes_published(found: Mapping[str, str]) -> bool:
-    return found.get(agreed.NODE_IMAGE) == PUBLISHED_NODE
-
-
-def known_trainer(found: Mapping[str, str]) -> dict[str, str]:
-    """What `trainer` returns, as far as it is on this machine. Nothing is made, and nobody is asked.
+def known(found: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
+    """What `controllers` returns, as far as it is on this machine. Nothing is made, and nobody is asked.
 
     Parameters:
         found: what `ensure` has returned.
     """
-    programs = {variable: (name, program, name) for variable, (name, program) in TRAINER_PROGRAMS.items()}
-    return _known(found, programs)
-
-
-def known_gangs(found: Mapping[str, str]) -> dict[str, str]:
-    """As `known_trainer`, of what `gangs` returns."""
-    programs = {
-        variable: (SCHEDULER_MODULE, program, name)
-        for variable, (program, name) in SCHEDULER_PROGRAMS.items()
-    }
-    return _known(found, programs)
-
-
-def _known(found: Mapping[str, str], programs: Mapping[str, tuple[str, str, str]]) -> dict[str, str]:
-    """`programs`: variable that names the image -> module, program and name of the image."""
     if _takes_published(found):
         return {}
-    folders = {name: build.built(go_modules.load(name)) for name, _, _ in programs.values()}
     return {
-        variable: scratch.operator_image(image, folder / program)
-        for variable, (name, program, image) in programs.items()
-        if (folder := folders[name])
+        variable: scratch.operator_image(name, folder / program)
+        for variable, (name, program) in programs_of(wanted).items()
+        if (folder := build.built(go_modules.load(name)))
     }
+
+
+def _takes_published(found: Mapping[str, str]) -> bool:
+    return found.get(agreed.NODE_IMAGE) == PUBLISHED_NODE
 
 
 def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:

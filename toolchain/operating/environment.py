@@ -42,7 +42,7 @@ def save(found: Mapping[str, str]) -> None:
     operators that this machine has stand there, whichever stack needs them.
     """
     LOCAL.mkdir(exist_ok=True)
-    operators = cluster_images.known_trainer(found) | cluster_images.known_gangs(found)
+    operators = cluster_images.known(found, cluster_images.ALL)
     write_whole(FILE, json.dumps({**found, **operators}, indent=2))
 
 
@@ -59,12 +59,7 @@ def load() -> dict[str, str] | None:
     wanted = [name for name in _programs() if name != "kind" or (LINKS / name).is_dir()]
     if not (all((LINKS / name / name).exists() for name in wanted) and (VENV / "bin").is_dir()):
         return None
-    again = {
-        "PULUMI_HOME",
-        "UV_CACHE_DIR",
-        *cluster_images.TRAINER_PROGRAMS,
-        *cluster_images.SCHEDULER_PROGRAMS,
-    }
+    again = {"PULUMI_HOME", "UV_CACHE_DIR", *cluster_images.programs_of(cluster_images.ALL)}
     kept = {name: value for name, value in found.items() if name not in again}
     return {**kept, **plugins.own_environment(), **venv.uv_cache(venv.uv())}
 
@@ -103,17 +98,15 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
 def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
     """What `stack` needs of operators beyond the training-operator, as far as this machine has it: as `for_stack`."""
     told = cluster_access(stack)
-    trainer = cluster_images.known_trainer(found) if told and told.wants_trainer else {}
-    return trainer | (cluster_images.known_gangs(found) if told and told.wants_gangs else {})
+    return cluster_images.known(found, told.controllers if told else ())
 
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
     """Names of variables that work on `stack` needs and this machine has no value for: as `for_stack`."""
     told = cluster_access(stack)
     nodes = [agreed.NODE_IMAGE] if told and told.cluster else []
-    trainer = cluster_images.names_of_trainer(variables) if told and told.wants_trainer else []
-    gangs = cluster_images.names_of_gangs(variables) if told and told.wants_gangs else []
-    return [name for name in [*nodes, *trainer, *gangs] if name not in variables]
+    controllers = cluster_images.names_of(variables, told.controllers if told else ())
+    return [name for name in [*nodes, *controllers] if name not in variables]
 
 
 def tools() -> dict[str, str]:

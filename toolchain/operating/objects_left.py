@@ -10,7 +10,7 @@ from toolchain.paths import MODELS
 from toolchain.steps import SetupError
 
 NAMESPACE, VOLUME = "kubernetes:core/v1:Namespace", "kubernetes:core/v1:PersistentVolume"
-OPERATOR = "trainstack:operator:Operator"
+OPERATOR, QUEUE = "trainstack:operator:Operator", "trainstack:operator:Queue"
 Users = Mapping[str, Any]
 CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
 
@@ -30,7 +30,8 @@ def retain(deployment: dict[str, Any], users: Users) -> None:
 
 
 def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
-    """The operator, where others have jobs; claims that others' pods mount, each with its volume; and namespaces.
+    """The operator, where others have jobs; Kueue and quota, where others have queues or workloads; claims that others'
+    pods mount, each with its volume; and namespaces.
 
     Those are used that hold others' objects, or one of what stays.
     """
@@ -39,7 +40,9 @@ def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
     kept = [
         each
         for each in found
-        if (OPERATOR in each["urn"] and users["jobs"]) or not claims.isdisjoint(_claims(each))
+        if (OPERATOR in each["urn"] and users["jobs"])
+        or (QUEUE in each["urn"] and users["queues"])
+        or not claims.isdisjoint(_claims(each))
     ]
     spaces = {name for name, others in users["namespaces"].items() if others}
     spaces |= {each["outputs"]["metadata"].get("namespace") for each in kept}
@@ -66,7 +69,7 @@ def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
     if not kept:
         return []
     by_place = (*users["namespaces"].values(), *users["claims"].values())
-    others = [*users["jobs"], *(each for found in by_place for each in found)]
+    others = [*users["jobs"], *users["queues"], *(each for found in by_place for each in found)]
     return [
         f"left in the cluster, as others use it: {', '.join(kept)}",
         f"used by: {', '.join(dict.fromkeys(others))}",

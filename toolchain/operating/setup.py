@@ -116,21 +116,11 @@ def makes_nodes(stack: str) -> bool:
 def prepare_operators(stack: str) -> dict[str, str]:
     """After `prepare`: what `stack` needs of operators beyond the training-operator. Raises SetupError."""
     told = environment.cluster_access(stack)
-    found = prepare_trainer(stack) if told and told.wants_trainer else {}
-    found |= prepare_gangs(stack) if told and told.wants_gangs else {}
+    wanted = told.controllers if told else []
+    found = cluster_images.controllers(engine.ensure(), makes_nodes(stack), wanted) if wanted else {}
     if found and (known := environment.load()) is not None:
         environment.save(known)  # with the operators that are here now
     return found
-
-
-def prepare_trainer(stack: str) -> dict[str, str]:
-    """After `prepare`: what `stack`, with operator.api v2, needs beyond it. Raises SetupError."""
-    return cluster_images.trainer(engine.ensure(), makes_nodes(stack))
-
-
-def prepare_gangs(stack: str) -> dict[str, str]:
-    """After `prepare`: what `stack`, with operator.gang, needs beyond it. Raises SetupError."""
-    return cluster_images.gangs(engine.ensure(), makes_nodes(stack))
 
 
 def prepare_pulumi() -> dict[str, str]:

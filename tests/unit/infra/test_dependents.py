@@ -67,7 +67,12 @@ def test_only_the_cluster_of_the_stack_file_counts(
 
     monkeypatch.setattr(ClusterApi, "at", at)
     file = written(cluster=CLUSTER, **WRONG[name])
-    assert dependents.of_stack(file, [OPERATOR], print) == {"jobs": [], "namespaces": {}, "claims": {}}
+    assert dependents.of_stack(file, [OPERATOR], print) == {
+        "jobs": [],
+        "queues": [],
+        "namespaces": {},
+        "claims": {},
+    }
     assert asked == [ApiAddress(KUBECONFIG, "shared")]
 
 
@@ -119,7 +124,9 @@ def test_the_kinds_are_those_of_the_stacks_operator_and_those_that_the_stack_has
 OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
 
 
-@pytest.mark.parametrize("kind", [*dependents.NAMESPACED, *dependents.EVERY], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(
+    "kind", [*dependents.NAMESPACED, *dependents.OF_A_NAMESPACE], ids=lambda kind: kind.kind
+)
 def test_others_objects_of_each_kind_are_found_in_a_namespace(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +141,7 @@ def test_others_objects_of_each_kind_are_found_in_a_namespace(
     found = dependents.of(look(), ["Namespace/a"], [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
     assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(dependents.NAMESPACED) + len(
-        dependents.EVERY
+        dependents.OF_A_NAMESPACE
     )
 
 
@@ -166,6 +173,7 @@ def test_others_pods_that_mount_a_claim_of_the_stacks_are_told(monkeypatch: pyte
     Cluster(monkeypatch, {POD: [mounts("theirs", "models"), mounts("elsewhere", "data")]})
     assert dependents.users(look(), [CLAIM]) == {
         "jobs": [],
+        "queues": [],
         "namespaces": {},
         "claims": {CLAIM: ["Pod/a/theirs"]},
     }
@@ -224,7 +232,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("owner", FOREIGN.values(), ids=FOREIGN)
-@pytest.mark.parametrize("kind", dependents.EVERY, ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", dependents.OF_A_NAMESPACE, ids=lambda kind: kind.kind)
 def test_what_an_owner_of_a_kind_not_asked_about_has_made_counts(
     kind: Kind, owner: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +251,9 @@ def test_a_namespace_with_what_another_kind_has_made_is_not_empty(
     assert dependents.of(look(), ["Namespace/a"], []) == [f"{kind.kind}/a/made"]
 
 
-@pytest.mark.parametrize("kind", [*dependents.NAMESPACED, *dependents.EVERY], ids=lambda kind: kind.kind)
+@pytest.mark.parametrize(
+    "kind", [*dependents.NAMESPACED, *dependents.OF_A_NAMESPACE], ids=lambda kind: kind.kind
+)
 def test_what_another_of_the_listed_objects_has_made_is_told_once(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:

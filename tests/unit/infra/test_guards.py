@@ -79,7 +79,7 @@ GUARDS: dict[str, list[Guard]] = {
         lambda look: ensure_named("", stack(**WITH_ID).cluster, look)
     ],
     "clusters.discovery.read_contents": [
-        lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), gangs=True))
+        lambda look: discovery.read_contents(look, lambda _: False, Question(frozenset({"team"}), kueue=True))
     ],
     "clusters.foreign_objects.titles": [lambda look: foreign_objects.titles(look, "dev")],
     "clusters.selection.examine": [lambda look: selection.examine(stack(**EXISTING), lambda _: False, look)],

@@ -32,11 +32,11 @@ OF_ALL = OF_B
 MAKERS = {
     "infra/config/pod_template.py": "nothing: what `job.pod` says is merged over a pod of infra/job/pod.py",
     "infra/job/pod.py": "the jobs' image",
+    "infra/operators.py": "the controllers",
     "infra/job/trainjob.py": "the jobs' image",
     "infra/run/reader_pod.py": "the jobs' image",
     "storage/preparation.py": "the jobs' image",
     "infra/job/manifest.py": "a pod of infra/job/pod.py with one variable more",
-    "infra/training_operator/component.py": "the operators and the scheduler of gangs",
     "infra/training_operator/webhook.py": "nothing: it is only asked about",
 }
 

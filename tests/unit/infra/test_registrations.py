@@ -120,9 +120,15 @@ OF_THE_MATRIX = {
     for base, keys in KEYS.items()
     for key in keys
 }
+KUEUE = {
+    "operator.queue": "kueue",
+    "job.queue": "training",
+    "job.priority": "urgent",
+    "cluster.queue": entries.QUEUE,
+}
 MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "operator.api": (OURS, {"operator.api": "v2"}),
-    "operator.gang": (OURS, {"operator.gang": "scheduler-plugins"}),
+    "operator.queue": (OURS, KUEUE),
     "operator.concurrency": (OURS, {"operator.concurrency": 4, "operator.qps": 50, "operator.burst": 100}),
     "operator.install": (OTHERS, {"operator": {"install": "always", "namespace": "training-operator"}}),
     "storage.kind class": (OTHERS, {"storage.kind": "class", "storage.storageClass": "fast"}),
@@ -132,7 +138,7 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "sweep under way": (OURS, {"job": test_sweep.JOB, "sweep.options": test_sweep.LR}),
     "images built here": (OURS, {}),
     "operator.api, images built here": ("operator.api", {}),
-    "operator.gang, images built here": ("operator.gang", {}),
+    "operator.queue, images built here": ("operator.queue", {}),
 }
 CHANGED = {**OF_THE_MATRIX, **MORE}
 # What the SDK says of itself in each request, and where in the source it was called.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import decision
+from infra import decision, dependents
 from infra.clusters import selection
 from infra.clusters.discovery import read_contents
 from infra.config import ConfigError, Stack
@@ -25,7 +25,7 @@ from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 
 APIS = list(OperatorApi)
-KINDS = (*SHARED, *job_kinds.GANG_KINDS)
+KINDS = dependents.EVERY
 EXISTING = {"kind": "existing"}
 
 
@@ -40,7 +40,9 @@ def of_api(api: OperatorApi) -> StackState:
 
 
 OWN = ["PyTorchJob/kubeflow/ours", "TrainJob/kubeflow/ours"]
-WITH_GANGS = held([*PYTORCHJOB.crds, *job_kinds.GANG_CRDS])
+QUEUES = [each.crd for each in job_kinds.QUEUE_KINDS]
+WITH_KUEUE = held([*PYTORCHJOB.crds, *QUEUES])
+WITH_GANGS = held([*PYTORCHJOB.crds, *(each.crd for each in job_kinds.GANG_KINDS)])
 WHOLE = Plan(crd=True, operator=True, namespaces=())
 GIVEN = Plan(crd=False, operator=False, namespaces=())
 
@@ -150,15 +152,31 @@ def test_a_cluster_that_is_not_there_says_nothing(cluster: Cluster) -> None:
     assert cluster.asked == []
 
 
-def test_others_gangs_keep_the_scheduler(cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.gang = .*PodGroup/team/theirs.*fix: let"):
-        ensure(asking(gang="none"), WITH_GANGS)
+def test_others_gangs_keep_the_definitions_of_an_earlier_release(cluster: Cluster) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"(?s)operator.gang = \(taken away\).*PodGroup/team/theirs.*fix: let.*the release before",
+    ):
+        ensure(asking(), WITH_GANGS)
     assert cluster.asked == [each.kind for each in job_kinds.GANG_KINDS]
 
 
-def test_a_scheduler_that_stays_is_not_asked_about(cluster: Cluster) -> None:
-    stays = Plan(crd=True, operator=True, namespaces=(), installs_scheduler=True)
-    ensure(asking(gang="scheduler-plugins"), WITH_GANGS, stays)
+def test_a_scheduler_of_an_earlier_release_goes_where_nobody_else_has_gangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Cluster(monkeypatch, SHARED)
+    ensure(asking(), WITH_GANGS)
+
+
+def test_others_queues_keep_kueue(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.queue = 'none'.*ClusterQueue.*fix: let"):
+        ensure(asking(), WITH_KUEUE)
+    assert cluster.asked == [each.kind for each in job_kinds.QUEUE_KINDS]
+
+
+def test_kueue_that_stays_is_not_asked_about(cluster: Cluster) -> None:
+    stays = Plan(crd=True, operator=True, namespaces=(), kueue_crds=True, kueue=True)
+    ensure(asking(queue="kueue"), WITH_KUEUE, stays)
     assert cluster.asked == []
 
 
@@ -175,9 +193,9 @@ def test_never_is_refused_where_the_definition_of_its_own_jobs_would_go(
     assert (f"{kind}/team/theirs" in str(refused.value)) is others
 
 
-def test_never_leaves_a_scheduler_with_others_gangs(cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.install = 'never'.*PodGroup/team/theirs"):
-        ensure(asking(install="never", gang="scheduler-plugins"), held(job_kinds.GANG_CRDS), GIVEN)
+def test_never_leaves_kueue_with_others_queues(cluster: Cluster) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.install = 'never'.*Workload/team/theirs"):
+        ensure(asking(install="never", queue="kueue"), held(QUEUES), GIVEN)
 
 
 @pytest.mark.parametrize("install", Install)

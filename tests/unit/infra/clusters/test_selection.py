@@ -156,8 +156,12 @@ BOTH = frozenset({"team", "kubeflow"})
             Question(frozenset(), operator=True, nodes=False),
         ),
         (
-            {"operator": {**NEVER, "gang": "scheduler-plugins"}, "storage": CLAIM},
-            Question(frozenset(), operator=True, nodes=False, gangs=True),
+            {"operator": {**NEVER, "queue": "kueue"}, "storage": CLAIM},
+            Question(frozenset(), operator=False, nodes=False, kueue=True),
+        ),
+        (
+            {"operator": {"queue": "kueue"}, "storage": CLAIM},
+            Question(frozenset({"kubeflow", "kueue-system"}), operator=True, nodes=False, kueue=True),
         ),
     ],
 )

@@ -116,7 +116,7 @@ def controller(name: str, namespace: str, replicas: int = 1) -> Any:
 
 @pytest.mark.parametrize(("number", "replicas"), [(2, 1), (4, 1), (1, 2)])
 def test_each_pod_of_each_controller_counts(number: int, replicas: int) -> None:
-    """Kubeflow Trainer has two, and so has the scheduler of gangs."""
+    """Kubeflow Trainer has two."""
     both = [controller(f"c{place}", "kubeflow", replicas) for place in range(number)]
     pods = 2 + number * replicas
     namespace_limits.ensure_quota(stack(), {"pods": str(pods)}, both)

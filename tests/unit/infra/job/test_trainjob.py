@@ -19,7 +19,6 @@ from infra.config.training import Dataset
 from infra.config.trainjobs import REFUSED
 from infra.job.apis import objects
 from infra.job.run_id import run_id
-from infra.objects.job_kinds import GANG_SCHEDULER, POD_GROUP
 from infra.objects.labels import OF_JOBSET
 from tests.matrix.entries import JOB, OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
@@ -48,7 +47,7 @@ def rendered(api: OperatorApi, key: str, **changes: Any) -> list[dict[str, Any]]
         set_key(sections, path.split("."), value)
     (job,) = from_raw("dev", sections, "stacks/Pulumi.dev.yaml").jobs
     dataset = Dataset.DIGITS if job.training.dataset is Dataset.AUTO else job.training.dataset
-    context = job_context(api=api, nodes=2, dataset=dataset, scheduler=GANG_SCHEDULER)
+    context = job_context(api=api, nodes=2, dataset=dataset)
     known = {} if key in OF_THE_RUN else {run_id(job, context): "the run"}
     return [replaced(each, known) for each in objects(job, context)]
 
@@ -168,9 +167,9 @@ def test_a_restart_for_ever_is_refused_where_it_stands(key: str, place: str) -> 
         from_raw("dev", given, "stacks/Pulumi.dev.yaml")
 
 
-def made(scheduler: str = "", **job: Any) -> list[dict[str, Any]]:
+def made(**job: Any) -> list[dict[str, Any]]:
     (config,) = stack(operator={"api": "v2"}, job={**JOB, **job}).jobs
-    return objects(config, job_context(api=OperatorApi.V2, scheduler=scheduler))
+    return objects(config, job_context(api=OperatorApi.V2))
 
 
 def jobset(manifests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -215,30 +214,3 @@ def test_both_have_the_same_run() -> None:
     (plain,) = objects(config, job_context())
     for each in made():
         assert each["metadata"]["labels"].items() >= plain["metadata"]["labels"].items()
-
-
-@pytest.mark.parametrize("seconds", [None, 30])
-def test_a_gang_of_v2_has_a_policy_and_its_pods_name_the_scheduler(seconds: int | None) -> None:
-    policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": seconds}} if seconds else {}
-    found = made(GANG_SCHEDULER, runPolicy=policy)
-    wanted = {"scheduleTimeoutSeconds": seconds} if seconds else {}
-    assert found[0]["spec"]["podGroupPolicy"] == {"coscheduling": wanted}
-    (replicas,) = jobset(found)["replicatedJobs"]
-    pod = replicas["template"]["spec"]["template"]
-    assert pod["spec"]["schedulerName"] == GANG_SCHEDULER, "Trainer sets the label alone"
-    assert pod["metadata"]["labels"][POD_GROUP] == JOB["name"]
-
-
-def test_a_gang_of_v1_is_named_by_the_pods_of_every_replica() -> None:
-    (config,) = stack(job=JOB).jobs
-    (job,) = objects(config, job_context(scheduler=GANG_SCHEDULER))
-    pods = [each["template"] for each in job["spec"]["pytorchReplicaSpecs"].values()]
-    assert {each["spec"]["schedulerName"] for each in pods} == {GANG_SCHEDULER}
-    assert {each["metadata"]["labels"][POD_GROUP] for each in pods} == {JOB["name"]}
-
-
-@pytest.mark.parametrize("api", OperatorApi)
-def test_without_a_gang_no_pod_names_a_scheduler(api: OperatorApi) -> None:
-    (config,) = stack(operator={"api": api.value}, job=JOB).jobs
-    text = str(objects(config, job_context(api=api)))
-    assert not [word for word in ("schedulerName", POD_GROUP, "podGroupPolicy") if word in text]

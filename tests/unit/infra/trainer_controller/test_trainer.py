@@ -20,7 +20,6 @@ from infra.objects.labels import STACK
 from infra.review import folder, gitops, rendering
 from infra.trainer_controller import patches
 from infra.training_operator import webhook
-from infra.training_operator.component import Operator
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -30,6 +29,8 @@ from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
 
+IMAGES = operators.OF_API[OperatorApi.V2].images
+VARIABLES = [variable for variable, _ in IMAGES.values()]
 V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
 
 
@@ -89,13 +90,13 @@ def operators_of_both(project: str) -> list[dict[str, Any]]:
 @pytest.fixture(autouse=True)
 def _upstream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vendored, "objects", operators_of_both)
-    for name in operators.TRAINER_IMAGES.values():
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def objects() -> list[dict[str, Any]]:
-    return operators.trainer_manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
+    return operators.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
 
 
 def test_the_crds_come_first_and_convert_nothing(objects: list[dict[str, Any]]) -> None:
@@ -164,7 +165,7 @@ def test_only_a_trainer_that_reaches_the_issuer_of_tokens_takes_reports(
 
 @pytest.mark.parametrize(("crd", "operator"), [(True, False), (False, True), (False, False)])
 def test_only_what_is_missing_is_installed(crd: bool, operator: bool) -> None:
-    found = operators.trainer_manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()))
+    found = operators.manifests(stack(**V2), Plan(crd=crd, operator=operator, namespaces=()))
     assert {each["kind"] == CRD_KIND for each in found} == ({True} if crd else {False} if operator else set())
 
 
@@ -176,7 +177,7 @@ def test_a_trainer_that_is_there_is_used() -> None:
 def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
-    found = {each["metadata"]["name"] for each in operators.trainer_manifests(stack(**V2), planned)}
+    found = {each["metadata"]["name"] for each in operators.manifests(stack(**V2), planned)}
     assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
     assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
 
@@ -194,10 +195,10 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    provided: list[Operator] = []
+    provided: list[operators.Operator] = []
     provide = operators.provide
 
-    def noted(*given: Any) -> Operator:
+    def noted(*given: Any) -> operators.Operator:
         provided.append(provide(*given))
         return provided[-1]
 
@@ -205,7 +206,7 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     monkeypatch.setattr(
         vendored, "objects", operators_of_both
     )  # where `recorder` has the training-operator's
-    for variable in operators.TRAINER_IMAGES.values():
+    for variable in VARIABLES:
         monkeypatch.setenv(variable, "trainstack/controller:abc")
     configured(**V2)
     run_program()
@@ -216,11 +217,9 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     (replicas,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     assert replicas["template"]["spec"]["template"]["spec"]["containers"][0]["image"] == REFERENCE
     pushed = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in deployments(made)]
-    assert pushed == [REFERENCE] * len(operators.TRAINER_IMAGES)
+    assert pushed == [REFERENCE] * len(IMAGES)
     waited_for = {each._name for each in provided[0].ready}
-    assert {f"Deployment/kubeflow/{name}" for name in operators.TRAINER_IMAGES} <= waited_for, (
-        "they go after the job"
-    )
+    assert {f"Deployment/kubeflow/{name}" for name in IMAGES} <= waited_for, "they go after the job"
     (run,) = recorder.of("pulumi-python:dynamic/trainstack:Run")
     assert run.inputs["kind"] == TRAINJOB.kind
     assert run.inputs["uid"] == f"uid-of-{TRAINJOB.kind}/pytorch-simple"
@@ -228,7 +227,7 @@ def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
     assert (ending.inputs["job"], ending.inputs["uid"]) == ("pytorch-simple", run.inputs["uid"])
     (asked,) = recorder.of("pulumi-python:dynamic/trainstack:OperatorWebhook")
     assert asked.inputs["operator"] == " ".join(
-        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(operators.TRAINER_IMAGES)
+        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(IMAGES)
     )
 
 

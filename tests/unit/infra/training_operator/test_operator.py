@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import operators
 from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
 from infra.guard import admission, policy_rules
 from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import RUN, STACK
-from infra.training_operator import component, patches
+from infra.training_operator import patches
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import OVERLAY, stack, upstreams
@@ -260,7 +261,7 @@ def test_a_review_shows_what_is_registered_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, crd: bool, operator: bool
 ) -> None:
     monkeypatch.setattr(vendored, "objects", upstreams)
-    kinds = {each["kind"] for each in component.manifests(stack(), Plan(crd, operator, ()))}
+    kinds = {each["kind"] for each in operators.manifests(stack(), Plan(crd, operator, ()))}
     assert (patches.CRD_KIND in kinds) is crd
     assert ("Deployment" in kinds) is operator
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.trainer_controller import patches
-from infra.training_operator import component, throughput
+from infra.training_operator import throughput
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import stack, upstreams
@@ -34,7 +35,7 @@ statusServer:
 def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
     monkeypatch.setattr(vendored, "objects", upstreams)
     planned = Plan(crd=True, operator=True, namespaces=())
-    found = component.manifests(stack(operator=given), planned)
+    found = operators.manifests(stack(operator=given), planned)
     (deployment,) = [each for each in found if each["kind"] == "Deployment"]
     return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
@@ -80,9 +81,7 @@ def test_other_settings_start_the_trainer_anew() -> None:
         "spec": {"template": {"metadata": {}, "spec": {"containers": [{"readinessProbe": {}}]}}},
     }
     read = [
-        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "", False)["spec"][
-            "template"
-        ]
+        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, False)["spec"]["template"]
         for given in ({}, {"qps": 70}, {"qps": 71}, {"burst": 70})
     ]
     templates = [str(each["metadata"]) for each in read]

@@ -11,7 +11,7 @@ from infra.training_operator.plan import plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import stack
 
-PROJECTS = ("training-operator", "jobset", "trainer", "scheduler-plugins")
+PROJECTS = ("training-operator", "jobset", "trainer", "kueue")
 
 
 def test_the_definitions_come_first() -> None:
@@ -25,6 +25,6 @@ def test_the_definitions_come_first() -> None:
 def test_patching_changes_nothing_that_was_read() -> None:
     before = {project: copy.deepcopy(vendored.objects(project)) for project in PROJECTS}
     for api in ("v1", "v2"):
-        known = stack(operator={"api": api, "gang": "scheduler-plugins", "namespace": "elsewhere"})
+        known = stack(operator={"api": api, "queue": "kueue", "namespace": "elsewhere"})
         operators.manifests(known, plan(known, ClusterContents()))
     assert {project: vendored.objects(project) for project in PROJECTS} == before

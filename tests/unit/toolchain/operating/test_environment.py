@@ -13,6 +13,7 @@ import pytest
 
 from infra import agreed, operators
 from infra.config import shell_variables
+from infra.config.operator import OperatorApi
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
@@ -184,10 +185,10 @@ def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[
 
 OF_STACKS: dict[str, tuple[str, set[str]]] = {
     "v1": ("{}", set()),
-    "v2": ("{api: v2}", {*operators.TRAINER_IMAGES.values()}),
-    "gang": ("{gang: scheduler-plugins}", {*operators.SCHEDULER_IMAGES.values()}),
+    "v2": ("{api: v2}", {variable for variable, _ in operators.OF_API[OperatorApi.V2].images.values()}),
+    "kueue": ("{queue: kueue}", {variable for variable, _ in operators.QUEUES.images.values()}),
 }
-OF_STACKS["both"] = ("{api: v2, gang: scheduler-plugins}", OF_STACKS["v2"][1] | OF_STACKS["gang"][1])
+OF_STACKS["both"] = ("{api: v2, queue: kueue}", OF_STACKS["v2"][1] | OF_STACKS["kueue"][1])
 """Name -> section `operator`, and the variables that the program reads for it, beside those of every stack."""
 BUILT = {agreed.CPU_BASE: "trainstack/base:1"}
 NODES = {
@@ -204,7 +205,7 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shells: Shells) -> N
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     for name, (operator, _) in OF_STACKS.items():
         (tmp_path / f"Pulumi.{name}.yaml").write_text(f"config:\n  trainstack:operator: {operator}\n")
-    programs = [*cluster_images.TRAINER_PROGRAMS.values(), *cluster_images.SCHEDULER_PROGRAMS.values()]
+    programs = cluster_images.programs_of(cluster_images.ALL).values()
     for name in {word for pair in programs for word in pair}:
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(build, "built", lambda module, *binaries: tmp_path)

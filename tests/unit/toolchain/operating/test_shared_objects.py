@@ -10,7 +10,12 @@ from toolchain.operating import objects_left
 
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 MODELS = "PersistentVolumeClaim/team/models"
-NOBODY: dict[str, Any] = {"jobs": [], "namespaces": {"kubeflow": [], "team": []}, "claims": {MODELS: []}}
+NOBODY: dict[str, Any] = {
+    "jobs": [],
+    "queues": [],
+    "namespaces": {"kubeflow": [], "team": []},
+    "claims": {MODELS: []},
+}
 THEIRS = "PyTorchJob/theirs/mnist"
 
 
@@ -30,6 +35,8 @@ def deployment() -> dict[str, Any]:
             {"type": "pulumi:providers:kubernetes"},
             resource(CRD, "pytorchjobs.kubeflow.org"),
             resource("kubernetes:apps/v1:Deployment", "training-operator", "kubeflow"),
+            resource("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "team-a", parent="operator:Queue"),
+            resource("kubernetes:apps/v1:Deployment", "kueue-system", "kueue-system", "operator:Queue"),
             resource("kubernetes:core/v1:Namespace", "kubeflow", parent="cluster:Existing"),
             resource("kubernetes:core/v1:Namespace", "team", parent="cluster:Existing"),
             *claimed("models", "team"),
@@ -60,16 +67,21 @@ def test_nobody_else_leaves_nothing_behind(deployment: dict[str, Any]) -> None:
     ("users", "stays"),
     [
         ({**NOBODY, "jobs": [THEIRS]}, {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow"}),
+        ({**NOBODY, "queues": ["Workload/theirs/x"]}, {"team-a", "kueue-system"}),
         ({**NOBODY, "namespaces": {"kubeflow": [], "team": ["Pod/team/x"]}}, {"team"}),
         ({**NOBODY, "namespaces": {"kubeflow": ["ConfigMap/kubeflow/x"], "team": []}}, {"kubeflow"}),
         ({**NOBODY, "claims": {MODELS: ["Pod/team/x"]}}, {"models", "models-volume", "team"}),
         (
             {
                 "jobs": ["unknown: 403"],
+                "queues": ["unknown: 403"],
                 "namespaces": {"kubeflow": ["unknown: 403"], "team": ["unknown: 403"]},
                 "claims": {MODELS: ["unknown: 403"]},
             },
-            {"pytorchjobs.kubeflow.org", "training-operator", "kubeflow", "team", "models", "models-volume"},
+            {
+                *("pytorchjobs.kubeflow.org", "training-operator", "kubeflow"),
+                *("team-a", "kueue-system", "team", "models", "models-volume"),
+            },
         ),
     ],
 )
@@ -81,7 +93,7 @@ def test_what_others_use_stays_and_is_said(
     assert retained(deployment) == stays
     assert all(name in kept for name in stays)
     places = (*users["namespaces"].values(), *users["claims"].values())
-    told = [*users["jobs"], *(each for found in places for each in found)]
+    told = [*users["jobs"], *users["queues"], *(each for found in places for each in found)]
     assert all(each in used_by for each in told)
 
 

@@ -110,7 +110,7 @@ def test_a_missing_go_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_files_of_a_module_need_go_too_and_it_says_so(
     cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Images of the second scheduler can be pulled; its manifests are in its Go module alone."""
+    """Images can be pulled where upstream's manifests are in a Go module alone."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupError, match=r"files of example\.org/module are needed, and Go is not installed"):
-        build.source(go_modules.load("scheduler-plugins"), "example.org/module", "manifests")
+        build.source(go_modules.load("kueue"), "example.org/module", "manifests")

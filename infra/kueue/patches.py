@@ -1,0 +1,110 @@
+"""What we change in upstream's objects, one pure function each. They stay in upstream's namespace."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import yaml
+
+from infra.objects.job_kinds import KUEUE, NAMES
+from infra.objects.manifest import Manifest
+from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, secret, service
+from infra.upstream import vendored
+
+PROJECT = "kueue"
+REPOSITORY = "registry.k8s.io/kueue/kueue"
+# The image that the release publishes; its manifests name one of its own tests.
+IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
+CONTROLLER = "kueue-controller-manager"
+CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
+CONFIGURATION_DIGEST = "trainstack/kueue-config"
+FRAMEWORKS = [f"{each.group}/{each.kind.lower()}" for each in NAMES.values()]
+"""Kueue waits for the API of one that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go)."""
+# A server behind the API server, for lists of what waits: while it is away, no namespace of the cluster can be deleted.
+VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
+
+
+def is_wanted(each: Manifest, bound: set[str]) -> bool:
+    """Whether the stack registers an object: no roles for users, and nothing for the server of VISIBILITY.
+
+    Parameters:
+        bound: names of the roles that Kueue itself is bound to.
+    """
+    name, kind = each["metadata"]["name"], each["kind"]
+    return (
+        kind not in ("Namespace", "APIService")
+        and (kind != "ClusterRole" or name in bound)
+        and (kind == CRD_KIND or VISIBILITY not in name)
+    )
+
+
+def configuration(upstream: Manifest) -> Manifest:
+    """Kueue's configuration with both kinds of jobs alone."""
+    settings = yaml.safe_load(upstream["data"][FILE])
+    settings["integrations"] = {"frameworks": FRAMEWORKS}
+    settings["featureGates"] = {VISIBILITY_GATE: False}
+    return {**upstream, "data": {FILE: yaml.safe_dump(settings, sort_keys=False)}}
+
+
+def webhooks(upstream: Manifest) -> Manifest:
+    """The webhooks of Kueue's own kinds and of both kinds of jobs.
+
+    Upstream's others are asked about each pod and Deployment of the cluster, of which none is made while Kueue is away.
+    """
+    jobs = {(each.group, each.plural) for each in NAMES.values()}
+
+    def is_ours(hook: dict[str, Any]) -> bool:
+        return all(
+            group == KUEUE or (group, resource) in jobs
+            for rule in hook["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        )
+
+    return {**upstream, "webhooks": [each for each in upstream["webhooks"] if is_ours(each)]}
+
+
+def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
+    """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
+
+    Parameters:
+        configured: the ConfigMap, which Kueue reads once: another one has to start it anew.
+    """
+    changed = copy.deepcopy(upstream)
+    template = changed["spec"]["template"]
+    (manager,) = template["spec"]["containers"]
+    manager["image"] = IMAGE
+    # The image's own entry point, and its version for good.
+    del manager["command"], manager["imagePullPolicy"]
+    confine(template["spec"])
+    digest = hashlib.sha256(configured["data"][FILE].encode()).hexdigest()[:12]
+    template["metadata"]["annotations"] |= {CONFIGURATION_DIGEST: digest}
+    return changed
+
+
+def patched(upstreams: Iterable[Manifest], stack: str) -> list[Manifest]:
+    """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
+
+    Parameters:
+        upstreams: Kueue's objects.
+        stack: the stack's name, for the labels.
+    """
+    found = [*upstreams]
+    bound = {each["roleRef"]["name"] for each in found if "roleRef" in each}
+    wanted = [each for each in found if is_wanted(each, bound)]
+    (configured,) = [configuration(each) for each in wanted if each["kind"] == "ConfigMap"]
+    by_kind: dict[str, Callable[[Manifest], Manifest]] = {
+        "ConfigMap": configuration,
+        "Deployment": lambda each: deployment(each, configured),
+        "MutatingWebhookConfiguration": webhooks,
+        "Secret": secret,
+        "Service": service,
+        "ValidatingWebhookConfiguration": webhooks,
+    }
+    objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
+    return sorted(
+        (labelled(explicit(each), stack) for each in objects), key=lambda each: each["kind"] != CRD_KIND
+    )
