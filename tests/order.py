@@ -41,7 +41,7 @@ KILLS = [
     "faults/table/test_together.py",
 ]
 TRAININGS = [
-    "e2e/test_gang.py",
+    "e2e/test_kueue.py",
     "e2e/test_gitops.py",
     "e2e/test_job_behaviours.py",
     "e2e/test_nfs.py",

@@ -19,12 +19,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.gang_scheduler import patches as gangs
 from infra.objects.job_kinds import PYTORCHJOB
 from infra.review import gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
-from tests.preview import chart
 from toolchain.tools import build, go_modules
 
 WRITE = "WRITE_UPSTREAM"
@@ -46,7 +44,7 @@ class Source:
     tool: str
     module: str
     folder: str
-    kustomizations: tuple[str, ...] = ()
+    kustomizations: tuple[str, ...]
     whole: bool = True
 
     def fetched(self) -> Path:
@@ -65,7 +63,7 @@ SOURCES = {
         kustomizations=("base/crds", "base/manager", "base/rbac", "base/webhook"),
     ),
     "jobset": Source("jobset-controller", "sigs.k8s.io/jobset", "config", kustomizations=("default",)),
-    gangs.PROJECT: Source(gangs.PROJECT, "sigs.k8s.io/scheduler-plugins", "manifests"),
+    "kueue": Source("kueue", "sigs.k8s.io/kueue", "config", kustomizations=("default",)),
 }
 
 
@@ -73,7 +71,7 @@ def yielded(project: str) -> dict[str, str]:
     """File's name below the project's folder -> the text that the module yields."""
     source = SOURCES[project]
     root = source.fetched()
-    texts = [built(root / each) for each in source.kustomizations] or chart.texts(root)
+    texts = [built(root / each) for each in source.kustomizations]
     documents = [each for text in texts for each in DOCUMENTS.split(text) if each.strip()]
     definitions, rest = {}, []
     for document in documents:
@@ -84,8 +82,6 @@ def yielded(project: str) -> dict[str, str]:
             definitions[f"{vendored.DEFINITIONS}/{found['metadata']['name']}.yaml"] = document
     files = {vendored.REST: "---\n".join(rest), **definitions}
     files[gitops.KUSTOMIZATION] = gitops.kustomization(sorted(definitions))
-    if project == gangs.PROJECT:
-        files[gangs.FILE] = (root / chart.PROFILE).read_text()
     return files
 
 
