@@ -35,6 +35,7 @@ from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 from infra.review import rendering
 from infra.training_operator.plan import Plan, plan
+from tests.matrix.entries import QUEUE
 from tests.unit.infra.objects.faulty_server import FAULTS, Handler, Server, kubeconfig, served, serving
 from tests.unit.infra.samples import IMAGE, JOB, stack
 from tests.unit.infra.test_claim_users import asking, held
@@ -120,8 +121,9 @@ WHOLE: dict[str, Any] = {
         "guard": "warn",
         "quota": {"pods": 8},
         "limitRange": {"memoryRatio": 4},
+        "queue": QUEUE,
     },
-    "operator": {"install": "auto"},
+    "operator": {"install": "auto", "queue": "kueue"},
     "storage": {},
     "image": {"reference": IMAGE},
     "job": {
@@ -136,6 +138,7 @@ AVOIDS: dict[str, dict[str, Any]] = {
     adoption.NEVER: {"operator.install": "never"},
     adoption.ELSEWHERE: {"cluster.namespace": "another"},
     adoption.WITHOUT["ResourceQuota"]: {"cluster.quota": None, "cluster.limitRange": None},
+    adoption.WITHOUT["ClusterQueue"]: {"cluster.queue": None},
     adoption.WITHOUT["ValidatingAdmissionPolicy"]: {"cluster.guard": "none"},
     adoption.WITHOUT["Job"]: {"storage.prepare": False},
     adoption.WITHOUT["Namespace"]: {
@@ -340,19 +343,18 @@ def planned_by(changes: dict[str, Any], **of_operator: str) -> list[Manifest]:
     made = stack(**sections)
     never = made.operator.install is Install.NEVER
     space = {made.cluster.namespace} if made.storage.kind is StorageKind.CLAIM else set()
-    found = ClusterContents(namespaces=frozenset(space), crd=never, operator=never, gang_scheduler=never)
+    found = ClusterContents(namespaces=frozenset(space), crd=never, operator=never, kueue=never)
     return rendering.preview(made, plan(made, found))
 
 
 @pytest.mark.parametrize("api", OperatorApi)
 def test_the_key_that_does_without_a_look_avoids_it(api: OperatorApi) -> None:
     """Of an object of every kind: with the keys that the advice names, the stack asks for it no more."""
-    of_operator = {"api": api.value, "gang": "scheduler-plugins" if api is OperatorApi.V1 else "none"}
-    for each in planned_by({}, **of_operator):
+    for each in planned_by({}, api=api.value):
         advice = adoption.WITHOUT.get(each["kind"], adoption.NEVER)
         changes = AVOIDS[advice]
         assert [key for key in changes if not set(key.split(".")) <= set(re.findall(r"\w+", advice))] == []
-        assert title(each) not in map(title, planned_by(changes, **of_operator)), advice
+        assert title(each) not in map(title, planned_by(changes, api=api.value)), advice
 
 
 def test_every_advice_is_tried() -> None:

@@ -71,8 +71,7 @@ BUILT_HERE = {
         "INIT_IMAGE",
         "TRAINER_IMAGE",
         "JOBSET_IMAGE",
-        "SCHEDULER_IMAGE",
-        "SCHEDULER_CONTROLLER_IMAGE",
+        "KUEUE_IMAGE",
     )
 }
 OURS, OTHERS = "dev", "matrix"
