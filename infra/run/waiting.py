@@ -12,7 +12,6 @@ from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
 from infra.objects.job_kinds import LOCAL_QUEUE
-from infra.objects.kinds import Kind
 from infra.objects.patience import is_transient
 from infra.run import job_status
 from infra.run.job_api import JobApi, JobGoneError

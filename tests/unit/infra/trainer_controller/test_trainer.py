@@ -146,7 +146,8 @@ def test_only_a_trainer_that_reaches_the_issuer_of_tokens_takes_reports(
     monkeypatch.undo()
     asked = stack(operator={"api": "v2", **operator}, cluster=cluster, image={"reference": IMAGE})
     assert asked.operator.takes_reports(asked.cluster) is expected
-    found = operators.trainer_manifests(asked, Plan(crd=True, operator=True, namespaces=()))
+    planned = Plan(crd=True, operator=True, namespaces=())
+    found = operators.installed(operators.OF_API[OperatorApi.V2], asked, planned, True, True)
     named = {(each["kind"], each["metadata"]["name"]): each for each in found}
     settings = yaml.safe_load(named["ConfigMap", patches.SETTINGS]["data"][patches.SETTINGS_FILE])
     assert settings.get("featureGates", {}) == ({patches.REPORTS_GATE: True} if expected else {})

@@ -81,7 +81,9 @@ def test_other_settings_start_the_trainer_anew() -> None:
         "spec": {"template": {"metadata": {}, "spec": {"containers": [{"readinessProbe": {}}]}}},
     }
     read = [
-        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, False)["spec"]["template"]
+        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, False)["spec"][
+            "template"
+        ]
         for given in ({}, {"qps": 70}, {"qps": 71}, {"burst": 70})
     ]
     templates = [str(each["metadata"]) for each in read]
