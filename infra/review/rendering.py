@@ -49,7 +49,8 @@ def unseen(stack: Stack, planned: Plan) -> list[str]:
     if stack.cluster.kind.is_ours or stack.operator.install is Install.ALWAYS:
         return []
     missing = [namespaces.manifest(stack, name) for name in planned.namespaces if name in ASSUMED.namespaces]
-    return [title(each) for each in (*missing, *operator(stack, planned))]
+    shown = {title(each) for each in operator(stack, rendered_plan(stack))}
+    return [title(each) for each in (*missing, *operator(stack, planned)) if title(each) not in shown]
 
 
 def operator(stack: Stack, planned: Plan) -> list[Manifest]:

@@ -51,7 +51,7 @@ JOB = {"name": "mnist", "model": None}
 QUOTA = {"cluster.quota": {"pods": 8}}
 RANGE = {"cluster.limitRange": {"memoryRatio": 4}}
 EGRESS = {"job.egress": [{"port": 443}]}
-QUEUE = {
+QUEUE: Sections = {
     "localQueues": ["training"],
     "cohort": "research",
     "flavors": [{"nominalQuota": {"cpu": 8, "memory": "32Gi", "pods": 4}, "borrowingLimit": {"cpu": 4}}],

@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 
 from infra.config import Stack
+from infra.config.operator import KUEUE_NAMESPACE
 from infra.guard import component as guarding
+from infra.objects.job_kinds import QUEUE_KINDS
 from infra.objects.manifest import Manifest
 from infra.operators import manifests
 from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
+from tests.matrix.entries import QUEUE
 from tests.matrix.test_trainer_v2 import NAMESPACE, WEBHOOKS, Server
 from tests.unit.infra.samples import IMAGE, JOB, stack
 
@@ -60,20 +63,26 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "ClusterRole": RULES,
     "RoleBinding": BINDING,
     "ClusterRoleBinding": BINDING,
+    "ClusterQueue": {"spec.cohortName": "other", "spec.resourceGroups": [], "spec.preemption.*": "Never"},
+    "LocalQueue": {"metadata.labels": {}},
+    "ResourceFlavor": {"spec.nodeLabels": {}},
+    "WorkloadPriorityClass": {"value": 1},
     **dict.fromkeys(WEBHOOKS, HOOKS),
     "ServiceAccount": {},
     "Secret": {},
     CRD_KIND: {},
 }
+QUOTA = {**QUEUE, "flavors": [{**QUEUE["flavors"][0], "nodeLabels": {"disk": "ssd"}}]}
 CLUSTER: dict[str, Any] = {"quota": {"pods": 8}, "limitRange": {"memory": "2Gi"}, "podSecurity": "restricted"}
 WHOLE = Plan(crd=True, operator=True, namespaces=(NAMESPACE,), kueue_crds=True, kueue=True)
 
 
 def of_api(api: str) -> Stack:
     place = {"namespace": NAMESPACE}
+    queue = {"queue": QUOTA} if api == "v2" else {}
     return stack(
-        operator={"api": api, "queue": "kueue" if api == "v2" else "none", **place},
-        cluster={**place, **CLUSTER, "kind": "existing", "guard": "warn"},
+        operator={"api": api, "queue": "kueue" if queue else "none", **place},
+        cluster={**place, **queue, **CLUSTER, "kind": "existing", "guard": "warn"},
         storage={"prepare": True},
         image={"reference": IMAGE},
         job={**JOB, "egress": [{"port": 443}]},
@@ -150,10 +159,12 @@ def test_every_manifest_names_what_somebody_may_change(registered: list[Manifest
 def test_an_update_sets_it_right(api_server: ApiServer, operators: list[Manifest]) -> None:
     """Of the controllers; tests/e2e/test_changed_by_hand.py does it to a whole stack, with `make up`.
 
-    A webhook or a CRD of others would be in the way of the other tests on this server.
+    A webhook or a CRD of others, and so a quota of Kueue's, would be in the way of the other tests on this server.
     """
     server = Server(str(api_server.kubeconfig))
-    tried = [each for each in operators if each["kind"] not in (*WEBHOOKS, CRD_KIND)]
+    nowhere = (*WEBHOOKS, CRD_KIND, *(each.kind for each in QUEUE_KINDS))
+    tried = [each for each in operators if each["kind"] not in nowhere]
+    server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUEUE_NAMESPACE}})
     wrong = []
     for each in tried:
         kind = server.found.resources.get(api_version=each["apiVersion"], kind=each["kind"])

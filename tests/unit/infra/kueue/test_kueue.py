@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import decision, dependents, operators
+from infra import decision, dependents, operators, paths
 from infra.clusters.discovery import ClusterContents, Question, read_contents
 from infra.config import ConfigError, Stack
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi
@@ -221,17 +221,18 @@ def test_a_review_tells_of_kueue_and_the_quota() -> None:
     assert folder.projects_of(asked) == ("training-operator", "kueue")
     assert any("kueue-0.17.0" in each for each in folder.definitions(asked))
     assert folder.projects_of(stack()) == ("training-operator",)
-    assert versions.changes(asked, folder.paths.ROOT) == []
+    assert versions.changes(asked, paths.ROOT) == []
     rendering.preview(asked, plan(asked, ClusterContents()))
 
 
 class Cluster:
-    """A cluster with `objects`, by kind, and nothing that may be listed in `forbidden`."""
+    """A cluster with `objects`; with `forbidden`, they may not be looked at."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, forbidden: bool = False, **objects: list[Manifest]
-    ) -> None:
-        self.objects, self.forbidden = objects, forbidden
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *objects: Manifest, forbidden: bool = False) -> None:
+        self.forbidden = forbidden
+        self.objects: dict[str, list[Manifest]] = {}
+        for each in objects:
+            self.objects.setdefault(each["kind"], []).append(each)
         play(monkeypatch, self.answer)
 
     def answer(self, request: Request) -> object:
@@ -259,9 +260,9 @@ FLAVORS = frozenset({"ResourceFlavor/default-flavor", "WorkloadPriorityClass/urg
 def test_what_somebody_else_has_made_is_found_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     Cluster(
         monkeypatch,
-        Deployment=[made(DEPLOYMENT, "kueue", "kueue-system")],
-        CustomResourceDefinition=[made(CRD, CLUSTER_QUEUE.crd)],
-        ResourceFlavor=[made(FLAVOR, "default-flavor")],
+        made(DEPLOYMENT, "kueue", "kueue-system"),
+        made(CRD, CLUSTER_QUEUE.crd),
+        made(FLAVOR, "default-flavor"),
     )
     question = Question(operator=False, nodes=False, kueue=True, shared=FLAVORS)
     found = read_contents(look(), lambda _: False, question)
@@ -273,7 +274,7 @@ def test_what_somebody_else_has_made_is_found_and_kept(monkeypatch: pytest.Monke
 
 
 def test_a_user_who_may_not_look_is_taken_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, forbidden=True, ResourceFlavor=[made(FLAVOR, "default-flavor")])
+    Cluster(monkeypatch, made(FLAVOR, "default-flavor"), forbidden=True)
     found = read_contents(
         look(), lambda _: False, Question(operator=False, nodes=False, kueue=True, shared=FLAVORS)
     )
@@ -317,7 +318,7 @@ def test_what_others_have_in_the_queues_keeps_them(
     objects: list[Manifest], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For `make down`, which leaves them, and for an update, which is refused."""
-    Cluster(monkeypatch, **{each["kind"]: [each] for each in [*objects, *_own(objects)]})
+    Cluster(monkeypatch, *objects, *_own(objects))
     assert dependents.users(look(), OWN)["queues"] == [name]
     state = StackState(objects=frozenset(OWN))
     with pytest.raises(
@@ -354,7 +355,7 @@ def _own(others: list[Manifest]) -> list[Manifest]:
 def test_what_does_not_need_the_queues_does_not_keep_them(
     objects: list[Manifest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Cluster(monkeypatch, **{each["kind"]: [each] for each in [*objects, *_own(objects)]})
+    Cluster(monkeypatch, *objects, *_own(objects))
     assert dependents.users(look(), OWN)["queues"] == []
 
 
@@ -362,3 +363,7 @@ def test_a_stack_elsewhere_renders_its_quota() -> None:
     there = asking(cluster={"kind": "existing"}, image={"reference": IMAGE})
     titles = [title(each) for each in rendering.operator(there, rendering.rendered_plan(there))]
     assert titles == OWN
+    assert rendering.unseen(there, plan(there, rendering.ASSUMED)) == []
+    lacking = rendering.unseen(there, plan(there, ClusterContents(**THEIRS)))
+    assert lacking[0] == f"Namespace/{KUEUE_NAMESPACE}"
+    assert set(lacking).isdisjoint(OWN)
