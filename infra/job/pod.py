@@ -143,17 +143,15 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The fields of the pod's spec that say where it may run."""
-    spec: dict[str, Any] = {}
-    if context.nodes > 1:
-        spec["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": of_replicas(job),
-            }
-        ]
-    return spec
+    if context.nodes == 1:
+        return {}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": of_replicas(job),
+    }
+    return {"topologySpreadConstraints": [spread]}
 
 
 def of_replicas(job: JobConfig) -> dict[str, Any]:
