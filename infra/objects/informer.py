@@ -59,6 +59,7 @@ class Informer:
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self._objects: dict[str, dict[str, Manifest]] = {}
+        self._gone: dict[str, Manifest] = {}
         self._lookers: defaultdict[str, list[threading.Event]] = defaultdict(list)
         self._error: Exception | None = None
         self._heard, self._ended = threading.Event(), threading.Event()
@@ -72,6 +73,11 @@ class Informer:
             raise error.with_traceback(None)
         with self._lock:
             return [*self._objects.get(key, {}).values()]
+
+    def gone(self, key: str) -> Manifest | None:
+        """The object with this key that was deleted last, as it was then; None where the watch has told of none."""
+        with self._lock:
+            return self._gone.get(key)
 
     @contextmanager
     def telling(self, key: str, changed: threading.Event) -> Iterator[None]:
@@ -151,6 +157,7 @@ class Informer:
             there = self._objects.setdefault(key, {})
             if is_gone:
                 there.pop(uid, None)
+                self._gone[key] = found
             else:
                 there[uid] = found
             self._wake([key])

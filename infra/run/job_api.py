@@ -19,6 +19,7 @@ from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import EVENT, POD, Kind
 from infra.objects.labels import RUN
 from infra.objects.patience import Patience, T, UnreachableError
+from infra.run import job_status
 from storage.manifests import Manifest
 
 JOB_LABEL = "training.kubeflow.org/job-name"
@@ -148,12 +149,12 @@ class JobApi:
     def observations(self) -> Iterator[dict[str, Any]]:
         """The job now, whenever it or what else was asked for changes, and every LOOK_S seconds.
 
-        Raises JobGoneError.
+        Of a job that has left as soon as it had ended, its end. Raises JobGoneError.
         """
         selection = self._selection(self.kind, _name)
         while True:
             known = [job for job in self._known(selection, self.name) if job["metadata"]["uid"] == self.uid]
-            job = known[0] if known else self.job()
+            job = known[0] if known else self.job() or self._end(selection)
             if job is None:
                 raise JobGoneError(
                     f"{self.kind.kind} {self.namespace}/{self.name} was deleted while it was waited for"
@@ -161,6 +162,14 @@ class JobApi:
             yield job
             self._changed.wait(LOOK_S)
             self._changed.clear()
+
+    def _end(self, selection: Selection) -> dict[str, Any] | None:
+        """The job as it was when it was deleted, where it had ended by then."""
+        job = self._informers[selection, self.name].gone(self.name)
+        has_ended = (
+            job and job["metadata"]["uid"] == self.uid and job_status.condition(job)[0] in job_status.ENDS
+        )
+        return job if has_ended else None
 
     def _selection(
         self, kind: Kind, key: Callable[[Manifest], str], labels: str = "", fields: str = ""
