@@ -18,6 +18,7 @@ from infra.job.component import Job
 from infra.job.context import context, held_by
 from infra.objects import owner
 from infra.review import rendering
+from infra.run import finished
 from infra.run.component import JobRun
 from infra.shared_folder import component as shared_folder
 from infra.training_operator.plan import plan
@@ -38,6 +39,7 @@ def main() -> None:
         datasets = program.datasets(stack)
         retained_claims.ensure_usable(stack, look, owned.held.objects)
         decision.ensure_free(stack, look, owned.held, planned)
+        left = finished.left(stack, look, owned.held)
         only_cluster = program.only_cluster(stack, look, objects, owned)
         program.keep_unfollowed(stack, owned.held, is_there=look.is_there)
         owner.mark_objects(stack.name)
@@ -63,7 +65,9 @@ def main() -> None:
         given = context(stack, reference, datasets[job.name])
         depends_on = [*operator.ready, *guarded, *pulled, *shared, *program.ran_before(stack, runs)]
         held = owned.held.queued
-        submitted = Job(job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held)
+        submitted = Job(
+            job=job, context=given, cluster=cluster, depends_on=depends_on, queued=held, left=left
+        )
         if job.name in stack.trials:
             continue
         model = program.model_path(stack, job, submitted.run)

@@ -71,6 +71,7 @@ OWNER = "pulumi-python:dynamic/trainstack:Owner"
 KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 JOB, JOB_RUN = "trainstack:job:Job", "trainstack:run:JobRun"
+RUN = "pulumi-python:dynamic/trainstack:Run"
 PROVIDER = "pulumi:providers:kubernetes"
 OBJECT = "kubernetes:"
 """Before the type of every Kubernetes object."""
@@ -93,6 +94,14 @@ def is_of_record(name: str) -> bool:
 
 # How a job ends, as its conditions say (kubeflow/common's JobConditionType).
 SUCCEEDED, FAILED = "Succeeded", "Failed"
+
+TTL = "ttlSecondsAfterFinished"
+"""The property of a run in Pulumi's state whose job leaves when it has finished."""
+
+
+def has_finished(run: Mapping[str, object]) -> bool:
+    """Whether a run, by its properties in the state, stays when its job has left: by then it had succeeded."""
+    return run.get(TTL) is not None and run.get("jobStatus") == SUCCEEDED
 
 
 def progress(job: Mapping[str, Any]) -> str:

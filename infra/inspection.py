@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,12 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
     return labels.get(STACK) == stack.name or metadata["name"] in names
 
 
-def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
-    """What is missing, half gone or not bound, one sentence each."""
+def cluster_findings(stack: Stack, found: Objects, left: Collection[str] = ()) -> Iterator[str]:
+    """What is missing, half gone or not bound, one sentence each. `left`: names of jobs that need not be there."""
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
     wanted = [("PersistentVolume", volume.name) for volume in volumes.own_volumes(stack)]
     wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
-    wanted += [(OF_API[stack.operator.api].kind, job.name) for job in stack.jobs]
+    wanted += [(OF_API[stack.operator.api].kind, job.name) for job in stack.jobs if job.name not in left]
     yield from (f"{kind} {name} is missing" for kind, name in wanted if (kind, name) not in there)
     for each in found:
         title = f"{each['kind']} {each['metadata']['name']}"
@@ -75,6 +75,13 @@ def cluster_findings(stack: Stack, found: Objects) -> Iterator[str]:
 def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
     is_ours = each["kind"] == "PersistentVolumeClaim" and each["metadata"]["name"] == stack.claim
     return is_ours and stack.claim_may_wait
+
+
+def may_have_left(outputs: Mapping[str, Any], stack: Stack) -> list[str]:
+    """Names of the jobs that have succeeded and do not stay."""
+    known = outputs.get("jobs") or {}
+    leaving = [job.name for job in stack.jobs if job.run_policy.ttl_seconds_after_finished is not None]
+    return [name for name in leaving if (known.get(name) or {}).get("jobStatus") == job_status.SUCCEEDED]
 
 
 def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:
@@ -108,10 +115,11 @@ def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None
         show: gets a line when the API server goes away, and one when it is back.
     """
     look = Look(addresses.of_stack(stack), show, limit_s=PATIENCE_S)
+    left = may_have_left(outputs, stack)
     end = time.monotonic() + SETTLE_S
     while True:
         found = objects(stack, look)
-        findings = [*cluster_findings(stack, found), *model_findings(outputs, stack, found)]
+        findings = [*cluster_findings(stack, found, left), *model_findings(outputs, stack, found)]
         if not findings or time.monotonic() > end:
             return findings
         time.sleep(PAUSE_S)

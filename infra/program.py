@@ -20,7 +20,6 @@ from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterErro
 from infra.clusters.kind.predecessor import Step
 from infra.clusters.microk8s.commands import MicroK8sError
 from infra.clusters.replacement import ReplacementRefusedError
-from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
 from infra.config.errors import paragraph
 from infra.config.job import JobConfig
@@ -75,7 +74,6 @@ def stack_config() -> Stack:
     raw = encrypted.restored(raw, written, secret, file)
     ensure_as_written(raw, written, file)
     stack = from_raw(name, with_base(raw, path), source(path, file))
-    refuse_ttl(stack)
     shell_variables.ensure_reviewed(stack, pulumi.log.warn)
     return with_trials(stack)
 
@@ -97,16 +95,6 @@ def with_trials(stack: Stack) -> Stack:
     (template,), sweep, mount_path = stack.jobs, search.search_section(stack), stack.storage.mount_path
     made = [sweep_trials.job(template, sweep, mount_path, stack.file, each) for each in under_way.trials]
     return replace(stack, jobs=(template, *made), trials=frozenset(each.name for each in made))
-
-
-def refuse_ttl(stack: Stack) -> None:
-    """Raises ConfigError for a job that would vanish: the next `pulumi up` would start it again."""
-    for job in stack.jobs:
-        seconds = job.run_policy.ttl_seconds_after_finished
-        if seconds is not None:
-            key = f"{PREFIX}{job_key(stack, job.name)}.runPolicy.ttlSecondsAfterFinished"
-            fix = "remove it; `make review` renders it for jobs that Pulumi does not apply"
-            raise ConfigError(paragraph(stack.file, key, seconds, "nothing under Pulumi", fix))
 
 
 def datasets(stack: Stack) -> dict[str, Dataset | None]:

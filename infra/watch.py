@@ -41,7 +41,9 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
         asked = (address, namespace, job.name, show, kind)
         found = api_of(kind).of_name(*asked) or api_of(kind).of_engine(*asked)
         if found is None:
-            show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}")
+            leaves = job.run_policy.ttl_seconds_after_finished is not None
+            why = "; one that has finished leaves: `make runs` tells of its run" if leaves else ""
+            show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}{why}")
             return UNKNOWN
         return _follow(stack, job, *found)
     except ApiException as error:

@@ -34,6 +34,7 @@ class ClusterAccess:
         claim: name of the models' claim; None where the rest of the file is wrong.
         claim_may_wait: whether that may be Pending.
         uses_gpu_base: whether the image is built on the GPU base.
+        jobs_leave: whether its jobs leave when they have finished.
     """
 
     kind: ClusterKind
@@ -48,6 +49,7 @@ class ClusterAccess:
     claim: str | None
     claim_may_wait: bool
     uses_gpu_base: bool
+    jobs_leave: bool
 
     @property
     def wants_trainer(self) -> bool:
@@ -83,6 +85,9 @@ def access(file: Path) -> ClusterAccess:
         claim=stack.claim if stack else None,
         claim_may_wait=bool(stack and stack.claim_may_wait),
         uses_gpu_base=bool(stack and stack.image.uses_gpu_base),
+        jobs_leave=bool(
+            stack and any(job.run_policy.ttl_seconds_after_finished is not None for job in stack.jobs)
+        ),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from infra.config.api_paths import Counterpart, only_v1
+from infra.config.api_paths import NEITHER, Counterpart, only_v1
 from infra.config.names import DnsName, Quantity
 from infra.config.section import Count, Natural, Outcome, Section, Whole, every_key, refusal, setting
 
@@ -105,12 +105,15 @@ class RunPolicy(Section):
         ),
     )
     ttl_seconds_after_finished: Natural | None = setting(
-        about="How long the finished job stays; only in renderings, since Pulumi would start a vanished job again.",
+        about="How long the finished job stays, before it leaves its run behind: metrics, report and model.",
         default=None,
         allowed="seconds, at least 0",
         examples=[86400],
-        changing=Outcome.REFUSED,
-        paths=only_v1(NO_FIELD),
+        note="Of a job that has left nothing is replaced, nor with `operator.api: v2`.",
+        paths=Counterpart(
+            v2=NEITHER,
+            note=f"{NO_FIELD} `make up` deletes a TrainJob that has succeeded, when its time has come.",
+        ),
     )
     clean_pod_policy: CleanPodPolicy = setting(
         about="Which pods go when the job ends.",

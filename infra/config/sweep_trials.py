@@ -87,7 +87,10 @@ def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, tri
         given["training.digitsEpochs"] = None  # they would count in place of the values
     section = template_with(template, given) | {"name": job_name(template.name, sweep, trial.number)}
     made = made_from(section, file, places, "sweep")
-    return made.model_copy(update={"env": {**made.env, MODEL_DIR: f"{mount_path}/{FOLDER}"}})
+    # The search takes it away.
+    stays = made.run_policy.model_copy(update={"ttl_seconds_after_finished": None})
+    env = {**made.env, MODEL_DIR: f"{mount_path}/{FOLDER}"}
+    return made.model_copy(update={"env": env, "run_policy": stays})
 
 
 def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig, file: str) -> None:

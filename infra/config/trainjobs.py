@@ -53,11 +53,6 @@ REFUSED: dict[str, Refusal] = {
         "OnFailure, Never or ExitCode where operator.api is v2: a batch/v1 Job's pods are not started again for ever",
         "write `restartPolicy: OnFailure`",
     ),
-    "runPolicy.ttlSecondsAfterFinished": Refusal(
-        lambda job: job.run_policy.ttl_seconds_after_finished,
-        "nothing where operator.api is v2: a TrainJob has no such field",
-        "remove it",
-    ),
     "runPolicy.cleanPodPolicy": Refusal(
         lambda job: _unless(job.run_policy.clean_pod_policy.value, CleanPodPolicy.NONE.value),
         "None where operator.api is v2: a TrainJob has no such field, and finished pods stay",

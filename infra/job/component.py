@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pulumi
 
@@ -14,7 +15,7 @@ from infra.job import queue, secret
 from infra.job.apis import objects
 from infra.job.context import JobContext, held_by
 from infra.job.manifest import run_of
-from infra.objects.manifest import Manifest, Object, register
+from infra.objects.manifest import Manifest, Object, register, title
 
 
 class Job(pulumi.ComponentResource):
@@ -26,6 +27,14 @@ class Job(pulumi.ComponentResource):
         cluster: where it runs.
         depends_on: what has to be there before it.
         queued: what jobs in queues were made from, as the state has it.
+        left: what infra.run.finished.left returns. A job that has left is made again for another run alone.
+
+    Attributes:
+        run: the id of its run.
+        ended: that run as the state has it, where the job has finished and left; else empty.
+        made: the job; nothing where it has left.
+        namespace: the job's.
+        uid: the job's, also of one that has left.
     """
 
     def __init__(
@@ -36,6 +45,7 @@ class Job(pulumi.ComponentResource):
         cluster: Cluster,
         depends_on: list[pulumi.Resource],
         queued: Mapping[str, str] | None = None,
+        left: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(agreed.JOB, job.name)
         if job.encrypted:
@@ -43,13 +53,23 @@ class Job(pulumi.ComponentResource):
             context = replace(context, image=held_by(context.image, [held]))
         self.config, self.context = job, context
         *runtimes, wanted = objects(job, context)
+        self.run = run_of(wanted)
         opts = _replaced(cluster.options(self, depends_on), "spec")
         of_job = pulumi.ResourceOptions.merge(opts, queue.options(wanted, queued or {}))
         for each in runtimes:
             wanted = _on(wanted, register(each, opts))
         api_version, kind = wanted["apiVersion"], wanted["kind"]
-        self.object = Object(f"{kind}/{job.name}", wanted, api_version=api_version, kind=kind, opts=of_job)
-        self.run = run_of(wanted)
+        run = (left or {}).get(title(wanted), {})
+        self.ended = run if run.get("run") == self.run else {}
+        if self.ended:
+            self.made: list[pulumi.Resource] = []
+            self.namespace: pulumi.Input[str] = context.namespace
+            self.uid: pulumi.Input[str] = self.ended["uid"]
+            asked = f"as runPolicy.{agreed.TTL} asks"
+            pulumi.log.info(f"{job.name}: it has finished and left, {asked}; its run {self.run} stays")
+        else:
+            made = Object(f"{kind}/{job.name}", wanted, api_version=api_version, kind=kind, opts=of_job)
+            self.made, self.namespace, self.uid = [made], made.metadata["namespace"], made.uid
         self.register_outputs({"run": self.run})
 
     def _secret(

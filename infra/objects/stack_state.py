@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from infra import agreed
-from infra.objects.job_kinds import NAMES
+from infra.objects.job_kinds import NAMES, PYTORCHJOB
 from infra.objects.kinds import CLAIM, VOLUME
 from infra.objects.labels import QUEUED, RUN
 from infra.objects.manifest import title
@@ -29,6 +29,7 @@ class StackState:
         storage: `Kind/namespace/name` -> spec of each volume and claim.
         queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
         jobs: kind, namespace, name, uid and run of each job.
+        finished: `Kind/namespace/name` -> its run, of jobs that may have left: they are to, and had succeeded.
         cluster: whether there is a provider for objects.
         kind_cluster: properties of the stack's own kind cluster.
         microk8s: properties of the MicroK8s installation that the stack uses.
@@ -39,6 +40,7 @@ class StackState:
     storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     queued: Mapping[str, str] = field(default_factory=dict)
     jobs: tuple[Mapping[str, str], ...] = ()
+    finished: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cluster: bool = False
     kind_cluster: Mapping[str, Any] | None = None
     microk8s: Mapping[str, Any] | None = None
@@ -67,6 +69,9 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
         storage={name: each.get("spec") or {} for name, each in objects.items() if each["kind"] in STORAGE},
         queued=dict(_queued(objects)),
         jobs=tuple(_jobs(objects.values())),
+        finished=dict(
+            _finished(each["outputs"] for each in resources.values() if each["type"] == agreed.RUN)
+        ),
         cluster=any(each["type"] == agreed.PROVIDER for each in resources.values()),
         kind_cluster=single(agreed.KIND_CLUSTER),
         microk8s=single(agreed.MICROK8S),
@@ -80,6 +85,12 @@ def _jobs(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
         if each["kind"] in NAMES and run and metadata.get("uid"):
             place = {name: metadata[name] for name in ("namespace", "name", "uid")}
             yield {"kind": each["kind"], "run": run, **place}
+
+
+def _finished(runs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for each in filter(agreed.has_finished, runs):
+        metadata = {"namespace": each["namespace"], "name": each["job"]}
+        yield title({"kind": each.get("kind") or PYTORCHJOB.kind, "metadata": metadata}), each
 
 
 def _queued(objects: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

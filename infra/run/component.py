@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pulumi
 
@@ -15,7 +16,7 @@ from infra.job.component import Job
 from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
 from infra.run.ending import Ending
-from infra.run.provider import Run
+from infra.run.provider import RESULTS, Run
 
 
 def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
@@ -40,12 +41,11 @@ class JobRun(pulumi.ComponentResource):
     def __init__(self, *, job: Job, cluster: Cluster, models: Path, is_volume: bool, model: Path) -> None:
         config = job.config
         super().__init__(agreed.JOB_RUN, config.name)
-        metadata = job.object.metadata
         identity = {
             "kubeconfigPath": cluster.kubeconfig_path,
             "context": cluster.context,
-            "namespace": metadata["namespace"],
-            "uid": job.object.uid,
+            "namespace": job.namespace,
+            "uid": job.uid,
             "run": job.run,
         }
         volume = {
@@ -62,13 +62,17 @@ class JobRun(pulumi.ComponentResource):
         leaves = {"model": config.model} if config.model else {}
         waits = {"queue": config.queue} if config.queue else {}
         kind = {"kind": TRAINJOB.kind} if api is OperatorApi.V2 else {}
+        seconds = config.run_policy.ttl_seconds_after_finished
+        leaving: dict[str, Any] = {} if seconds is None else {agreed.TTL: seconds}
+        if job.ended:
+            leaving["ended"] = {name: job.ended.get(name) for name in RESULTS}
         if api is OperatorApi.V2:
             props = {**identity, "job": config.name}
-            Ending(f"{config.name}-ending", props, cluster.bound(self, [job.object]))
+            Ending(f"{config.name}-ending", props, cluster.bound(self, job.made))
         run = Run(
             config.name,
-            {**identity, **how, **leaves, **waits, **kind, **files},
-            cluster.bound(self, [job.object]),
+            {**identity, **how, **leaves, **waits, **kind, **leaving, **files},
+            cluster.bound(self, job.made),
         )
         self.status, self.accuracy, self.loss = run.jobStatus, run.accuracy, run.loss
         target = paths.portable(model)

@@ -25,18 +25,25 @@ from infra.run.result import epochs_of, metrics_of, record_folder, run_folder
 from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
 
+RESULTS = ("jobStatus", "accuracy", "loss")
+"""What a run tells when it has ended."""
+
 
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
-    that is no PyTorchJob; `queue` of one that waits for Kueue; `model`, the file that it leaves, where it leaves one;
-    and where the run's files are: `models`, a folder of this machine; or `copies`, the folder of this machine for what
-    comes from a volume elsewhere, beside `image`, `claim`, `mountPath` and `user` of a run that leaves a model.
+    that is no PyTorchJob; `queue` of one that waits for Kueue; `ttlSecondsAfterFinished` of one that leaves when it
+    has finished; `ended`, how the run has ended whose job has left; `model`, the file that the run leaves, where it
+    leaves one; and where the run's files are: `models`, a folder of this machine; or `copies`, the folder of this
+    machine for what comes from a volume elsewhere, beside `image`, `claim`, `mountPath` and `user` of a run that leaves
+    a model.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
-    taken_over = ADDRESS
+    taken_over = (*ADDRESS, agreed.TTL)
 
     def create(self, props: Props) -> CreateResult:
+        if ended := props.get("ended"):  # nobody can wait for its job any more
+            return CreateResult(props["run"], plain_props(props) | ended)
         api, folder = _job(props), run_folder(props)
         record = Record(api, record_folder(props), props.get("model"), sends=bool(props.get("claim")))
         wait = Waiting(
@@ -62,6 +69,8 @@ class RunProvider(Provider):
     def read(self, id_: str, props: Props) -> ReadResult:
         """A run is gone when the server says that its job is, or when the whole cluster is known to be gone.
 
+        One that has succeeded, and whose job was to leave, stays without it.
+
         Where the kubeconfig was moved, or its context renamed, nobody can be asked: the update that follows takes the
         new address over. Raises UnreachableError; the state stays as it is then.
         """
@@ -78,6 +87,8 @@ class RunProvider(Provider):
             except ConfigException:
                 return ReadResult(id_, plain_props(props))
             job = api.job()
+        if job is None and agreed.has_finished(props):
+            return ReadResult(id_, plain_props(props))
         if job is None or job_status.condition(job)[0] != props["jobStatus"]:
             return missing()
         return ReadResult(id_, plain_props(props))
@@ -135,5 +146,5 @@ class Run(Resource, module="trainstack", name="Run"):
     loss: pulumi.Output[float | None]
 
     def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        outputs = {"jobStatus": None, "accuracy": None, "loss": None}
+        outputs = dict.fromkeys(RESULTS)
         super().__init__(RunProvider(), name, {**props, **outputs}, opts)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from infra.config.operator import OperatorApi
+from infra.objects.job_kinds import RUNTIME, TRAINER_GROUP
 from infra.objects.labels import RUN
 from infra.trainer_controller.patches import SETTINGS, SETTINGS_FILE, SETTINGS_READ, TRAINER
 from infra.training_operator import patches
@@ -22,6 +24,8 @@ from toolchain.machine.engine import Engine
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings under each API")
 DIGITS = {"dataset": "digits", "epochs": 12}
 DEADLINE_S = 20
+STAYS_S = 5
+KEPT = ("job", "model", "accuracy", "loss")
 # What concurrency 7, qps 70 and burst 140 are for each controller.
 PACES = {
     OperatorApi.V1: {"--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"},
@@ -64,6 +68,34 @@ def test_a_finished_job_is_left_alone(jobs: Jobs) -> None:
     assert (jobs.uid(name), jobs.starts_of(name)) == before
     status = jobs.project.make("status")
     assert status.returncode == 0, status.stdout
+
+
+def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
+    """The training-operator deletes a PyTorchJob, and `make up` a TrainJob."""
+    name = jobs.named("leaving")
+    jobs.ask(name=name, training=DIGITS, runPolicy={"ttlSecondsAfterFinished": STAYS_S})
+    before = jobs.project.up()
+    assert before["job"] == f"kubeflow/{name} Succeeded"
+    (run,) = jobs.project.models.glob(f"runs/{name}-*")
+    time.sleep(STAYS_S)
+    if jobs.api is OperatorApi.V1:
+        wait_until("the job has left", lambda: jobs.traces(name) == set())
+    drift = jobs.project.make("drift")
+    assert drift.returncode == 0, drift.stdout
+    for _ in range(2):
+        again = jobs.project.up()
+        assert f"{name}: it has finished and left" in again["output"], again["output"]
+        assert "found gone" not in again["output"], again["output"]
+        assert UNCHANGED.search(again["output"]), again["output"]
+        assert {key: again[key] for key in KEPT} == {key: before[key] for key in KEPT}
+    stays = {f"{RUNTIME.lower()}.{TRAINER_GROUP}/{name}"} if jobs.api is OperatorApi.V2 else set()
+    wait_until("what was made of it has gone", lambda: jobs.traces(name) == stays)
+    assert json.loads((run / "run.json").read_text())["outcome"] == "Succeeded"
+    assert (run / "report.html").exists()
+    drift, status = jobs.project.make("drift"), jobs.project.make("status")
+    assert drift.returncode == 0, drift.stdout
+    assert status.returncode == 0, status.stdout
+    assert f"kubeflow/{name} has finished and left; its run is {run.name}" in status.stdout
 
 
 def test_another_pace_of_the_controllers_leaves_the_job(jobs: Jobs) -> None:

@@ -153,7 +153,7 @@ OBJECTS: dict[str, Entry] = {
     "job.resources.requests.memory": Entry("600Mi"),
     "job.runPolicy.backoffLimit": Entry(5),
     "job.runPolicy.activeDeadlineSeconds": Entry(7200),
-    "job.runPolicy.ttlSecondsAfterFinished": Entry(60),
+    "job.runPolicy.ttlSecondsAfterFinished": Entry(86400),
     "job.runPolicy.cleanPodPolicy": Entry("All"),
     "job.runPolicy.suspend": Entry(True),
     "job.queue": Entry("team-a"),

@@ -6,7 +6,9 @@ It plays Kueue, too: a job that it finds suspended in a queue is admitted.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,17 @@ def is_queued(job: dict[str, Any]) -> bool:
     return QUEUE_LABEL in labels and BY_HAND not in labels and _condition(job) == "Suspended"
 
 
+def is_over(job: dict[str, Any], now: float) -> bool:
+    """Whether the job has ended, and stayed as long after that as it is to."""
+    seconds, end = (
+        job["spec"]["runPolicy"].get("ttlSecondsAfterFinished"),
+        job["status"].get("completionTime"),
+    )
+    if seconds is None or not end or "deletionTimestamp" in job["metadata"]:
+        return False
+    return bool(datetime.fromisoformat(end).timestamp() + seconds < now)
+
+
 def _condition(job: dict[str, Any]) -> str:
     held = job.get("status", {}).get("conditions") or [{"type": ""}]
     return str(held[-1]["type"])
@@ -77,8 +90,14 @@ class PlayedOperator:
     """Gives each new PyTorchJob a pod per replica and, unless it is suspended, the condition Succeeded.
 
     A pod that the API server refuses fails the job: the real operator would try again for ever. The kubelet of the
-    stand-ins' tests, which the API server's fixture starts, ends the pods.
+    stand-ins' tests, which the API server's fixture starts, ends the pods. A job that has ended is deleted after its
+    ttlSecondsAfterFinished (CleanupJob in pkg/controller.v1/common/job.go of training-operator 1.9.3).
+
+    Attributes:
+        ahead_s: by how much the operator's clock goes ahead, in seconds.
     """
+
+    ahead_s = 0.0
 
     def __init__(self, kubeconfig: Path) -> None:
         connection: Any = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
@@ -119,6 +138,11 @@ class PlayedOperator:
     def _look_after(self, job: dict[str, Any]) -> None:
         if waits(job):
             self._run(job)
+        elif is_over(job, time.time() + self.ahead_s):
+            metadata = job["metadata"]
+            self.jobs.delete_namespaced_custom_object(
+                GROUP, VERSION, metadata["namespace"], PLURAL, metadata["name"]
+            )
         elif is_queued(job):
             self._patch(job, {"spec": {"runPolicy": {"suspend": False}}})
 
@@ -138,13 +162,14 @@ class PlayedOperator:
                         raise
                     state, message = "Failed", str(error.body)
         condition = {"type": state, "status": "True", "message": message}
+        end = {} if suspended else {"completionTime": datetime.now(UTC).isoformat()}
         self.jobs.patch_namespaced_custom_object_status(
             GROUP,
             VERSION,
             job["metadata"]["namespace"],
             PLURAL,
             name,
-            {"status": {"conditions": [condition]}},
+            {"status": {"conditions": [condition], **end}},
         )
 
     def _has(self, job: dict[str, Any], name: str) -> bool:

@@ -106,6 +106,16 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
                 say(f"their logs are not kept: {error}")
 
 
+def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[str, Any]]) -> None:
+    """Delete the jobs of `runs` whose time has come and that no controller deletes. A line tells which."""
+    if runs:
+        with venv.program(environment.for_child(variables)):
+            from infra.config import from_file
+            from infra.run import finished
+
+            finished.remove(from_file(_file(stack)), runs, say)
+
+
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
     """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
     with venv.program(environment.for_child(variables)):

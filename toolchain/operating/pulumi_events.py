@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import agreed
+from toolchain.operating import adoption
 from toolchain.operating.job_lines import JobLines
 from toolchain.paths import LINKS, VENV
 from toolchain.progress import Event
@@ -41,6 +42,9 @@ class Reader:
         say: gets each line for the reader, once.
         tell: gets each event for a live view.
         note: gets what is under way now.
+
+    Attributes:
+        expected: `Kind/namespace/name` of objects that may be gone.
     """
 
     say: Callable[[str], None]
@@ -49,6 +53,7 @@ class Reader:
     earlier: set[str] = field(default_factory=set)
     said: list[str] = field(default_factory=list)
     running: dict[str, str] = field(default_factory=dict)
+    expected: set[str] = field(default_factory=set)
     drifted: int = 0
     has_error: bool = False
     has_fix: bool = False
@@ -106,6 +111,8 @@ class Reader:
         if metadata["op"] != "refresh" or not metadata["type"].startswith(agreed.OBJECT):
             return
         if metadata.get("new") is None:
+            if _of_state(metadata) in self.expected:
+                return
             line = f"found gone from the cluster: {title(metadata['urn'])}"
         elif fields := metadata.get("detailedDiff"):
             line = f"found changed in the cluster: {title(metadata['urn'])} ({', '.join(sorted(fields))})"
@@ -163,6 +170,12 @@ def _job(component: str) -> str:
 def _is_custom(metadata: Mapping[str, Any]) -> bool:
     """Whether it is a resource that somebody makes, not a component."""
     return bool((metadata.get("new") or metadata.get("old") or {}).get("custom"))
+
+
+def _of_state(metadata: Mapping[str, Any]) -> str:
+    """`Kind/namespace/name` of the object that the state holds; empty where it holds none."""
+    inputs = (metadata.get("old") or {}).get("inputs") or {}
+    return adoption.title(inputs) if adoption.object_id(inputs) else ""
 
 
 def title(urn: str) -> str:

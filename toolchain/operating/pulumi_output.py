@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -48,6 +48,11 @@ def be_verbose() -> None:
 def fix() -> str:
     """What to do about the errors of the last pulumi; empty where they have said so."""
     return "" if _reader.has_fix else pulumi_events.FIX
+
+
+def expect_gone(titles: Iterable[str]) -> None:
+    """Have it called no drift where objects of these titles are gone: the program tells why."""
+    _reader.expected = {*titles}
 
 
 def failed_jobs() -> dict[str, str]:

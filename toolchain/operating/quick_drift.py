@@ -78,7 +78,9 @@ def of_objects(
         return said, unknown
     live = {adoption.title(each): each for each in objects}
     look_up = live_objects.lookup_in(variables, access)
-    for each in _applied(recovery.deployment(stack), set(kinds)):
+    deployment = recovery.deployment(stack)
+    may_have_left = state.finished(deployment)
+    for each in _applied(deployment, set(kinds)):
         title = adoption.title(each)
         try:
             found = live.get(title) or look_up(each)
@@ -87,6 +89,8 @@ def of_objects(
             if api_server.FORBIDDEN in str(error):
                 continue
             break  # the server is away: the others would only be waited for
+        if found is None and title in may_have_left:
+            continue
         if found is None:
             said.append(f"{title} is missing: `make up` makes it")
         elif labels.is_copied(found):

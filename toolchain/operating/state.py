@@ -9,6 +9,7 @@ from typing import Any
 
 from infra import agreed, paths
 from infra.objects import labels
+from toolchain.operating.adoption import HALF_REPLACED
 from toolchain.paths import MODELS, ROOT
 from toolchain.runs import records
 
@@ -62,7 +63,16 @@ def runs(deployment: Deployment) -> list[str]:
     """The ids of the runs that the stack's jobs make."""
     jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] in JOBS]
     found = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
-    return [str(each[labels.RUN]) for each in found if labels.RUN in each]
+    there = [str(each[labels.RUN]) for each in found if labels.RUN in each]
+    return [*dict.fromkeys([*there, *(str(each["run"]) for each in finished(deployment).values())])]
+
+
+def finished(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """`Kind/namespace/name` -> its run, of jobs that may have left: they are to, and had succeeded."""
+    there = [each for each in resources(deployment) if not (each.get("delete") or each.get(HALF_REPLACED))]
+    runs = [each.get("outputs") or {} for each in there if each["type"] == agreed.RUN]
+    leaving = filter(agreed.has_finished, runs)
+    return {f"{each.get('kind') or 'PyTorchJob'}/{each['namespace']}/{each['job']}": each for each in leaving}
 
 
 def job_uids(deployment: Deployment) -> set[str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from infra import agreed
 from infra.objects import labels
@@ -26,6 +27,9 @@ from toolchain.operating import (
     volume_space,
 )
 from toolchain.steps import SetupError
+
+if TYPE_CHECKING:
+    from infra.config.cluster_access import ClusterAccess
 
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
 JOBS = "pytorchjobs.kubeflow.org"
@@ -193,7 +197,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim)
     waiting = claim if told and told.claim_may_wait else None
-    *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack))
+    *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack), _finished(stack, told))
     names = {each["metadata"]["name"] for each in objects}
     events = _events(variables, access, namespace, names)
     drift = _drift(variables, access, stack, objects)
@@ -300,6 +304,7 @@ def inspect_objects(
     waiting: str | None = None,
     owner: str | None = None,
     not_asked: str = "",
+    finished: Mapping[str, Mapping[str, Any]] | None = MappingProxyType({}),
 ) -> list[Finding]:
     """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
 
@@ -307,6 +312,7 @@ def inspect_objects(
         waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.
         owner: the id in the stack's state; None where it has none, or was not asked.
         not_asked: why the state was not asked; empty where it was.
+        finished: what state.finished returns; None where jobs may have left, and nobody can tell.
     """
 
     def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
@@ -331,8 +337,16 @@ def inspect_objects(
         )
         for each in copies
     ]
-    if not by_kind.keys() & {"PyTorchJob", TRAINJOB}:
-        findings.append(Finding(Part.JOB, Health.NOT, "no job with this stack's mark: `make up`"))
+    there = {adoption.title(each) for each in objects}
+    left = {title: each["run"] for title, each in (finished or {}).items() if title not in there}
+    findings += [
+        Finding(Part.JOB, Health.HEALTHY, f"{title} has finished and left; its run is {run}")
+        for title, run in sorted(left.items())
+    ]
+    if not (left or by_kind.keys() & {"PyTorchJob", TRAINJOB}):
+        health = Health.UNKNOWN if finished is None else Health.NOT
+        why = f"a finished one leaves; {not_asked}" if finished is None else "`make up`"
+        findings.append(Finding(Part.JOB, health, f"no job with this stack's mark: {why}"))
     return [*findings, _owner(objects, owner, not_asked)]
 
 
@@ -373,6 +387,16 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
     if not held and any(each.get("active") for each in status.get("jobsStatus") or []):
         return ["Running"]
     return ["Succeeded" if name == "Complete" else name for name in held]
+
+
+def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[str, Any]] | None:
+    """What state.finished returns; None where jobs may have left, and the state is not asked."""
+    if user_backend.backend():
+        return None if told and told.jobs_leave else {}
+    try:
+        return state.finished(recovery.deployment(stack))
+    except SetupError:
+        return {}  # the owner's finding says why
 
 
 def _owner_in_state(stack: str) -> tuple[str | None, str]:

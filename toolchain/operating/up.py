@@ -72,6 +72,9 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         if state.objects(before):
             with step("a first look at the volumes"):
                 program_calls.release_volumes(variables, stack, objects_left.titles(before))
+        finished = state.finished(before)
+        program_calls.remove_finished(variables, stack, [*finished.values()])
+        pulumi_output.expect_gone(finished)
         sources = origin.begin(stack)
         try:
             _update(variables, stack, before, ensure_reviewed)

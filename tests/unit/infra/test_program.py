@@ -21,6 +21,7 @@ from infra.config import ConfigError
 from infra.config.training import Dataset
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ, StackState
+from infra.run import finished
 from infra.sweep import search
 from infra.training_operator.plan import plan
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, hand_over, recording
@@ -96,6 +97,24 @@ def test_the_run_waits_for_this_very_job(dev: Recorder) -> None:
     assert (
         inputs["run"] == dev.manifests()["PyTorchJob/pytorch-simple"]["metadata"]["labels"]["trainstack/run"]
     )
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["its run", "another run"])
+def test_a_job_that_has_left_is_made_again_for_another_run_alone(
+    dev: Recorder, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    run = dev.of(RUN)[0].inputs["run"] if same else "another"
+    result = {"jobStatus": "Succeeded", "accuracy": 0.9, "loss": 0.2}
+    title = "PyTorchJob/kubeflow/pytorch-simple"
+    monkeypatch.setattr(finished, "left", lambda *_: {title: {"uid": "old", "run": run, **result}})
+    configured(job={**JOB, "runPolicy": {agreed.TTL: 5}})
+    dev.registered.clear()
+    run_program()
+    (made,) = dev.of(RUN)
+    assert made.inputs[agreed.TTL] == 5
+    assert ("PyTorchJob/pytorch-simple" in dev.manifests()) is not same
+    assert made.inputs["uid"] == ("old" if same else "uid-of-PyTorchJob/pytorch-simple")
+    assert made.inputs.get("ended") == (result if same else None)
 
 
 def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:

@@ -38,6 +38,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         claim=stack.claim,
         claim_may_wait=stack.claim_may_wait,
         uses_gpu_base=file.stem == "Pulumi.gpu",
+        jobs_leave=False,
     )
 
 

@@ -97,6 +97,15 @@ def test_a_trial_is_the_job_with_other_values_and_a_folder_of_its_own() -> None:
     assert made.model_copy(update=others) == stack.jobs[0].model_copy(update={"training": made.training})
 
 
+def test_the_job_of_a_trial_stays_until_the_search_takes_it_away() -> None:
+    """What the search has not seen end would be made again."""
+    job = {**JOB, "runPolicy": {"ttlSecondsAfterFinished": 5, "backoffLimit": 2}}
+    stack = of(template=job)
+    assert stack.jobs[0].run_policy.ttl_seconds_after_finished == 5
+    policy = trial(stack, 7, lr=0.02).run_policy
+    assert (policy.ttl_seconds_after_finished, policy.backoff_limit) == (None, 2)
+
+
 def test_the_same_values_train_the_same() -> None:
     """A trial that was killed goes on with its run; another number is another run of the same."""
     stack = of()

@@ -717,13 +717,6 @@ CASES: dict[str, Case] = {
         "urgent",
         "priority: urgent",
     ),
-    "ttl under Pulumi": Case(
-        job(runPolicy={"ttlSecondsAfterFinished": 60}),
-        "job.runPolicy.ttlSecondsAfterFinished",
-        "60",
-        "nothing under Pulumi",
-        "make review",
-    ),
     "elastic range upside down": Case(
         job(elasticPolicy={"minReplicas": 3, "maxReplicas": 1}),
         "job.elasticPolicy.maxReplicas",

@@ -198,6 +198,16 @@ def test_what_a_refresh_finds_is_said(read: Read) -> None:
     ]
 
 
+def test_of_what_was_to_go_nothing_is_said(read: Read) -> None:
+    """The program tells why it has."""
+    read.reader.expected = {"PyTorchJob/kubeflow/mnist"}
+    for name in ("mnist", "other"):
+        metadata = {"namespace": "kubeflow", "name": name}
+        held = {"custom": True, "inputs": {"kind": "PyTorchJob", "metadata": metadata}}
+        read.reader.take(refreshed(name, old=held, new=None))
+    assert read.lines == ["found gone from the cluster: ConfigMap kubeflow/other"]
+
+
 def test_of_many_findings_only_some_are_said(read: Read) -> None:
     for number in range(pulumi_events.MOST_DRIFTED + 7):
         read.reader.take(refreshed(str(number), new=None))

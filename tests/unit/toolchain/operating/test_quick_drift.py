@@ -131,6 +131,12 @@ def test_an_object_that_is_gone_is_missing(applied: list[dict[str, Any]]) -> Non
     assert said() == ["PyTorchJob/kubeflow/mnist is missing: `make up` makes it"]
 
 
+def test_one_that_has_left_is_not_missing(applied: list[dict[str, Any]]) -> None:
+    run = {"namespace": "kubeflow", "job": "mnist", "run": "mnist-1", "jobStatus": "Succeeded", agreed.TTL: 5}
+    applied.append({"type": agreed.RUN, "urn": "run", "outputs": run})
+    assert said() == []
+
+
 def test_one_without_the_mark_is_looked_up(
     applied: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,43 @@ def reported(percentage: int | None, left_s: int | None) -> dict[str, Any]:
     return {"trainerStatus": {name: value for name, value in told.items() if value is not None}}
 
 
+LEFT = {"namespace": "kubeflow", "job": "job", "run": "job-1", "jobStatus": "Succeeded", agreed.TTL: 5.0}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "leaves", "run", "said", "health"),
+    [
+        (
+            False,
+            True,
+            LEFT,
+            "PyTorchJob/kubeflow/job has finished and left; its run is job-1",
+            Health.HEALTHY,
+        ),
+        (False, True, {**LEFT, agreed.TTL: None}, "no job with this stack's mark: `make up`", Health.NOT),
+        (True, True, LEFT, "no job with this stack's mark: a finished one leaves; ", Health.UNKNOWN),
+        (True, False, LEFT, "no job with this stack's mark: `make up`", Health.NOT),
+    ],
+    ids=["left", "stayed", "not asked", "stays"],
+)
+def test_a_job_that_has_left_is_no_fault(
+    told: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    theirs: bool,
+    leaves: bool,
+    run: dict[str, Any],
+    said: str,
+    health: Health,
+) -> None:
+    held = {"resources": [{"type": agreed.RUN, "outputs": run}]}
+    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
+    told["jobs leave"], told["objects"] = leaves, [each for each in healthy() if each["kind"] != "PyTorchJob"]
+    (job,) = [each for each in status.inspect_stack("dev") if each.what is Part.JOB]
+    assert job.said.startswith(said)
+    assert job.health is health
+
+
 ACTIVE = {"jobsStatus": [{"name": "node", "active": 1}]}
 
 
@@ -201,6 +238,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "space": None,
         "waiting": ["the stack file is as applied"],
         "deviations": ([], []),
+        "jobs leave": False,
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
@@ -214,7 +252,12 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def told(stack: str) -> SimpleNamespace:
         claim, may_wait = answers["claim"] or (None, False)
         return SimpleNamespace(
-            namespace="kubeflow", claim=claim, claim_may_wait=may_wait, is_named=False, wants_trainer=False
+            namespace="kubeflow",
+            claim=claim,
+            claim_may_wait=may_wait,
+            is_named=False,
+            wants_trainer=False,
+            jobs_leave=answers["jobs leave"],
         )
 
     monkeypatch.setattr(environment, "cluster_access", told)
