@@ -38,7 +38,7 @@ def use(stack: str, name: str) -> None:
     with venv.program():
         from infra import stack_edits
 
-        jobs = stack_edits.choose_run(STACKS / f"Pulumi.{stack}.yaml", run)
+        jobs = stack_edits.choose_run(stack_files.file(stack), run)
     for job in jobs:
         what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` brings it about")
@@ -78,7 +78,7 @@ def rerun(stack: str, job: str) -> int:
     stack_files.check(stack)
     with setup.project_lock():
         venv.ensure()
-        file = STACKS / f"Pulumi.{stack}.yaml"
+        file = stack_files.file(stack)
         before = file.read_bytes().decode()
         try:
             _count_up(file, job)
@@ -176,7 +176,7 @@ def _promotions(source: str, target: str) -> list[Promotion]:
     with venv.program(environment.for_child(environment.tools())):
         from infra import stack_edits
 
-        return stack_edits.promotions(*(STACKS / f"Pulumi.{name}.yaml" for name in (source, target)))
+        return stack_edits.promotions(stack_files.file(source), stack_files.file(target))
 
 
 def _take_over(target: str, found: list[Promotion]) -> None:
@@ -184,7 +184,7 @@ def _take_over(target: str, found: list[Promotion]) -> None:
     with venv.program():
         from infra import stack_edits
 
-        stack_edits.take_over(STACKS / f"Pulumi.{target}.yaml", found)
+        stack_edits.take_over(stack_files.file(target), found)
 
 
 def _gate(source: str, wanted: Promotion, least: float) -> Passed:

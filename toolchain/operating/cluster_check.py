@@ -8,10 +8,10 @@ import shutil
 from pathlib import Path
 
 from infra import agreed
+from toolchain import stack_files
 from toolchain.operating import api_server, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
-from toolchain.paths import STACKS
 from toolchain.tools import choice
 
 KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
@@ -27,12 +27,11 @@ Found = tuple[Health, str] | tuple[Health, str, str]
 
 def kind(stack: str) -> str:
     """What makes the cluster of `stack`. Raises SetupError where its file is wrong."""
-    file = STACKS / f"Pulumi.{stack}.yaml"
     if told := environment.cluster_kind(stack):
         return told
-    texts = [file.read_text(errors="replace")]
+    texts = [stack_files.file(stack).read_text(errors="replace")]
     if base := _EXTENDS.search(texts[0]):
-        texts += [each.read_text(errors="replace") for each in STACKS.glob(f"{base[1]}.yaml")]
+        texts += [each.read_text(errors="replace") for each in stack_files.STACKS.glob(f"{base[1]}.yaml")]
     found = [named[1] for text in texts if (named := _TOLD.search(text))]
     return found[0] if found else KIND
 

@@ -20,7 +20,7 @@ from toolchain.machine.engine import Engine, installed_engines
 from toolchain.machine.processes import is_linux
 from toolchain.operating import cluster_check, environment, state
 from toolchain.operating.status import MARKS, Health, overall
-from toolchain.paths import LOCAL, STACKS, VENV, cache
+from toolchain.paths import LOCAL, VENV, cache
 from toolchain.steps import SetupError
 from toolchain.tools import build, choice, venv
 
@@ -185,7 +185,7 @@ def ports() -> Found:
     """The ports that stack files ask for, each free or in use. A cluster that is up holds its own."""
     wanted = {
         file.name: int(found[1])
-        for file in sorted(STACKS.glob("*.yaml"))
+        for file in sorted(stack_files.STACKS.glob("*.yaml"))
         if (found := PORT.search(file.read_text(errors="replace")))
     }
     if not wanted:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra import agreed
-from toolchain import git
+from toolchain import git, stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
+from toolchain.paths import COMMAND, LINKS, LOCAL, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
@@ -142,7 +142,7 @@ def cluster_access(stack: str) -> ClusterAccess | None:
 
     Raises SetupError for a stack file that says it wrongly.
     """
-    file = STACKS / f"Pulumi.{stack}.yaml"
+    file = stack_files.file(stack)
     if not file.exists() or not venv.is_complete():
         return None
     return _told_by_models(file, tuple(_read_by_models(file).items()))
@@ -181,14 +181,14 @@ def is_protected(stack: str) -> bool:
     A line that was deleted and not committed protects on, and so does a file of the commit that the models refuse.
     Raises SetupError as `cluster` does, and where Git does not tell the commit's file.
     """
-    file = STACKS / f"Pulumi.{stack}.yaml"
+    file = stack_files.file(stack)
     here = _read_by_models(file)
     if _may_protect(here):
         venv.ensure()
         if (told := cluster_access(stack)) and told.protected:
             return True
     try:
-        committed = git.committed(STACKS, lambda name: _is_read(name, file.name))
+        committed = git.committed(file.parent, lambda name: _is_read(name, file.name))
     except git.GitError as error:
         raise SetupError(str(error)) from None
     is_other = file.name in committed and committed != here

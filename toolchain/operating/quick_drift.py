@@ -16,9 +16,10 @@ from typing import Any
 
 from infra import agreed
 from infra.objects import labels
+from toolchain import stack_files
 from toolchain.operating import adoption, api_server, live_objects, recovery, state, user_backend
 from toolchain.operating.state_copies import PROJECT
-from toolchain.paths import STACKS, STATE
+from toolchain.paths import STATE
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -57,7 +58,7 @@ def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     with venv.program():
         from infra.review.key_changes import unapplied
 
-        return unapplied(STACKS / f"Pulumi.{stack}.yaml", applied)
+        return unapplied(stack_files.file(stack), applied)
 
 
 def of_objects(

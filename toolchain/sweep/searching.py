@@ -12,7 +12,7 @@ from pathlib import Path
 
 from toolchain import stack_files
 from toolchain.operating import environment
-from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
+from toolchain.paths import LOCAL, MODELS, ROOT
 from toolchain.steps import SetupError, say
 from toolchain.sweep import kept_study, rounds, trials
 from toolchain.sweep.applied_trials import AppliedTrials
@@ -36,7 +36,7 @@ def sweep(stack: str) -> None:
         jobs = AppliedTrials(stack, asked, FILES / f"{stack}.json", lambda: ensure_unprotected(stack))
         say_where_it_stands(asked, study)
         answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
-    print("\n".join(conclusion(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
+    print("\n".join(conclusion(asked, answer, stack_files.file(stack).relative_to(ROOT))))
 
 
 def ensure_unprotected(stack: str) -> None:
@@ -54,7 +54,7 @@ def search(stack: str) -> Search:
         from infra.config import from_file
         from infra.sweep import search as asked
 
-        found = asked.search(from_file(STACKS / f"Pulumi.{stack}.yaml"))
+        found = asked.search(from_file(stack_files.file(stack)))
     return Search(**{**found, "folder": MODELS / stack / found["folder"]})
 
 

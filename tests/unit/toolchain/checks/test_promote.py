@@ -100,8 +100,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     root.mkdir()
     for module in (stack_changes, protected, review):
         monkeypatch.setattr(module, "ROOT", root)
-    for module in (stack_changes, stack_files):
-        monkeypatch.setattr(module, "STACKS", root / "stacks")
+    monkeypatch.setattr(stack_files, "STACKS", root / "stacks")
     for module in (stack_changes, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)

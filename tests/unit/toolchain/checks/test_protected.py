@@ -44,7 +44,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "commit", "--quiet", "--message", "start")
     for module, name, value in (
         (protected, "ROOT", tmp_path),
-        (environment, "STACKS", tmp_path / "stacks"),
+        (stack_files, "STACKS", tmp_path / "stacks"),
         (stack_files, "check", lambda stack: None),
         (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),

@@ -24,8 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert (file, job) == (made, "small")
         made.write_text("after")
 
-    for module in (stack_files, stack_changes):
-        monkeypatch.setattr(module, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(review, "render", lambda stack: 0)
     monkeypatch.setattr(stack_changes, "_count_up", count_up)

@@ -10,6 +10,7 @@ import pytest
 from infra import paths
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_file
+from toolchain import stack_files
 from toolchain.operating import api_server, cluster_check, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
@@ -32,7 +33,7 @@ TEXTS = {
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of stack files; no packages are there, no kubeconfig, and no tool."""
-    monkeypatch.setattr(cluster_check, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
     monkeypatch.setattr(environment, "access", lambda _: None)
     monkeypatch.delenv("KUBECONFIG", raising=False)

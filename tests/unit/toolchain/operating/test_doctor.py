@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from toolchain import __main__ as command
+from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
 from toolchain.machine.engine import Engine, installed_engines
@@ -66,8 +67,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (build, "check_go", lambda: None),
         (preflight, "needs", lambda **_: [(tmp_path / "cache", 1)]),
         (preflight, "check_access", lambda _: None),
-        (doctor, "STACKS", stacks),
-        (cluster_check, "STACKS", stacks),
+        (stack_files, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
         (inotify, "INSTANCES", tmp_path / "max_user_instances"),
         (processes, "PROC", tmp_path / "processes"),

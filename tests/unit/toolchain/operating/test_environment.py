@@ -13,6 +13,7 @@ import pytest
 
 from infra import agreed, operators
 from infra.config import shell_variables
+from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
@@ -61,7 +62,7 @@ def test_the_cluster_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str | None
 ) -> None:
     """How a stack file may be written is told by tests/unit/infra/config/test_cluster_access.py."""
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
     assert environment.cluster("dev") == name
@@ -72,7 +73,7 @@ def test_the_cluster_of_a_stack(
 def test_how_a_cluster_that_is_there_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{tmp_path}")
     named = ", kubeconfig: /etc/there.yaml, context: prod" if named == "all" else named
@@ -200,7 +201,7 @@ NODES = {
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shells: Shells) -> None:
     """A stack for each of OF_STACKS, on a machine that has built all operators."""
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     for name, (operator, _) in OF_STACKS.items():
         (tmp_path / f"Pulumi.{name}.yaml").write_text(f"config:\n  trainstack:operator: {operator}\n")

@@ -106,8 +106,7 @@ def names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     section = f"{{kind: existing, kubeconfig: {kubeconfig}, server: https://reviewed}}"
     (tmp_path / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:cluster: {section}\n")
     asked: list[str] = []
-    for module in (environment, program_calls):
-        monkeypatch.setattr(module, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(up, "_set_up", lambda *_, **__: {})
     monkeypatch.setattr(up, "_deployment", lambda *_: {"pending_operations": [{}]})
     monkeypatch.setattr(setup, "prepare_operators", lambda _: {})

@@ -112,7 +112,7 @@ def test_a_folder_that_cannot_be_written_is_named(clone: Path, monkeypatch: pyte
 def test_what_the_stack_file_asks_for_is_read_and_what_is_wrong_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(searching, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "ensure", lambda: tmp_path)
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(
