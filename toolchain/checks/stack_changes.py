@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
 from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
-from toolchain.operating.environment import write_whole
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError

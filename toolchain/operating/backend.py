@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.operating import user_backend
-from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STATE
 from toolchain.steps import SetupError, run
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
@@ -258,18 +259,3 @@ def link(programs: Iterable[tuple[str, Path]]) -> None:
         fresh = place.with_name(f".{name}.{os.getpid()}")
         fresh.symlink_to(program)
         fresh.replace(place)
-
-
-def write_whole(target: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file that is never seen half written; nothing is left where that fails."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink()
-        raise

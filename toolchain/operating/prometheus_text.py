@@ -13,7 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating import environment, status, volume_space
+from infra.atomic_file import write_whole
+from toolchain.operating import status, volume_space
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.runs import records
 from toolchain.runs.records import Run
@@ -73,7 +74,7 @@ def write(stack: str, file: str) -> int:
         print(told, end="")
     else:
         try:
-            environment.write_whole(Path(file), told)
+            write_whole(Path(file), told)
         except OSError as error:
             raise SetupError(
                 f"{file} cannot be written: {error.strerror}", "name a file in a folder that you may write to"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infra.atomic_file import write_whole
 from toolchain.images import cluster_images
 from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
-from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
 from toolchain.tools import build, choice, go_modules, venv

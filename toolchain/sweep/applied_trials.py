@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from infra.objects import labels
 from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
-from toolchain.operating.environment import write_whole
 from toolchain.steps import SetupError
 from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 

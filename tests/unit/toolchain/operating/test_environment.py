@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra import agreed, operators
+from infra.atomic_file import write_whole
 from infra.config import shell_variables
 from toolchain import stack_files
 from toolchain.images import cluster_images
@@ -266,7 +267,7 @@ def test_a_set_up_whose_tools_are_gone_counts_as_missing(
 
 
 def test_a_file_is_written_whole_with_its_mode(tmp_path: Path) -> None:
-    environment.write_whole(tmp_path / "file", "text", mode=0o600)
+    write_whole(tmp_path / "file", "text", mode=0o600)
     assert (tmp_path / "file").read_text() == "text"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -165,7 +165,7 @@ def test_a_damaged_note_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_a_folder_that_cannot_be_written_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "origin.json")
 
     monkeypatch.setattr(origin, "write_whole", refuse)

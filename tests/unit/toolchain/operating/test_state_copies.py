@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import environment, recovery, state_copies
+from toolchain.operating import recovery, state_copies
 from toolchain.steps import SetupError
 
 
@@ -119,7 +119,7 @@ def test_without_room_for_the_copy_pulumi_is_not_called(
     def full(descriptor: int) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(environment.os, "fsync", full)  # type: ignore[attr-defined]
+    monkeypatch.setattr(os, "fsync", full)
     file.write_text(state("now", "and more"))
     with pytest.raises(SetupError, match=r"(?s)No space left on device.*disk-full.md.*nothing was changed"):
         state_copies.keep("dev")
