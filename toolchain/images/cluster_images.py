@@ -13,7 +13,7 @@ from pathlib import Path
 
 from infra import agreed
 from toolchain.images import base, control_plane, node, scratch
-from toolchain.machine.engine import Engine, restricted_host
+from toolchain.machine.engine import Engine, daemon
 from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
@@ -241,9 +241,7 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
     files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
-        return node.ensure(
-            engine, parts, files, restricted_host.detected(), LOGS / "node-image.log", progress
-        )
+        return node.ensure(engine, parts, files, daemon.is_restricted(), LOGS / "node-image.log", progress)
 
 
 def kubectl_can_be_pulled(engine: Engine) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
-from toolchain.machine.engine import Engine, installed_engines
+from toolchain.machine.engine import Engine
 from toolchain.machine.processes import is_linux
 from toolchain.operating import cluster_check, environment, state
 from toolchain.operating.status import MARKS, Health, overall
@@ -173,7 +173,7 @@ def container_engine() -> Found:
 
 def other_engines() -> Found:
     """Engines that are installed beside ours. One that answers is used."""
-    other, found = installed_engines.installed(), engine.find()
+    other, found = engine.other(), engine.find()
     if other is None:
         return Health.HEALTHY, "none"
     if found and not found.ours:

@@ -15,7 +15,7 @@ from typing import IO
 from infra import agreed
 from toolchain import stack_files
 from toolchain.images import cluster_images, gpu_base
-from toolchain.machine import disks, engine, locks, preflight
+from toolchain.machine import engine, locks, preflight
 from toolchain.operating import environment, program_calls, user_backend
 from toolchain.parallel import Jobs
 from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
@@ -217,7 +217,7 @@ def fetch(stack: str) -> None:
     That is tools, packages and images. It makes no cluster. Raises SetupError.
     """
     stack_files.check(stack)
-    with project_lock(), disks.watched():
+    with project_lock(), preflight.watched():
         try:
             found = prepare(stack, builds_image=True) | prepare_operators(stack)
             variables = environment.for_stack(found, stack)

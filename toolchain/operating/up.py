@@ -10,7 +10,7 @@ from typing import Any
 
 from infra import agreed
 from toolchain import stack_files
-from toolchain.machine import disks, engine
+from toolchain.machine import engine, preflight
 from toolchain.operating import (
     adoption,
     api_server,
@@ -57,7 +57,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     user_backend.check(stack)
     began = time.monotonic()
     expect(time_estimate.last_times())
-    with live_view.shown() as view, setup.project_lock(), disks.watched():
+    with live_view.shown() as view, setup.project_lock(), preflight.watched():
         ensure_reviewed = ensure_committed(stack)
         if expected := time_estimate.estimate(stack):
             say(expected)

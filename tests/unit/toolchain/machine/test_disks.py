@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from toolchain.machine import disks, preflight
+from toolchain.machine import preflight
 from toolchain.steps import SetupError
 
 GIB = 1 << 30
@@ -44,7 +44,7 @@ class Disk:
         self.free = GIB
 
 
-@disks.watched()
+@preflight.watched()
 def fail(*before: Callable[[], None], error: Exception) -> None:
     for each in before:
         each()
@@ -55,8 +55,8 @@ def fail(*before: Callable[[], None], error: Exception) -> None:
 def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
     made = Disk()
     monkeypatch.setattr(shutil, "disk_usage", made.usage)
-    monkeypatch.setattr(disks, "disks", lambda: [tmp_path])
-    monkeypatch.setattr(disks, "SAMPLE_S", 0.01)
+    monkeypatch.setattr(preflight, "disks", lambda: [tmp_path])
+    monkeypatch.setattr(preflight, "SAMPLE_S", 0.01)
     return made
 
 
@@ -68,7 +68,7 @@ def test_a_disk_that_has_room_again_is_named(disk: Disk, tmp_path: Path) -> None
 
 
 def test_a_disk_that_is_full_at_the_end_is_named(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disks, "SAMPLE_S", 1000)
+    monkeypatch.setattr(preflight, "SAMPLE_S", 1000)
     with pytest.raises(SetupError, match="No space left on device"):
         fail(disk.runs_full, error=SetupError("no cluster"))
 
@@ -82,18 +82,18 @@ def test_an_error_with_room_everywhere_stays_as_it_is(disk: Disk) -> None:
 
 def test_what_says_that_there_is_no_room_says_it_once(disk: Disk, tmp_path: Path) -> None:
     disk.runs_full()
-    with pytest.raises(SetupError) as raised, disks.watched():
+    with pytest.raises(SetupError) as raised, preflight.watched():
         preflight.check_space([(tmp_path, GIB)])
     assert str(raised.value).count("free on the disk of") == 1
 
 
 def test_a_full_disk_that_stops_nothing_is_not_told(disk: Disk) -> None:
     disk.runs_full()
-    with disks.watched():
+    with preflight.watched():
         pass
 
 
 def test_each_disk_is_looked_at_once() -> None:
-    found = disks.disks()
+    found = preflight.disks()
     assert found
     assert len({folder.stat().st_dev for folder in found}) == len(found)

@@ -17,7 +17,7 @@ from toolchain import __main__ as command
 from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
-from toolchain.machine.engine import Engine, installed_engines
+from toolchain.machine.engine import Engine
 from toolchain.operating import cluster_check, doctor, environment
 from toolchain.operating.status import Health
 from toolchain.steps import SetupError
@@ -56,7 +56,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.delenv(name.lower(), raising=False)
     for module, name, value in (
         (engine, "find", lambda: answers["engine"]),
-        (installed_engines, "installed", lambda: answers["other"]),
+        (engine, "other", lambda: answers["other"]),
         (engine, "may_install", lambda: None),
         (cluster_images, "all_built", lambda *_: answers["images"]),
         (cluster_images, "has_published", lambda _: False),
@@ -116,7 +116,7 @@ def no_engine(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def silent_docker(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    machine["engine"], machine["other"] = None, installed_engines.Installed("Docker CE", "start it")
+    machine["engine"], machine["other"] = None, engine.Installed("Docker CE", "start it")
 
 
 def no_memory_group(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -324,6 +324,6 @@ def test_of_roots_inotify_nobody_else_claims_to_know(
 
 def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
     machine["engine"] = Engine("docker", ours=False)
-    machine["other"] = installed_engines.Installed("Docker CE", "start it")
+    machine["other"] = engine.Installed("Docker CE", "start it")
     assert doctor.other_engines() == (Health.HEALTHY, "Docker CE, which is used")
     assert doctor.container_engine()[0] is Health.HEALTHY

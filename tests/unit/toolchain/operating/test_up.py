@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain import stack_files
-from toolchain.machine import disks
+from toolchain.machine import preflight
 from toolchain.operating import (
     api_server,
     doctor,
@@ -231,7 +231,7 @@ def test_an_update_that_fails_is_told_although_the_state_cannot_be_read(
     ):
         monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(setup, "project_lock", nullcontext)
-    monkeypatch.setattr(disks, "watched", nullcontext)
+    monkeypatch.setattr(preflight, "watched", nullcontext)
     monkeypatch.setattr(live_view, "shown", lambda: nullcontext(live_view.LiveView()))
     monkeypatch.setattr(live_view.LiveView, "begin", lambda _: None)
     monkeypatch.setattr(up, "prepare_stack", lambda _: {})
