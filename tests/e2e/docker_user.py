@@ -22,7 +22,7 @@ from tests.e2e.public_registries import Registries
 from tests.e2e.waiting import wait_until
 from toolchain.machine.engine import Engine, daemon
 from toolchain.paths import ROOT
-from toolchain.tools import choice
+from toolchain.tools import installed
 
 SUITE = "bookworm"
 USER = User("user", "/home/a user")
@@ -115,7 +115,7 @@ def _give_programs(machine: Machine) -> None:
     """Pulumi with its plugins, and kind, where a user's own programs are."""
     programs = machine.root / "usr" / "local" / "bin"
     for name in ("pulumi", "kind"):
-        shutil.copy2(choice.choose()[name].program(), programs / name)
+        shutil.copy2(installed.choose()[name].program(), programs / name)
     shutil.copytree(ROOT / "standins", machine.root / PLUGINS / "source")
     environment = f"/{PLUGINS}/venv"
     _run(machine, "python3", "-m", "venv", environment)

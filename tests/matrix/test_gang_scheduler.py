@@ -32,7 +32,7 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.test_trainer_v2 import NAMESPACE, Server, assert_kept, is_served
 from tests.unit.infra.samples import job_context, stack
 from toolchain.images import cluster_images
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 pytestmark = pytest.mark.slow(reason="a scheduler to compile, which takes minutes once")
 
@@ -66,7 +66,7 @@ def full(manifests: list[Manifest], tmp_path_factory: pytest.TempPathFactory) ->
         for node in (OPEN, LATER):
             cluster.add(node)
         server.start_scheduler("kube-scheduler", f"--kubeconfig={server.kubeconfig}")
-        programs = build.build(go_modules.load(cluster_images.SCHEDULER_MODULE))
+        programs = build.build(cluster_images.SCHEDULER_MODULE)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
             patch.setenv("KUBECONFIG", str(server.kubeconfig))

@@ -18,7 +18,7 @@ from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
 from toolchain.steps import SetupError, step
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 # The image that kind published for the Kubernetes minor version that tools/kubernetes pins.
 PUBLISHED_NODE = (
@@ -50,7 +50,7 @@ def built(nodes: bool) -> tuple[str, ...]:
 
 def all_built(nodes: bool = True) -> bool:
     """Whether every module that the images need has been built before."""
-    return all(build.built(go_modules.load(name)) for name in built(nodes))
+    return all(build.built(name) for name in built(nodes))
 
 
 def published(engine: Engine, nodes: bool = True) -> bool:
@@ -119,7 +119,7 @@ def ensure(
     """
     if published(engine, nodes):
         return {agreed.NODE_IMAGE: PUBLISHED_NODE}
-    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
+    programs = {name: jobs.start(partial(build.build, name)) for name in built(nodes)}
     trainer_base = jobs.start(lambda: base.users_own(agreed.CPU_BASE) or _base(engine, base.TRAINER_CPU))
     jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
@@ -167,9 +167,7 @@ def trainer(engine: Engine, nodes: bool) -> dict[str, str]:
     if published(engine, nodes):
         return {}
     return {
-        variable: scratch.operator(
-            engine, name, build.build(go_modules.load(name)) / program, LOGS / "images.log"
-        )
+        variable: scratch.operator(engine, name, build.build(name) / program, LOGS / "images.log")
         for variable, (name, program) in TRAINER_PROGRAMS.items()
     }
 
@@ -181,7 +179,7 @@ def gangs(engine: Engine, nodes: bool) -> dict[str, str]:
     """
     if published(engine, nodes):
         return {}
-    programs = build.build(go_modules.load(SCHEDULER_MODULE))
+    programs = build.build(SCHEDULER_MODULE)
     return {
         variable: scratch.operator(engine, name, programs / program, LOGS / "images.log")
         for variable, (program, name) in SCHEDULER_PROGRAMS.items()
@@ -225,7 +223,7 @@ def _known(found: Mapping[str, str], programs: Mapping[str, tuple[str, str, str]
     """`programs`: variable that names the image -> module, program and name of the image."""
     if _takes_published(found):
         return {}
-    folders = {name: build.built(go_modules.load(name)) for name, _, _ in programs.values()}
+    folders = {name: build.built(name) for name, _, _ in programs.values()}
     return {
         variable: scratch.operator_image(image, folder / program)
         for variable, (name, program, image) in programs.items()
@@ -239,7 +237,7 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts["etcd"] = programs["etcd"].result() / "etcd"
     parts["coredns"] = programs["coredns"].result() / "coredns"
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
-    files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
+    files = build.source("kind", "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
         return node.ensure(engine, parts, files, daemon.is_restricted(), LOGS / "node-image.log", progress)
 

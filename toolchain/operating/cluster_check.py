@@ -12,7 +12,7 @@ from toolchain import stack_files
 from toolchain.operating import api_server, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
-from toolchain.tools import choice
+from toolchain.tools import installed
 
 KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
 # `kind` of section cluster, in YAML's two styles, and not that of a later section.
@@ -61,7 +61,7 @@ def _existing(stack: str) -> Found:
     if not Path(file).exists():
         said = f"the cluster is to be there, and no kubeconfig is: {file}"
         return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
-    kubectl = choice.choose()["kubectl"]
+    kubectl = installed.choose()["kubectl"]
     if not kubectl.is_available:
         return Health.HEALTHY, f"reached by {file}; not asked, as kubectl is not here yet"
     folder = str(kubectl.program().parent)

@@ -22,7 +22,7 @@ from toolchain.operating import cluster_check, environment, state
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, VENV, cache
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice, venv
+from toolchain.tools import build, installed, venv
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
@@ -89,11 +89,11 @@ def tools(nodes: bool = True) -> Found:
         nodes: whether the stack's cluster is made with kind.
     """
     missing = to_build(nodes)
-    said = [f"{name} {_origin(each, missing)}" for name, each in choice.choose().items()]
+    said = [f"{name} {_origin(each, missing)}" for name, each in installed.choose().items()]
     return Health.HEALTHY, ", ".join(said)
 
 
-def _origin(tool: choice.Choice, missing: set[str]) -> str:
+def _origin(tool: installed.Choice, missing: set[str]) -> str:
     if tool.own:
         return str(tool.own)
     if tool.is_available:
@@ -118,7 +118,7 @@ def go(nodes: bool = True) -> Found:
 
 def to_build(nodes: bool) -> set[str]:
     """Those of Pulumi, kind and kubectl that have to be built."""
-    missing = {name for name, each in choice.choose().items() if not each.is_available}
+    missing = {name for name, each in installed.choose().items() if not each.is_available}
     missing -= set() if nodes else {"kind"}
     return missing - ({"kubectl"} if is_linux() and published(True) else set())
 

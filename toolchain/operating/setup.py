@@ -20,8 +20,7 @@ from toolchain.operating import environment, program_calls, user_backend
 from toolchain.parallel import Jobs
 from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
-from toolchain.tools import build, choice, plugins, venv
-from toolchain.tools.installed import which
+from toolchain.tools import build, installed, plugins, venv
 
 KIND = "kind"
 """The kind of cluster whose nodes are made here, as the stack file says it."""
@@ -59,7 +58,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
             its cluster with them.
         builds_image: whether the stack's trainer image is built next: the base of a GPU image is only made then.
     """
-    choices = choice.choose()
+    choices = installed.choose()
     answering = engine.find()
     nodes = makes_nodes(stack)
     images_missing = (
@@ -97,7 +96,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         packages.result()
         # The program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
-        built += [] if uv == which("uv") else [("uv", uv)]
+        built += [] if uv == installed.which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
     environment.link(built)
     # What the last set-up made for a stack with nodes of its own stays known: that stack's previews need it.
@@ -135,7 +134,7 @@ def prepare_gangs(stack: str) -> dict[str, str]:
 
 def prepare_pulumi() -> dict[str, str]:
     """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
-    choices = {name: each for name, each in choice.choose().items() if name != "kind"}
+    choices = {name: each for name, each in installed.choose().items() if name != "kind"}
     if not all(each.is_available for each in choices.values()):
         build.check_go()
     venv.ensure()
@@ -146,15 +145,15 @@ def prepare_pulumi() -> dict[str, str]:
     return _home(choices["pulumi"])
 
 
-def _home(pulumi: choice.Choice) -> dict[str, str]:
+def _home(pulumi: installed.Choice) -> dict[str, str]:
     return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
 
 
-def _fetch_plugins(choice: choice.Choice, pulumi: Path) -> None:
+def _fetch_plugins(choice: installed.Choice, pulumi: Path) -> None:
     plugins.fetch_provider(pulumi, _home(choice))
 
 
-def _kind(choice: choice.Choice, stack: str, packages: Future[Path]) -> Path | None:
+def _kind(choice: installed.Choice, stack: str, packages: Future[Path]) -> Path | None:
     """kind; None where it is not here, and the stack's cluster is made without it.
 
     A stack that leaves its kind cluster for another one has it deleted with the kind that made it.
@@ -203,7 +202,7 @@ def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dic
     return gpu_base.ensure(running) if wanted else gpu_base.known(running)
 
 
-def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: choice.Choice) -> Path:
+def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: installed.Choice) -> Path:
     # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
     if not kubectl.is_available and cluster_images.kubectl_can_be_pulled(running):

@@ -12,7 +12,7 @@ from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
-from toolchain.tools import build, choice, go_modules, venv
+from toolchain.tools import build, installed, venv
 
 FILE = LOCAL / "times.json"
 # Rough seconds on two cores with empty caches, used until this clone has times of its own: so that the whole is the
@@ -43,11 +43,13 @@ def missing_builds(nodes: bool) -> list[str]:
     pulled = is_pulled(nodes)
     there = {"kubectl"} if pulled and processes.is_linux() else set()
     there |= set() if nodes else {setup.KIND}
-    choices = [each for name, each in choice.choose().items() if name not in there and not each.is_available]
+    choices = [
+        each for name, each in installed.choose().items() if name not in there and not each.is_available
+    ]
     # With nodes of ours all of Kubernetes is built, and its kubectl with it.
-    wanted = [choice.MODULES[each.name] if nodes and not pulled else each.name for each in choices]
+    wanted = [installed.MODULES[each.name] if nodes and not pulled else each.name for each in choices]
     if not pulled and not cluster_images.all_built(nodes):
-        wanted += [name for name in cluster_images.built(nodes) if not build.built(go_modules.load(name))]
+        wanted += [name for name in cluster_images.built(nodes) if not build.built(name)]
     return sorted(set(wanted))
 
 

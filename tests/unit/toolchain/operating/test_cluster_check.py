@@ -15,7 +15,7 @@ from toolchain.operating import api_server, cluster_check, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
 from toolchain.paths import ROOT
-from toolchain.tools import choice
+from toolchain.tools import installed
 
 Fake = Callable[[str, str], Path]
 COMMITTED = sorted(each.suffixes[0].lstrip(".") for each in (ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -39,8 +39,8 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(choice, "choose", lambda: {"kubectl": choice.Choice("kubectl", None)})
-    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    monkeypatch.setattr(installed, "choose", lambda: {"kubectl": installed.Choice("kubectl", None)})
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
     return tmp_path
 
 
@@ -107,8 +107,8 @@ def test_a_cluster_that_is_there(
         monkeypatch.setattr(environment, "access", lambda _: Access(str(file), "theirs"))
     health, *said = cluster_check.check("own")
     assert (health, str(file) in said[0], "not asked" in said[0]) == (Health.HEALTHY, True, True)
-    kubectl = choice.Choice("kubectl", stacks / "kubectl")
-    monkeypatch.setattr(choice, "choose", lambda: {"kubectl": kubectl})
+    kubectl = installed.Choice("kubectl", stacks / "kubectl")
+    monkeypatch.setattr(installed, "choose", lambda: {"kubectl": kubectl})
     for why, expected in ((None, Health.HEALTHY), ("connection refused", Health.NOT)):
 
         def problem(variables: object, access: Access, why: str | None = why) -> str | None:

@@ -21,7 +21,7 @@ from toolchain.machine.engine import Engine
 from toolchain.operating import cluster_check, doctor, environment
 from toolchain.operating.status import Health
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice, venv
+from toolchain.tools import build, installed, venv
 
 Machine = dict[str, Any]
 ROOMY = SimpleNamespace(total=2**40, used=2**39, free=2**39)
@@ -39,7 +39,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A fit machine, whose answers a test may change: an engine of ours, tools built, version 2 of control groups."""
     answers: Machine = {"engine": Engine("docker", ours=True), "other": None, "images": True, "pulls": False}
     stack = "config:\n  trainstack:job:\n    epochs: 1\n"
-    own = {name: choice.Choice(name, Path("/usr/bin") / name) for name in choice.MODULES}
+    own = {name: installed.Choice(name, Path("/usr/bin") / name) for name in installed.MODULES}
     stacks, groups = tmp_path / "stacks", tmp_path / "cgroup"
     stacks.mkdir()
     groups.mkdir()
@@ -61,7 +61,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (cluster_images, "all_built", lambda *_: answers["images"]),
         (cluster_images, "has_published", lambda _: False),
         (cluster_images, "reaches_published", lambda _: answers["pulls"]),
-        (choice, "choose", lambda: own),
+        (installed, "choose", lambda: own),
         (venv, "check_pip", lambda: None),
         (environment, "cluster_kind", lambda _: None),
         (build, "check_go", lambda: None),
@@ -137,7 +137,7 @@ def broken_tools(machine: Machine, patch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OSError("an input/output error")
 
-    patch.setattr(choice, "choose", fail)
+    patch.setattr(installed, "choose", fail)
 
 
 def taken_port(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -193,7 +193,7 @@ def test_an_unfit_machine_is_told_what_to_do(
     assert found[check]["said"].splitlines()[0] in capsys.readouterr().out
 
 
-ALL = frozenset(choice.MODULES)
+ALL = frozenset(installed.MODULES)
 WITHOUT_GO = {
     # Missing tools, engine, images built, images can be pulled, nodes made with kind -> how Go is.
     "all is there": (frozenset(), True, True, False, True, Health.HEALTHY),
@@ -220,8 +220,8 @@ def test_go_is_asked_for_where_something_has_to_be_built(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     missing, engine_answers, images, pulls, nodes, expected = WITHOUT_GO[case]
-    machine["own"] |= {name: choice.Choice(name, None) for name in missing}
-    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    machine["own"] |= {name: installed.Choice(name, None) for name in missing}
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
     monkeypatch.setattr(build, "check_go", refused("Go is not installed"))
     machine |= {"images": images, "pulls": pulls}
     machine["engine"] = Engine("docker", ours=False) if engine_answers else None
@@ -262,8 +262,8 @@ def test_where_each_tool_comes_from(
     nodes: bool,
     said: str,
 ) -> None:
-    machine["own"] |= {name: choice.Choice(name, None) for name in ALL - available}
-    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    machine["own"] |= {name: installed.Choice(name, None) for name in ALL - available}
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
     machine |= {"images": False, "pulls": pulls}
     assert said in doctor.tools(nodes)[1]
 
