@@ -17,13 +17,11 @@ from toolchain.operating import (
     backend,
     doctor,
     environment,
-    failed_jobs,
     leftovers,
     live_objects,
     live_view,
     objects_left,
     origin,
-    plans,
     program_calls,
     pulumi_cli,
     pulumi_output,
@@ -137,12 +135,12 @@ def _update(
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if environment.is_protected(stack):
-            plans.ensure_contained(variables, stack)
-            return plans.update(changed, stack, options, _QUIET, ensure_reviewed)
+            update.ensure_contained(variables, stack)
+            return update.by_plan(changed, stack, options, _QUIET, ensure_reviewed)
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with failed_jobs.reporting(variables, before) as (variable, remove_failed_jobs):
+    with update.trying_again(variables, before) as (variable, remove_failed_jobs):
 
         def mended() -> bool:
             return (

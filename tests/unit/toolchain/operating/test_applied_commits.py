@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.conftest import git
-from toolchain.operating import plans, pulumi_cli
+from toolchain.operating import pulumi_cli, update
 from toolchain.steps import SetupError
 
 History = Callable[..., None]
@@ -26,7 +26,7 @@ def commit(clone: Path, text: str) -> str:
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
     commit(tmp_path, "start")
-    monkeypatch.setattr(plans, "ROOT", tmp_path)
+    monkeypatch.setattr(update, "ROOT", tmp_path)
     return tmp_path
 
 
@@ -50,15 +50,15 @@ def history(monkeypatch: pytest.MonkeyPatch) -> History:
 
 def refusal() -> str:
     with pytest.raises(SetupError) as refused:
-        plans.ensure_contained({}, "gpu")
+        update.ensure_contained({}, "gpu")
     return str(refused.value)
 
 
 def test_the_same_commit_and_a_later_one_are_applied(clone: Path, history: History) -> None:
     history(("update", git(clone, "rev-parse", "HEAD").strip()))
-    plans.ensure_contained({}, "gpu")
+    update.ensure_contained({}, "gpu")
     commit(clone, "later")
-    plans.ensure_contained({}, "gpu")
+    update.ensure_contained({}, "gpu")
 
 
 def test_the_first_merge_is_not_applied_after_the_second(clone: Path, history: History) -> None:
@@ -79,14 +79,14 @@ def test_of_two_branches_neither_undoes_the_other(clone: Path, history: History)
     history(("update", one))
     assert "is no part of" in refusal()
     git(clone, "merge", "--quiet", "--strategy", "ours", "--message", "both", "one")
-    plans.ensure_contained({}, "gpu")
+    update.ensure_contained({}, "gpu")
 
 
 def test_a_revert_goes_back(clone: Path, history: History) -> None:
     applied = commit(clone, "unwanted")
     git(clone, "revert", "--no-edit", "HEAD")
     history(("update", applied))
-    plans.ensure_contained({}, "gpu")
+    update.ensure_contained({}, "gpu")
 
 
 def test_a_commit_that_this_clone_does_not_have_is_not_undone(clone: Path, history: History) -> None:
@@ -101,7 +101,7 @@ def test_a_clone_without_history_is_told_so(
     commit(clone, "later")
     shallow = tmp_path_factory.mktemp("shallow") / "clone"
     git(clone, "clone", "--quiet", "--depth", "1", clone.as_uri(), str(shallow))
-    monkeypatch.setattr(plans, "ROOT", shallow)
+    monkeypatch.setattr(update, "ROOT", shallow)
     history(("update", first))
     assert "a clone with its whole history" in refusal()
 
@@ -119,7 +119,7 @@ def test_where_nothing_stands_or_no_commit_is_known_nothing_is_refused(
     clone: Path, history: History, done: list[tuple[str, str | None]]
 ) -> None:
     history(*done)
-    plans.ensure_contained({}, "gpu")
+    update.ensure_contained({}, "gpu")
 
 
 def test_the_latest_update_counts(clone: Path, history: History) -> None:

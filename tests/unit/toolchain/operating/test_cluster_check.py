@@ -11,7 +11,7 @@ from infra import paths
 from infra.config.cluster import ClusterKind
 from infra.config.load import from_file
 from toolchain import stack_files
-from toolchain.operating import api_server, cluster_check, environment
+from toolchain.operating import api_server, doctor, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
 from toolchain.paths import ROOT
@@ -51,7 +51,7 @@ def write(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(("text", "kind"), TEXTS.items())
 def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: ClusterKind) -> None:
     write(stacks, text)
-    assert cluster_check.kind("own") == kind
+    assert doctor.cluster_kind("own") == kind
 
 
 BASES = {
@@ -64,20 +64,20 @@ BASES = {
 @pytest.mark.parametrize(("lines", "kind"), BASES.items())
 def test_what_the_stack_does_not_say_its_base_says(stacks: Path, lines: str, kind: ClusterKind) -> None:
     write(stacks, f"config:\n  trainstack:extends: base\n{lines}")
-    assert cluster_check.kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
+    assert doctor.cluster_kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
     (stacks / "base.yaml").write_text("config:\n  trainstack:cluster:\n    kind: existing\n")
-    assert cluster_check.kind("own") == kind
+    assert doctor.cluster_kind("own") == kind
 
 
 @pytest.mark.parametrize("stack", COMMITTED)
 def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
-    assert cluster_check.kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
+    assert doctor.cluster_kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
 
 
 def test_a_cluster_that_kind_makes(stacks: Path) -> None:
     write(stacks, "")
-    assert cluster_check.check("own") == (Health.HEALTHY, "made with kind")
+    assert doctor.cluster("own") == (Health.HEALTHY, "made with kind")
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_cluster_that_kind_makes(stacks: Path) -> None:
 def test_microk8s_is_a_snap(stacks: Path, fake: Fake, program: str, health: Health) -> None:
     write(stacks, "config:\n  trainstack:cluster: {kind: microk8s}\n")
     fake(program, "exit 0")
-    assert cluster_check.check("own")[0] is health
+    assert doctor.cluster("own")[0] is health
 
 
 @pytest.mark.parametrize("place", ["usual", "variable", "stack file"])
@@ -94,7 +94,7 @@ def test_a_cluster_that_is_there(
     stacks: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     write(stacks, "config:\n  trainstack:cluster: {kind: existing}\n")
-    health, *said = cluster_check.check("own")
+    health, *said = doctor.cluster("own")
     assert health is Health.NOT
     assert "no kubeconfig" in said[0]
     assert "export KUBECONFIG=" in said[1]
@@ -105,7 +105,7 @@ def test_a_cluster_that_is_there(
         monkeypatch.setenv("KUBECONFIG", f"{stacks}/nothing:{file}")
     if place == "stack file":
         monkeypatch.setattr(environment, "access", lambda _: Access(str(file), "theirs"))
-    health, *said = cluster_check.check("own")
+    health, *said = doctor.cluster("own")
     assert (health, str(file) in said[0], "not asked" in said[0]) == (Health.HEALTHY, True, True)
     kubectl = installed.Choice("kubectl", stacks / "kubectl")
     monkeypatch.setattr(installed, "choose", lambda: {"kubectl": kubectl})
@@ -116,5 +116,5 @@ def test_a_cluster_that_is_there(
             return why
 
         monkeypatch.setattr(api_server, "problem", problem)
-        health, *said = cluster_check.check("own")
+        health, *said = doctor.cluster("own")
         assert (health, (why or "answers") in said[0]) == (expected, True)

@@ -18,7 +18,7 @@ from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
 from toolchain.machine.engine import Engine
-from toolchain.operating import cluster_check, doctor, environment
+from toolchain.operating import doctor, environment
 from toolchain.operating.status import Health
 from toolchain.steps import SetupError
 from toolchain.tools import build, installed, venv
@@ -93,7 +93,7 @@ def no_pip(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_snapd(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(environment, "cluster_kind", lambda _: cluster_check.MICROK8S)
+    patch.setattr(environment, "cluster_kind", lambda _: doctor.MICROK8S)
     patch.setattr(shutil, "which", lambda _: None)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from infra import agreed
 from infra.objects.job_kinds import OF_API, PYTORCHJOB
-from toolchain.operating import failed_jobs, live_objects, state
+from toolchain.operating import live_objects, state, update
 from toolchain.steps import SetupError
 
 OLD, NEW = "uid-before", "uid-of-this-update"
@@ -41,7 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
     monkeypatch.setattr(live_objects, "kubectl", lambda variables, access, *words: found.kubectl(*words))
     monkeypatch.setattr(state, "access", lambda deployment: state.Access("config"))
-    monkeypatch.setattr(failed_jobs, "PAUSE_S", 0)
+    monkeypatch.setattr(update, "PAUSE_S", 0)
     return found
 
 
@@ -61,7 +61,7 @@ def tell(variable: dict[str, str], *uids: str, kind: str = PYTORCHJOB.resource) 
 def test_one_that_had_failed_before_is_deleted_and_gone(
     server: Server, capsys: pytest.CaptureFixture[str], type_: str, kind: str
 ) -> None:
-    with failed_jobs.reporting({}, deployment(OLD, type_=type_)) as (variable, remove):
+    with update.trying_again({}, deployment(OLD, type_=type_)) as (variable, remove):
         tell(variable, OLD, kind=kind)
         assert remove()
         assert not remove(), "it is told once"
@@ -75,14 +75,14 @@ def test_one_that_had_failed_before_is_deleted_and_gone(
 
 def test_a_successor_of_its_name_is_another_job(server: Server) -> None:
     server.successor = NEW
-    with failed_jobs.reporting({}, deployment(OLD)) as (variable, remove):
+    with update.trying_again({}, deployment(OLD)) as (variable, remove):
         tell(variable, OLD)
         assert remove()
 
 
 @pytest.mark.parametrize("uids", [(), (NEW,)])
 def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: tuple[str, ...]) -> None:
-    with failed_jobs.reporting({}, deployment(OLD)) as (variable, remove):
+    with update.trying_again({}, deployment(OLD)) as (variable, remove):
         tell(variable, *uids)
         assert not remove()
     assert not server.calls
@@ -90,8 +90,8 @@ def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: t
 
 def test_a_job_that_does_not_go_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.looks = 1000
-    monkeypatch.setattr(failed_jobs, "GONE_S", 0)
-    with failed_jobs.reporting({}, deployment(OLD)) as (variable, remove):
+    monkeypatch.setattr(update, "GONE_S", 0)
+    with update.trying_again({}, deployment(OLD)) as (variable, remove):
         tell(variable, OLD)
         with pytest.raises(SetupError, match="was deleted, and is not gone"):
             remove()
@@ -99,7 +99,7 @@ def test_a_job_that_does_not_go_is_an_error(server: Server, monkeypatch: pytest.
 
 def test_a_refusal_is_said(server: Server) -> None:
     server.refuses = True
-    with failed_jobs.reporting({}, deployment(OLD)) as (variable, remove):
+    with update.trying_again({}, deployment(OLD)) as (variable, remove):
         tell(variable, OLD)
         with pytest.raises(SetupError, match="cannot be deleted: Forbidden"):
             remove()

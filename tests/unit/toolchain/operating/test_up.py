@@ -16,7 +16,6 @@ from toolchain.operating import (
     environment,
     live_view,
     origin,
-    plans,
     program_calls,
     pulumi_cli,
     setup,
@@ -141,7 +140,7 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
         assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
 
-    monkeypatch.setattr(plans, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
+    monkeypatch.setattr(update, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)
@@ -163,7 +162,7 @@ def test_a_plan_that_cannot_be_made_is_not_applied(monkeypatch: pytest.MonkeyPat
         return 255
 
     monkeypatch.setattr(pulumi_cli, "stream", stream)
-    assert plans.update({}, "gpu", (), (), lambda: None) == 255
+    assert update.by_plan({}, "gpu", (), (), lambda: None) == 255
     assert ran == ["preview"]
 
 

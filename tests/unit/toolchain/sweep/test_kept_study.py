@@ -11,7 +11,7 @@ import pytest
 from tests.unit.toolchain.sweep.played import World
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
-from toolchain.sweep.kept_study import LOCK, MODULE, KeptStudy
+from toolchain.sweep.searching import LOCK, MODULE, KeptStudy
 from toolchain.sweep.trials import Observed, Trial
 from toolchain.tools import venv
 

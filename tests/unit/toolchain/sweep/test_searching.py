@@ -12,7 +12,7 @@ from toolchain import stack_files
 from toolchain.operating import environment
 from toolchain.paths import STACKS
 from toolchain.steps import SetupError
-from toolchain.sweep import kept_study, rounds, searching
+from toolchain.sweep import rounds, searching
 from toolchain.sweep.trials import Answer, Search, Trial
 from toolchain.tools import venv
 
@@ -47,8 +47,8 @@ def clone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(environment, "is_protected", lambda stack: False)
     folder = tmp_path / "models" / "dev" / "sweep"
     monkeypatch.setattr(searching, "search", lambda stack: Search(folder=folder, **TOLD))
-    monkeypatch.setattr(kept_study, "python", lambda: tmp_path / "python")
-    monkeypatch.setattr(kept_study, "KeptStudy", _Study)
+    monkeypatch.setattr(searching, "python_with_optuna", lambda: tmp_path / "python")
+    monkeypatch.setattr(searching, "KeptStudy", _Study)
     monkeypatch.setattr(rounds, "search", lambda *_: Answer((BEST,), 0))
     return tmp_path
 
