@@ -53,15 +53,19 @@ def all_built(nodes: bool = True) -> bool:
     return all(build.built(name) for name in built(nodes))
 
 
-def published(engine: Engine, nodes: bool = True) -> bool:
+def published(engine: Engine | None, nodes: bool = True, *, quiet: bool = False) -> bool:
     """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
+
+    Without an engine they are not. `quiet`: without a line that a registry is asked.
 
     A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
     cluster that runs on them is not replaced.
     """
+    if engine is None:
+        return False
     if has_published(engine):
         return True
-    return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()))
+    return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()), quiet)
 
 
 def has_published(engine: Engine) -> bool:
@@ -75,10 +79,13 @@ def reaches_published(engine: Engine) -> bool:
 
 
 @functools.cache
-def _in_reach(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
+def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool) -> bool:
     """Asked once in a command."""
+    asked = Engine(docker, ours=False, env=dict(environment))
+    if quiet:
+        return reaches_published(asked)
     with step("asking for published images") as progress:
-        if reaches_published(Engine(docker, ours=False, env=dict(environment))):
+        if reaches_published(asked):
             return True
         progress.conclude("none can be had here; they are built")
     return False

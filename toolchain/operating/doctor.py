@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -17,7 +16,6 @@ from infra import agreed
 from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
-from toolchain.machine.engine import Engine
 from toolchain.machine.processes import is_linux
 from toolchain.operating import api_server, environment, state
 from toolchain.operating.state import Access
@@ -127,8 +125,7 @@ def go(nodes: bool = True) -> Found:
 
 def to_build(nodes: bool) -> set[str]:
     """Those of Pulumi, kind and kubectl that have to be built."""
-    missing = {name for name, each in installed.choose().items() if not each.is_available}
-    missing -= set() if nodes else {"kind"}
+    missing = installed.missing(installed.choose(), nodes)
     return missing - ({"kubectl"} if is_linux() and published(True) else set())
 
 
@@ -138,19 +135,8 @@ def builds(nodes: bool) -> bool:
 
 
 def published(nodes: bool) -> bool:
-    """Whether published images are used: the engine that answers has that of the node, or may pull it."""
-    answering = engine.find()
-    if answering is None:
-        return False
-    if cluster_images.has_published(answering):
-        return True
-    return not cluster_images.all_built(nodes) and _is_pulled(answering.docker, tuple(answering.env.items()))
-
-
-@functools.cache
-def _is_pulled(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
-    """Asked once in a command, and without a line about it: the checks may be wanted as JSON."""
-    return cluster_images.reaches_published(Engine(docker, ours=False, env=dict(environment)))
+    """Whether published images are used. Without a line that a registry is asked: the checks may be wanted as JSON."""
+    return cluster_images.published(engine.find(), nodes, quiet=True)
 
 
 def disk(nodes: bool = True) -> Found:

@@ -68,8 +68,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     )
     if answering and images_missing:
         cluster_images.may_build(answering, nodes)
-    missing = {name for name, each in choices.items() if not each.is_available}
-    missing -= set() if nodes else {"kind"}
+    missing = installed.missing(choices, nodes)
     if "kubectl" in missing and answering and cluster_images.kubectl_can_be_pulled(answering):
         missing.remove("kubectl")
     builds = images_missing or bool(missing)

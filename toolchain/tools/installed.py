@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,3 +117,8 @@ class Choice:
 def choose() -> dict[str, Choice]:
     """The choice for each program, after a look at the user's PATH."""
     return {name: Choice(name, find(name)) for name in MODULES}
+
+
+def missing(choices: Mapping[str, Choice], nodes: bool) -> set[str]:
+    """Those of `choices` that are not here. kind counts where the cluster's `nodes` are ours to make."""
+    return {name for name, each in choices.items() if not each.is_available and (nodes or name != "kind")}

@@ -75,7 +75,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (shutil, "disk_usage", lambda _: ROOMY),  # others write to it, too
     ):
         monkeypatch.setattr(module, name, value)
-    doctor._is_pulled.cache_clear()
+    cluster_images._in_reach.cache_clear()
     answers |= {"own": own, "stacks": stacks, "groups": groups, "descriptors": descriptors}
     return answers
 
