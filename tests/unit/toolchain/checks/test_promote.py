@@ -367,8 +367,6 @@ def gate_says(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("none", "gpu", "0.9"), "there is no stack 'none'"),
-        (("dev", "none", "0.9"), "there is no stack 'none'"),
         (("", "", ""), "MIN_ACCURACY is missing"),
         (("dev", "gpu", "99"), "a share from 0 to 1"),
         (("dev", "gpu", "nan"), "a share from 0 to 1"),

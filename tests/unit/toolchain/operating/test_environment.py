@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from infra import agreed, operators
-from infra.atomic_file import write_whole
 from infra.config import shell_variables
 from toolchain import stack_files
 from toolchain.images import cluster_images
@@ -264,10 +263,3 @@ def test_a_set_up_whose_tools_are_gone_counts_as_missing(
     assert found["TRAINSTACK_NODE_IMAGE"] == "node"
     tool.unlink()
     assert environment.load() is None
-
-
-def test_a_file_is_written_whole_with_its_mode(tmp_path: Path) -> None:
-    write_whole(tmp_path / "file", "text", mode=0o600)
-    assert (tmp_path / "file").read_text() == "text"
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
