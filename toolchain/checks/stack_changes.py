@@ -11,7 +11,7 @@ from infra import agreed
 from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
-from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.operating import environment, recovery, setup, state, user_backend
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -236,23 +236,18 @@ def _latest(stack: str) -> str:
 
 def _in_state(stack: str, run: str) -> dict[str, Any] | None:
     """What the state has of the run where it has succeeded; None where it has none of it."""
-    resources = _deployment(stack).get("resources") or []
-    for each in resources:
-        outputs: dict[str, Any] = each.get("outputs") or {}
-        if (
-            each.get("type") == RUN
-            and outputs.get("run") == run
-            and outputs.get("jobStatus") == agreed.SUCCEEDED
-        ):
-            return outputs
-    return None
+    found = (
+        each.get("outputs") or {} for each in state.resources(_deployment(stack)) if each.get("type") == RUN
+    )
+    wanted = {"run": run, "jobStatus": agreed.SUCCEEDED}
+    return next((outputs for outputs in found if wanted.items() <= outputs.items()), None)
 
 
 def _deployment(stack: str) -> dict[str, Any]:
-    if user_backend.backend() is None:
-        return recovery.deployment(stack)
-    found = environment.load() or setup.prepare_pulumi()
-    return pulumi_cli.deployment(environment.for_stack(found, stack), stack)
+    variables: dict[str, str] = {}
+    if user_backend.backend():
+        variables = environment.for_stack(environment.load() or setup.prepare_pulumi(), stack)
+    return recovery.deployment_of_any_backend(variables, stack)
 
 
 def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:

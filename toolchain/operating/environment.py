@@ -67,7 +67,7 @@ def load() -> dict[str, str] | None:
         *cluster_images.SCHEDULER_PROGRAMS,
     }
     kept = {name: value for name, value in found.items() if name not in again}
-    return {**kept, **plugins.own_environment(), **venv.uv_cache(venv.uv())}
+    return {**kept, **plugins.own_environment(_own("pulumi", user_path())), **venv.uv_cache(venv.uv())}
 
 
 def path() -> str:
@@ -78,7 +78,9 @@ def path() -> str:
 def _programs() -> list[str]:
     """Names of the programs that this shell needs of ours: our command, and what the user's PATH has nothing for."""
     own = {name: _own(name, user_path()) for name in RULES}
-    lacking = plugins.lacking(own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment())
+    lacking = plugins.lacking(
+        own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment(own["pulumi"])
+    )
     tools = [name for name, program in own.items() if program is None]
     return [COMMAND.name, *tools, *([] if which("uv") else ["uv"]), *lacking]
 

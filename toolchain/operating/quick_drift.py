@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,9 +28,6 @@ MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 # Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
 LEFT_TO_OTHERS = frozenset({"suspend"})
-# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?")
-_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 HISTORY = STATE / ".pulumi" / "history" / PROJECT
 UPDATE, DESTROY, SUCCEEDED = "update", "destroy", "succeeded"
 
@@ -147,15 +143,15 @@ def _equal(applied: Any, found: Any) -> bool:
 
 
 def _amount(value: Any) -> Decimal | None:
-    told = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if not told:
-        return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    number, unit = told[1], told[2] or ""
-    if unit[1:].lstrip("+-").isdecimal():
-        return Decimal(f"{number}{unit}")
-    if unit.endswith("i"):
-        return Decimal(number) * Decimal(1024) ** " KMGTPE".index(unit[0])
-    return Decimal(number).scaleb(_POWERS[unit])
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    with venv.program():
+        from infra.config.names import quantity
+
+        try:
+            return quantity(str(value))
+        except ValueError:
+            return None
 
 
 def _shown(value: Any) -> str:

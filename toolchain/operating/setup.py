@@ -76,12 +76,13 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         build.check_go()
     venv.check_pip()
     preflight.check(builds=builds)
+    home = plugins.own_environment(choices["pulumi"].own)
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
         kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
-        pulumis = jobs.start(lambda: _fetch_plugins(choices["pulumi"], programs["pulumi"].result()))
+        pulumis = jobs.start(lambda: plugins.fetch_provider(programs["pulumi"].result(), home))
         early = stack if builds_image and builds else ""
         images = jobs.start(lambda: _images(jobs, running.result(), stack, packages, early))
         gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
@@ -91,7 +92,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         links += [("kind", found_kind)] if (found_kind := kind.result()) else []
         built = [(name, path) for name, path in links if path != choices[name].own]
         pulumis.result()
-        found = {**_home(choices["pulumi"]), **running.result().env, **images.result(), **gpu.result()}
+        found = {**home, **running.result().env, **images.result(), **gpu.result()}
         packages.result()
         # The program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
@@ -139,17 +140,10 @@ def prepare_pulumi() -> dict[str, str]:
     venv.ensure()
     pulumi = choices["pulumi"].program()
     links = [(name, each.program()) for name, each in choices.items() if each.own is None]
-    _fetch_plugins(choices["pulumi"], pulumi)
+    home = plugins.own_environment(choices["pulumi"].own)
+    plugins.fetch_provider(pulumi, home)
     environment.link(links)
-    return _home(choices["pulumi"])
-
-
-def _home(pulumi: installed.Choice) -> dict[str, str]:
-    return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
-
-
-def _fetch_plugins(choice: installed.Choice, pulumi: Path) -> None:
-    plugins.fetch_provider(pulumi, _home(choice))
+    return home
 
 
 def _kind(choice: installed.Choice, stack: str, packages: Future[Path]) -> Path | None:

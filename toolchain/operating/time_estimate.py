@@ -11,6 +11,7 @@ from toolchain.images import cluster_images
 from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, cache
+from toolchain.runs import records
 from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
 
@@ -135,11 +136,7 @@ def keep(stack: str, seconds: float) -> None:
 
 
 def _kept() -> dict[str, Any]:
-    try:
-        found = json.loads(FILE.read_text())
-    except (OSError, ValueError):
-        return {}
-    return {k: v for k, v in found.items() if isinstance(v, int | float)} if isinstance(found, dict) else {}
+    return {name: value for name, value in records.mapping(FILE).items() if isinstance(value, int | float)}
 
 
 def _about(seconds: float) -> str:

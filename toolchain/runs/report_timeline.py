@@ -118,7 +118,7 @@ def clock(after: timedelta) -> str:
 
 
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _replace(page: Path, text: str, ended: float) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from infra.objects import labels
 from toolchain.operating import adoption, recovery
+from toolchain.operating.state import SECRET as MASKED
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
 
@@ -273,8 +274,8 @@ def test_what_a_preview_masks_stays_a_secret() -> None:
     live = manifest("Secret", "env", data={"TOKEN": "YQ=="}, type="Opaque")
     wanted = {
         **manifest("Secret", "env", type="Opaque"),
-        "data": adoption.MASKED,
-        "stringData": adoption.MASKED,
+        "data": MASKED,
+        "stringData": MASKED,
     }
     filled = adoption.fill_unknown(wanted, live)
     assert filled["data"] == {**adoption.SECRET, "plaintext": '{"TOKEN": "YQ=="}'}, "the import encrypts it"

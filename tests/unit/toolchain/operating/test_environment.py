@@ -18,7 +18,7 @@ from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
 from toolchain.paths import COMMAND, LOCAL, STANDINS, cache
-from toolchain.tools import build, installed, plugins, venv
+from toolchain.tools import build, installed, venv
 
 HOST = ("pulumi-language-python", "pulumi-resource-pulumi-python")
 
@@ -179,7 +179,7 @@ def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[
     for own in ((), Shells.OWN):
         shells.open(own)
         assert environment.load() == (
-            {} if own else {"PULUMI_HOME": str(plugins.own_home()), "UV_CACHE_DIR": str(cache() / "uv")}
+            {} if own else {"PULUMI_HOME": str(cache() / "pulumi"), "UV_CACHE_DIR": str(cache() / "uv")}
         )
 
 
