@@ -39,17 +39,21 @@ ONE = {
 }
 
 
-def test_four_lines_for_one_job() -> None:
-    assert up.closing_lines(ONE) == [
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (ONE["modelPath"], f"{ROOT}/models/dev/mnist_cnn.pt"),
+        ("/old/mnist_cnn.pt", "/old/mnist_cnn.pt"),  # of an older state
+        (None, "none"),
+    ],
+)
+def test_four_lines_for_one_job(model: str | None, told: str) -> None:
+    assert up.closing_lines({**ONE, "modelPath": model}) == [
         "job: kubeflow/pytorch-simple Succeeded",
-        f"model: {ROOT}/models/dev/mnist_cnn.pt",
+        f"model: {told}",
         "accuracy=0.9698",
         "loss=0.0961",
     ]
-
-
-def test_the_whole_path_of_an_older_state_stays() -> None:
-    assert up.closing_lines({**ONE, "modelPath": "/old/mnist_cnn.pt"})[1] == "model: /old/mnist_cnn.pt"
 
 
 def test_four_lines_for_each_of_several_jobs() -> None:
@@ -63,10 +67,6 @@ def test_four_lines_for_each_of_several_jobs() -> None:
 def test_a_stack_that_says_nothing_of_a_model_is_an_error() -> None:
     with pytest.raises(SetupError, match="pytorch-simple"):
         up.closing_lines({key: value for key, value in ONE.items() if key != "modelPath"})
-
-
-def test_a_job_that_is_to_leave_no_model_says_so() -> None:
-    assert up.closing_lines({**ONE, "modelPath": None})[1] == "model: none"
 
 
 @pytest.mark.parametrize(

@@ -43,31 +43,32 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def test_once_where_nothing_is_asked(taken: list[Any]) -> None:
-    pulumi = Pulumi((0, None))
+REFRESH = ("--refresh",)
+LOST: dict[str, Any] = {"objects": [{"kind": "Namespace"}]}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "ran", "dropping"),
+    [
+        ([(0, None)], [REFRESH], [False]),
+        ([(255, LOST), (0, None)], [REFRESH] * 2, [False] * 2),
+        ([(0, {"objects": []}), (255, LOST), (0, None)], [REFRESH] * 3, [False] * 3),
+        ([(255, {"replaced": "trainstack-dev"}), (0, None)], [REFRESH, ()], [False, True]),
+    ],
+    ids=[
+        "nothing is asked",
+        "lost objects",
+        "a lost state",
+        "a cluster is replaced: that round drops its objects",
+    ],
+)
+def test_pulumi_runs_until_the_program_asks_for_nothing_more(
+    taken: list[Any], rounds: list[Round], ran: list[tuple[str, ...]], dropping: list[bool]
+) -> None:
+    pulumi = Pulumi(*rounds)
     update.update({}, "dev", pulumi.up, lambda: False)
-    assert pulumi.ran == [("--refresh",)]
-    assert taken == []
-
-
-def test_lost_objects_are_taken_up_and_pulumi_runs_again(taken: list[Any]) -> None:
-    pulumi = Pulumi((255, {"objects": [{"kind": "Namespace"}]}), (0, None))
-    update.update({}, "dev", pulumi.up, lambda: False)
-    assert taken == [{"kind": "Namespace"}]
-    assert pulumi.ran == [("--refresh",)] * 2
-
-
-def test_a_lost_state_takes_three_rounds(taken: list[Any]) -> None:
-    pulumi = Pulumi((0, {"objects": []}), (255, {"objects": [{"kind": "Namespace"}]}), (0, None))
-    update.update({}, "dev", pulumi.up, lambda: False)
-    assert len(pulumi.ran) == 3
-
-
-def test_only_the_round_that_replaces_a_cluster_drops_its_objects(taken: list[Any]) -> None:
-    pulumi = Pulumi((255, {"replaced": "trainstack-dev"}), (0, None))
-    update.update({}, "dev", pulumi.up, lambda: False)
-    assert pulumi.ran == [("--refresh",), ()]
-    assert pulumi.dropping == [False, True]
+    assert (pulumi.ran, pulumi.dropping) == (ran, dropping)
+    assert taken == (LOST["objects"] if (255, LOST) in rounds else [])
 
 
 @pytest.mark.parametrize(
@@ -84,12 +85,6 @@ def test_a_failure_ends_it(taken: list[Any], rounds: list[Round], runs: int) -> 
     with pytest.raises(SetupError, match="failed"):
         update.update({}, "dev", pulumi.up, lambda: False)
     assert len(pulumi.ran) == runs
-
-
-def test_a_failure_that_can_be_mended_is_tried_again(taken: list[Any]) -> None:
-    pulumi = Pulumi((1, None), (0, None))
-    update.update({}, "dev", pulumi.up, lambda: True)
-    assert pulumi.ran == [("--refresh",)] * 2
 
 
 BAD, WORSE = "urn:1", "urn:2"
@@ -130,9 +125,12 @@ def test_a_job_that_fails_is_left_out_of_the_next_round(
         assert ran == ("--exclude-dependents", *(word for urn in urns for word in ("--exclude", urn)))
 
 
-def test_what_fails_is_not_left_out_where_it_can_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failed", [{}, {BAD: "bad"}])
+def test_what_fails_is_tried_again_and_not_left_out_where_it_can_be_mended(
+    monkeypatch: pytest.MonkeyPatch, failed: dict[str, str]
+) -> None:
     pulumi = Pulumi((1, None), (0, None))
-    monkeypatch.setattr(pulumi_output, "failed_jobs", lambda: {BAD: "bad"})
+    monkeypatch.setattr(pulumi_output, "failed_jobs", lambda: failed)
     update.update({}, "dev", pulumi.up, lambda: True)
     assert pulumi.ran == [("--refresh",)] * 2
 
