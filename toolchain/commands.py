@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import completion, stack_files
+from toolchain import stack_files
 from toolchain.checks import drift, protected, review, stack_changes, suites
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import (
@@ -24,7 +24,7 @@ from toolchain.operating import (
     update,
 )
 from toolchain.operating.status import Health
-from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
+from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option, completion
 from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import comparison, listing
 from toolchain.sweep import searching
@@ -324,7 +324,7 @@ ALL: tuple[Command, ...] = (
         "completion",
         "print what completes these commands in bash",
         "completion",
-        lambda asked: print(completion.script({each.name: each.options for each in ALL})),
+        lambda asked: print(completion({each.name: each.options for each in ALL})),
         has_target=False,
     ),
 )
