@@ -28,7 +28,7 @@ MIN_ACCURACY ?=
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 
-.PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review drift rerun promote audit lock-images bench env clean
+.PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review docs drift rerun promote audit lock-images bench env clean
 
 up:
 	@$(PYTHON) -m toolchain up --stack "$(STACK)" --data-dir "$(DATA_DIR)" --adopt "$(ADOPT)" --replace-cluster "$(REPLACE_CLUSTER)" --trace "$(TRACE)" $(ARGS)
@@ -83,6 +83,9 @@ pictures:
 
 review:
 	@$(PYTHON) -m toolchain review --stack "$(STACK)" --base "$(BASE)" $(ARGS)
+
+docs:
+	@$(PYTHON) -m toolchain docs $(ARGS)
 
 drift:
 	@$(PYTHON) -m toolchain drift --stack "$(STACK)" $(ARGS)

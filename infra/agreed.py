@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 
 class ProgramError(Exception):
@@ -92,6 +94,24 @@ def is_of_record(name: str) -> bool:
 
 # How a job ends, as its conditions say (kubeflow/common's JobConditionType).
 SUCCEEDED, FAILED = "Succeeded", "Failed"
+
+
+def progress(job: Mapping[str, Any]) -> str:
+    """How far a TrainJob is, as its program reported last: `45 % done, 0:01:12 left`; empty where it reports nothing.
+
+    Source: TrainerStatus in pkg/apis/trainer/v1alpha1/trainjob_types.go of Kubeflow Trainer 2.3.0.
+    """
+    status = job.get("status") or {}
+    told = status.get("trainerStatus") or {}
+    percentage, left_s = told.get("progressPercentage"), told.get("estimatedRemainingSeconds")
+    stands = any(
+        each["status"] == "True" for each in status.get("conditions") or []
+    )  # it has ended, or is suspended
+    found = [] if percentage is None else [f"{percentage} % done"]
+    if left_s is not None and not stands:
+        found.append(f"{timedelta(seconds=left_s)} left")
+    return ", ".join(found)
+
 
 REQUEST_MARK = "<!-- trainstack review -->"
 """The first line of the page about a whole request."""

@@ -1,11 +1,13 @@
 """Nothing goes on which somebody else's object depends, and what could not be asked is not taken for absent.
 
-What an update would delete is judged by its name, as Pulumi deletes it, whoever has made it again. ADR 27.
+No controller is taken back to an older minor version. What an update would delete is judged by its name, as Pulumi
+deletes it, whoever has made it again. ADR 27.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,8 +21,9 @@ from infra.config.operator import Gang, Install
 from infra.objects import job_kinds
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CRD, NAMESPACE, VOLUME
+from infra.objects.labels import VERSION
 from infra.objects.look import Look
-from infra.objects.manifest import title
+from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import Plan
 from storage.manifests import Volume, persistent_volume, persistent_volume_claim
@@ -32,6 +35,8 @@ ELSEWHERE = "before a stack moves to another cluster, `make down`"
 BACK = f"or take the change back; {ELSEWHERE}"
 # Fields of a bound volume that Kubernetes lets a client change; any other change replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
+# How the upstream projects name their releases. Those of one minor version have the same fields.
+RELEASE = re.compile(r"v(\d+)\.(\d+)\.\d+")
 # Key, its value, what is allowed, and how to fix it.
 Refusal = tuple[str, str, str, str]
 
@@ -72,6 +77,47 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Plan) -> No
         if there and (refusal := each.refusal(there, others)):
             key, value, allowed, fix = refusal
             raise ConfigError(paragraph(stack.file, f"trainstack:{key}", value, allowed, fix))
+
+
+def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[Manifest]) -> list[str]:
+    """Raises ConfigError where the cluster has a newer minor version of a controller than the stack brings.
+
+    Returns the titles of live ones whose version cannot be told. They may go on: earlier programs wrote no version, and
+    each program that brings a newer one does.
+
+    Parameters:
+        planned: the objects that the stack registers.
+        live: those of the same titles that are in the cluster.
+    """
+    brought = {title(each): said for each in planned if (said := _version(each))}
+    found = {title(each): _version(each) for each in live if title(each) in brought}
+    minors = {name: (_minor(said), _minor(brought[name])) for name, said in found.items()}
+    unknown = [name for name, both in minors.items() if not all(both)]
+    newer = [name for name, (there, brings) in minors.items() if name not in unknown and there > brings]
+    if newer:
+        told = listed([f"{name} {found[name]}" for name in newer], SHOWN)
+        ours = ", ".join(sorted({brought[name] for name in newer}))
+        allowed = (
+            f"what this program brings, {ours}, another one of that minor version, or an older one: a controller that "
+            "is taken back may not read what a newer one has stored"
+        )
+        fix = (
+            "go on with a commit of this project that brings the newer one; or run "
+            f"`make down STACK={stack.name}` there, which keeps the models, and then this command again"
+        )
+        value = f"(newer in the cluster: {told})"
+        raise ConfigError(paragraph(stack.file, "trainstack:operator", value, allowed, fix))
+    return unknown
+
+
+def _version(manifest: Manifest) -> str:
+    return str((manifest["metadata"].get("labels") or {}).get(VERSION, ""))
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    """Its first two numbers; empty where it names no release."""
+    found = RELEASE.match(version)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _is_there(look: Look, title_: str, without: str) -> bool:

@@ -62,8 +62,9 @@ def trainer_manifests(stack: Stack, plan: Plan) -> list[Manifest]:
     if not (plan.crd or plan.operator):
         return []
     beneath = vendored.objects("jobset") if plan.beneath else []
+    reports = stack.operator.takes_reports(stack.cluster)
     objects = trainer.patched(
-        [*beneath, *vendored.objects("trainer")], stack.name, stack.operator, plan.scheduler
+        [*beneath, *vendored.objects("trainer")], stack.name, stack.operator, plan.scheduler, reports
     )
     return [each for each in objects if (plan.crd if each["kind"] == CRD_KIND else plan.operator)]
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pulumi
 
-from infra import agreed, dataset, docker, paths, volumes
+from infra import agreed, dataset, decision, docker, paths, volumes
 from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.cluster import Cluster
@@ -163,8 +163,8 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
     of its name holds.
 
-    Raises OthersObjectsError, LostObjectsError, UnknownError, and what `predecessor.refusal` makes, before anything is
-    touched.
+    Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
+    cluster, and what `predecessor.refusal` makes, before anything is touched.
     """
     standing = selection.creation_of(stack, owned.held)
     step = predecessor.step(standing) if standing else None
@@ -172,6 +172,8 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
         return False
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
+    if unknown := decision.ensure_not_older(stack, objects, found.live):
+        pulumi.log.info(f"the version of these cannot be told, they are updated: {listed(unknown, SHOWN)}")
     if standing and step is Step.REFUSE:
         raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
     return adoption.hand_over(found, owned, stack.name)

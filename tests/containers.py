@@ -50,6 +50,7 @@ def give(folder: Path, files: Mapping[str, Path | str]) -> None:
     """Write these files, by name -> file or text, for anybody to read: a container's user is another."""
     folder.chmod(0o755)
     for name, given in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(given.encode() if isinstance(given, str) else given.read_bytes())
         (folder / name).chmod(0o644)
 

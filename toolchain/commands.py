@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain import stack_files
-from toolchain.checks import drift, protected, review, stack_changes, suites
+from toolchain.checks import drift, protected, review, site, stack_changes, suites
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import (
     clean,
@@ -189,6 +189,12 @@ ALL: tuple[Command, ...] = (
         "review --stack gpu --base main",
         lambda asked: review.review(asked.stack, asked.base),
         (STACK, Option("--base", "revision to compare with; else the main branch", "BASE")),
+    ),
+    Command(
+        "docs",
+        "build the site of the documents",
+        "docs",
+        lambda asked: site.build(),
     ),
     Command(
         "drift",

@@ -73,6 +73,7 @@ def take_finished(config: options.Config) -> int:
         metrics = Metrics(line["accuracy"], line["test_loss"])
         told.epoch(int(line["epoch"]), int(line["step"]), metrics, line["training_s"])
         told.end(metrics)
+    told.close()
     return ExitStatus.DONE
 
 

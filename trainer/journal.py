@@ -1,8 +1,9 @@
-"""What rank 0 writes about a run: log lines, metrics.jsonl, TensorBoard events and config.json."""
+"""What rank 0 tells of a run: log lines, metrics.jsonl, TensorBoard events, config.json, the TrainJob's status."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import torch
 
-from trainer import volume
+from trainer import trainjob_status, volume
 from trainer.evaluation import Metrics
 
 METRICS = "metrics.jsonl"
@@ -106,6 +107,9 @@ class Journal:
         self.events: EventFile | None = None
         self.since = time.perf_counter()
         self.before_s = 0.0  # time in training of earlier processes
+        self.status = trainjob_status.offered(os.environ, self.say) if speaks else None
+        self.epochs = 0  # of the run
+        self.latest: dict[str, float] = {}  # metric -> its last value
 
     def begin(self, config: dict[str, Any], step: int, epoch: int) -> None:
         """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again.
@@ -114,7 +118,7 @@ class Journal:
             step: steps that the run has done.
             epoch: the one under way; its result is written again, even where all its steps are done.
         """
-        self.since = time.perf_counter()
+        self.since, self.epochs = time.perf_counter(), config.get("epochs", 0)
         logs = _writable(self.log_dir)
         if self.speaks and self.log_dir and not logs:
             instead = f"the events go into {self.folder}" if self.folder else "no events are written"
@@ -129,6 +133,7 @@ class Journal:
             for line in read(self.folder)
             if (line["epoch"] < epoch if "accuracy" in line else line["step"] < step)
         ]
+        self.latest = {name: value for line in kept for name, value in line.items()}
         self.before_s = max((line.get("training_s", 0.0) for line in kept), default=0.0)
         volume.write(self.folder / METRICS, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
 
@@ -149,6 +154,7 @@ class Journal:
         rate, self.since = images / (now - self.since), now
         self.say(f"Train Epoch: {epoch} [{done}/{total} ({round(100 * done / total)}%)]\tloss={loss:.4f}")
         self.record({"step": step, "epoch": epoch, "loss": loss, "images_per_s": rate, "lr": lr})
+        self._tell(epoch - 1 + done / total)
 
     def epoch(self, epoch: int, step: int, metrics: Metrics, training_s: float) -> None:
         """An epoch's result on the test images; `training_s` is this process's time in training, without testing.
@@ -160,10 +166,12 @@ class Journal:
         whole_s = self.before_s + training_s
         result = {"accuracy": metrics.accuracy, "test_loss": metrics.loss, "training_s": whole_s}
         self.record({"step": step, "epoch": epoch, **result})
+        self._tell(epoch)
         self.since = time.perf_counter()
 
     def record(self, line: dict[str, float]) -> None:
         """Append a line to metrics.jsonl and its values to the event file. Raises VolumeError."""
+        self.latest |= line
         if self.folder:
             path = self.folder / METRICS
             with volume.reported(path), path.open("a") as file:
@@ -178,6 +186,16 @@ class Journal:
         self.say(
             f"{{metricName: accuracy, metricValue: {accuracy}}};{{metricName: loss, metricValue: {loss}}}"
         )
+
+    def close(self) -> None:
+        """Tell Kubeflow Trainer that the run is done, where it wants to know. Waits 5 seconds for it at most."""
+        if self.status:
+            self.status.end(self.latest)
+
+    def _tell(self, epochs: float) -> None:
+        """Tell it that so many epochs are done."""
+        if self.status and self.epochs:
+            self.status.tell(epochs / self.epochs, self.latest)
 
 
 class Profile:

@@ -440,6 +440,7 @@ class Training:
         if self.folder:
             volume.write(self.folder / volume.MODEL, model)
             self.remove_old_runs(self.folder)
+        self.journal.close()
 
     def facts(self, folder: Path, metrics: Metrics) -> report.Facts:
         """What the report of the run in `folder` tells; the same when a finished run reports again."""

@@ -17,6 +17,7 @@ LOCKS = (
     "requirements-board.lock",
     "requirements-browser.lock",
     "requirements-plots.lock",
+    "requirements-site.lock",
     "requirements-sweep.lock",
     "requirements-workflows.lock",
     "toolchain/images/gpu-base.lock",

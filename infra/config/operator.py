@@ -92,3 +92,11 @@ class OperatorConfig(Section):
     def installs(self, cluster: ClusterConfig) -> bool:
         """Whether the stack brings an operator, without asking the cluster: somebody else's is taken to have one."""
         return self.install is Install.ALWAYS or (cluster.kind.is_ours and self.install is Install.AUTO)
+
+    def takes_reports(self, cluster: ClusterConfig) -> bool:
+        """Whether a trainer that the stack installs takes reports of how far a TrainJob is.
+
+        Only in a cluster of kind: a controller that takes them ends at its start where it cannot reach the issuer of
+        the cluster's tokens, which may be anywhere (Init in pkg/statusserver/auth.go of Kubeflow Trainer 2.3.0).
+        """
+        return self.api is OperatorApi.V2 and cluster.kind.has_our_nodes and self.installs(cluster)

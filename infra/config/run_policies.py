@@ -142,7 +142,7 @@ class ElasticPolicy(Section):
 
     model_config = every_key(
         changing=Outcome.JOB_REPLACED,
-        paths=only_v1("Trainer 2.2 trains with as many replicas as it was given: a value is refused."),
+        paths=only_v1("Trainer 2.3 trains with as many replicas as it was given: a value is refused."),
     )
 
     min_replicas: Count | None = setting(

@@ -12,7 +12,7 @@ from infra.config.names import JOB_NAME_LENGTH
 from infra.config.operator import OperatorApi
 from infra.config.run_policies import CleanPodPolicy, RestartPolicy
 
-# JobSet refuses longer names of pods than these: <job>-node-0-<index>-<5 letters> (pkg/webhooks of JobSet 0.11.1).
+# JobSet refuses longer names of pods than these: <job>-node-0-<index>-<5 letters> (pkg/webhooks of JobSet 0.12.0).
 POD_NAME_LENGTH = 63
 AROUND_INDEX = len("-node-0-") + len("-abcde")
 
@@ -78,7 +78,7 @@ REFUSED: dict[str, Refusal] = {
     },
     "elasticPolicy": Refusal(
         lambda job: job.elastic_policy and "(present)",
-        "nothing where operator.api is v2: Trainer 2.2 has no elastic jobs",
+        "nothing where operator.api is v2: Trainer 2.3 has no elastic jobs",
         "remove it, or write `operator: {api: v1}`",
     ),
 }

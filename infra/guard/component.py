@@ -14,6 +14,7 @@ from infra.guard import admission, namespace_limits
 from infra.guard.admission import NAME_OF_NAMESPACE
 from infra.objects.labels import OF_JOB, stack_labels
 from infra.objects.manifest import Manifest, register
+from infra.trainer_controller.patches import REPORTS_PORT
 
 DNS = 53
 
@@ -35,12 +36,16 @@ def network_policies(stack: Stack) -> list[Manifest]:
 
 
 def _network_policy(stack: Stack, job: JobConfig) -> Manifest:
-    """The replicas reach each other, DNS, and what `job.egress` lists. Nobody else reaches a replica.
+    """The replicas reach each other, DNS, who takes their reports, and what `job.egress` lists.
+
+    Nobody else reaches a replica.
 
     Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
     """
     replicas = {"matchLabels": {OF_JOB: job.name}}
     dns = [{"protocol": protocol, "port": DNS} for protocol in ("UDP", "TCP")]
+    reports = Egress(port=REPORTS_PORT, namespace=stack.operator.namespace)
+    wanted = [reports] if stack.operator.takes_reports(stack.cluster) else []
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -56,7 +61,7 @@ def _network_policy(stack: Stack, job: JobConfig) -> Manifest:
             "egress": [
                 {"to": [{"podSelector": replicas}]},
                 {"ports": dns},
-                *(_rule(each) for each in job.egress or ()),
+                *(_rule(each) for each in (*wanted, *(job.egress or ()))),
             ],
         },
     }

@@ -1,7 +1,7 @@
 """The TrainJob of Kubeflow Trainer v2 and the TrainingRuntime that it runs on, as data.
 
 The runtime says where a replica runs: image, volumes, resources, security. The job says what trains there: command,
-options, run. Sources: pkg/apis/trainer/v1alpha1 and pkg/runtime/framework/plugins/torch of Kubeflow Trainer 2.2.0;
+options, run. Sources: pkg/apis/trainer/v1alpha1 and pkg/runtime/framework/plugins/torch of Kubeflow Trainer 2.3.0;
 https://jobset.sigs.k8s.io/docs/tasks/failure_policy/
 """
 
@@ -72,7 +72,7 @@ def _gang(job: JobConfig, context: JobContext) -> dict[str, Any]:
 def jobs_of(manifest: Manifest) -> list[Manifest]:
     """The batch/v1 Jobs that JobSet makes of a TrainingRuntime; none of other kinds.
 
-    Source: pkg/controllers/jobset_controller.go of JobSet 0.11.1.
+    Source: pkg/controllers/jobset_controller.go of JobSet 0.12.0.
     """
     if manifest["kind"] != RUNTIME:
         return []

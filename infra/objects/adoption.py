@@ -76,10 +76,17 @@ class Ownership:
 
 @dataclass(frozen=True)
 class Survey:
-    """Live objects of planned names that the state does not hold: this stack's own, and anybody else's."""
+    """Live objects of planned names.
+
+    Parameters:
+        lost: this stack's own that the state does not hold.
+        others: anybody else's.
+        live: all of them.
+    """
 
     lost: tuple[Manifest, ...] = ()
     others: tuple[Manifest, ...] = ()
+    live: tuple[Manifest, ...] = ()
 
 
 def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
@@ -94,6 +101,7 @@ def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Sur
             each for each in live if ownership.is_ours(each) and title(each) not in ownership.held.objects
         ),
         others=tuple(each for each in live if not ownership.is_ours(each)),
+        live=tuple(live),
     )
 
 

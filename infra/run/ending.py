@@ -1,10 +1,10 @@
 """Suspends and deletes a TrainJob that has not ended, before Pulumi deletes it in the foreground.
 
-Trainer 2.2.0 goes on reconciling a TrainJob that is being deleted: once its JobSet is gone it makes another one, whose
+Trainer 2.3.0 goes on reconciling a TrainJob that is being deleted: once its JobSet is gone it makes another one, whose
 pods start beside those of the job's successor. The JobSet of a suspended TrainJob is suspended, too, and has no pods.
-In the foreground the deletion may hang: what Trainer makes again blocks it, with 2.3 a ConfigMap, too.
-Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time, and
-buildStatusServerCaCrtConfigMap in pkg/runtime/framework/plugins/trainjobstatus of Trainer 2.3.0.
+In the foreground the deletion may hang: what Trainer makes again blocks it, the ConfigMaps of a TrainJob, too.
+Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time,
+createRuntimeSnapshot in pkg/runtime/core and buildStatusServerCaCrtConfigMap in plugins/trainjobstatus.
 
 In the background alone, as `pulumi.com/deletionPropagationPolicy` asks for, the successor could come while the old
 JobSet is there. It has the same name, and Trainer would take its end for the successor's: Build in

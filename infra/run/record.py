@@ -37,7 +37,7 @@ DELETED = "Deleted"
 SENT = "sent"
 """Key of run.json: whether it was sent to a volume elsewhere, or that was tried."""
 NO_CHOICE = ("TRAINER_RUN",)
-INJECTED = ("PET_", "JOB_COMPLETION_INDEX")
+INJECTED = ("PET_", "JOB_COMPLETION_INDEX", "KUBEFLOW_TRAINER_SERVER_")
 """What the names of variables begin with that Trainer v2 sets."""
 
 

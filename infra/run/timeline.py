@@ -26,6 +26,7 @@ class Timeline:
             # One that no longer holds keeps the time at which it began: the operator says not when it ended.
             if condition.get("status") == "True":
                 self._add(condition.get("lastTransitionTime"), name, condition.get("type"))
+        self._progress(name, (job.get("status") or {}).get("trainerStatus") or {})
         for pod in pods:
             self._pod(pod)
 
@@ -37,6 +38,14 @@ class Timeline:
         """Add what an earlier wait has left; a broken file tells nothing."""
         with suppress(ValueError, TypeError):
             self.found |= {(at, about, what) for at, about, what in json.loads(text)}
+
+    def _progress(self, name: str, told: Mapping[str, Any]) -> None:
+        """Each tenth of a TrainJob, as its program reported it first."""
+        if (percentage := told.get("progressPercentage")) is None:
+            return
+        what = f"{percentage // 10 * 10} % done"
+        if what not in {known for _, about, known in self.found if about == name}:
+            self._add(told.get("lastUpdatedTime"), name, what)
 
     def _pod(self, pod: Mapping[str, Any]) -> None:
         about = f"pod {pod['metadata']['name']}"

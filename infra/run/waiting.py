@@ -9,16 +9,17 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 
+from infra import agreed
 from infra.objects.kinds import Kind
 from infra.objects.patience import is_transient
 from infra.run import job_status
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.job_status import Trouble
-from infra.run.log_follower import KEPT_LINES, LogFollower, failure_lines
+from infra.run.log_follower import KEPT_LINES, SHOW_EVERY_S, LogFollower, failure_lines
 from infra.run.record import DELETED, Record
 
-# The longest time without a line of log, a changed pod or a changed condition. An epoch of MNIST takes one slow core
-# two minutes; a large image may take the kubelet twenty to pull.
+# The longest time without a line of log, a report, a changed pod or a changed condition. An epoch of MNIST takes one
+# slow core two minutes; a large image may take the kubelet twenty to pull.
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 KUEUE = "kueue.x-k8s.io"
@@ -77,7 +78,8 @@ class Waiting:
         self.record = record or Record(api)
         self.follower = LogFollower(api, rank0, epochs, self.record.follow)
         self.pods: list[dict[str, Any]] = []
-        self.shown = self.shown_pods = ""
+        self.shown = self.shown_pods = self.shown_progress = ""
+        self.progress_at = float("-inf")
         self.trouble_since: dict[str, float] = {}
         self.names: dict[str, str] = {}
         self.evicted: dict[str, Trouble] = {}
@@ -114,6 +116,7 @@ class Waiting:
         self.record.see(job, pods, found)
         self._show_pods(pods)
         self._show(now, found)
+        self._show_progress(job)
         if now == job_status.SUCCEEDED or (now == job_status.SUSPENDED and self.suspended):
             return now
         if now == job_status.FAILED:
@@ -182,6 +185,14 @@ class Waiting:
             self.api.show(line)
             self.shown = line
 
+    def _show_progress(self, job: dict[str, Any]) -> None:
+        """Show how far the job says that it is, as seldom as the log's steps."""
+        said = agreed.progress(job)
+        if said in ("", self.shown_progress) or time.monotonic() - self.progress_at < SHOW_EVERY_S:
+            return
+        self.api.show(f"{self.api.name}: {said}")
+        self.shown_progress, self.progress_at = said, time.monotonic()
+
     def _show_pods(self, pods: list[dict[str, Any]]) -> None:
         states = ", ".join(f"{each['metadata']['name']} {job_status.pod_state(each)}" for each in pods)
         if states and states != self.shown_pods:
@@ -203,7 +214,7 @@ class Waiting:
         known = job.get("status", {})
         states = [each.get("status") for each in pods]
         counts = known.get("replicaStatuses") or known.get("jobsStatus")
-        seen = (known.get("conditions"), counts, states, self.follower.seen)
+        seen = (known.get("conditions"), counts, known.get("trainerStatus"), states, self.follower.seen)
         now = time.monotonic()
         if seen != self.last_seen or (self._is_queued(job) and not found):
             self.last_seen, self.last_change = seen, now

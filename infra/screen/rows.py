@@ -92,12 +92,14 @@ def _job(name: str, job: Job, most_pods: int, width: int) -> Iterator[Text]:
         yield Text(f"     and {len(job.pods) - most_pods} more pods", style="dim")
     if job.is_training:
         yield _bar(job, width)
+    elif job.shows_report:
+        yield _drawn("     ", job.percentage / 100, f" {job.report}", width)
     if job.is_training or job.accuracy:
         yield _result(job)
 
 
 def _bar(job: Job, width: int) -> Text:
-    """How far the epoch is. A narrow terminal gets a short bar: the numbers tell more."""
+    """How far the epoch is."""
     part = min(job.done / job.total, 1.0)
     before = f"     epoch {job.epoch}{f'/{job.epochs}' if job.epochs else ''} "
     after = f" {part:4.0%}"
@@ -105,6 +107,11 @@ def _bar(job: Job, width: int) -> Text:
         after += f"  {job.pace:,.0f} images/s"
     if (left := job.left_s()) is not None:
         after += f"  {clock(left)} left{'' if job.epochs else ' in this epoch'}"
+    return _drawn(before, part, after, width)
+
+
+def _drawn(before: str, part: float, after: str, width: int) -> Text:
+    """A bar between texts. A narrow terminal gets a short one: the numbers tell more."""
     bar = min(max(width - 1 - len(before) - len(after), SHORTEST_BAR), BAR)
     full = round(part * bar)
     row = Text(before).append("━" * full, style="green").append("─" * (bar - full), style="dim")

@@ -26,6 +26,7 @@ class Job:
     """One training.
 
     Parameters:
+        percentage, report: how far the job's own report says that it is, and the same in words.
         seen: when and at how many images of the run it last was, for its pace.
         step_loss: on the training images of the last step.
         tested: the epoch that accuracy and loss, on the test images, are of.
@@ -33,6 +34,8 @@ class Job:
 
     condition: str = ""
     pods: list[tuple[str, str]] = field(default_factory=list)
+    percentage: int = 0
+    report: str = ""
     epoch: int = 0
     epochs: int | None = None
     done: int = 0
@@ -53,6 +56,11 @@ class Job:
     def is_training(self) -> bool:
         """Whether it has told how far it is, and can get further. The last lines of its log may come after its end."""
         return bool(self.total) and not self.condition.startswith(NOT_TRAINING)
+
+    @property
+    def shows_report(self) -> bool:
+        """Whether its own report is all that tells how far it is."""
+        return bool(self.report) and not self.total and not self.condition.startswith(NOT_TRAINING)
 
     def left_s(self) -> float | None:
         """Seconds until the end of the run, of the epoch where nobody knows how many there are; None without a pace."""
@@ -87,7 +95,7 @@ class View:
                 self.objects.clear()
                 self.jobs.clear()
                 self.made = 0
-            case "condition" | "pods" | "epochs" | "step" | "result":
+            case "condition" | "pods" | "progress" | "epochs" | "step" | "result":
                 self._of_job(self.jobs.setdefault(event["job"], Job()), event, now)
 
     def _object(self, event: Event, now: float) -> None:
@@ -107,6 +115,8 @@ class View:
                 job.condition = event["text"]
             case "pods":
                 job.pods = [(name, state) for name, state in event["pods"]]
+            case "progress":
+                job.percentage, job.report = event["percentage"], event["text"]
             case "epochs":
                 job.epochs = event["epochs"]
             case "step":

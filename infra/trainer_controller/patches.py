@@ -36,6 +36,11 @@ INJECTED = "cert-manager.io/inject-ca-from"
 SCHEDULER = "trainstack/gang-scheduler"
 SETTINGS, SETTINGS_FILE = "kubeflow-trainer-config", "controller_manager_config.yaml"
 SETTINGS_READ = "trainstack/settings"
+REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
+"""The feature gate of reports of how far a TrainJob is, and the port that takes them, of the pod and of the Service."""
+REPORTS_END_S = 5
+"""Seconds until a trainer that takes reports is killed. It never ends by itself, and the next one waits for its lease:
+`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that nobody closes."""
 
 
 def additions() -> list[Manifest]:
@@ -55,12 +60,13 @@ def crd(upstream: Manifest) -> Manifest:
     return changed
 
 
-def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str) -> Manifest:
+def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str, reports: bool) -> Manifest:
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
         operator: the settings that it reads at its start.
         scheduler: that of gangs. Trainer looks only at its start whether there are PodGroups to watch.
+        reports: whether the trainer takes reports of how far a TrainJob is.
     """
     changed = copy.deepcopy(upstream)
     pod = changed["spec"]["template"]["spec"]
@@ -68,6 +74,8 @@ def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str) -> 
     manager["image"] = IMAGES[changed["metadata"]["name"]]
     confine(pod)
     if changed["metadata"]["name"] == TRAINER:
+        if reports:
+            pod["terminationGracePeriodSeconds"] = REPORTS_END_S
         # Other ones start it anew.
         read = {
             SCHEDULER: scheduler,
@@ -79,15 +87,20 @@ def deployment(upstream: Manifest, operator: OperatorConfig, scheduler: str) -> 
     return changed
 
 
-def configuration(upstream: Manifest, operator: OperatorConfig) -> Manifest:
+def configuration(upstream: Manifest, operator: OperatorConfig, reports: bool) -> Manifest:
     """A ConfigMap of upstream's; the one with the trainer's settings has what section `operator` gives.
 
     Source: Configuration in pkg/apis/config/v1alpha1/configuration_types.go of the trainer.
+
+    Parameters:
+        reports: whether it takes reports of how far a TrainJob is.
     """
     wanted = throughput.given(operator)
-    if upstream["metadata"]["name"] != SETTINGS or not wanted:
+    if upstream["metadata"]["name"] != SETTINGS or not (wanted or reports):
         return upstream
     settings = yaml.safe_load(upstream["data"][SETTINGS_FILE])
+    if reports:
+        settings["featureGates"] = {REPORTS_GATE: True}
     if concurrency := wanted.pop("concurrency", None):
         settings["controller"]["groupKindConcurrency"][f"{TRAINJOB.kind}.{TRAINJOB.group}"] = concurrency
     settings["clientConnection"] |= wanted
@@ -102,7 +115,11 @@ def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
 
 
 def patched(
-    upstream: Iterable[Manifest], stack: str, operator: OperatorConfig, scheduler: str = ""
+    upstream: Iterable[Manifest],
+    stack: str,
+    operator: OperatorConfig,
+    scheduler: str = "",
+    reports: bool = False,
 ) -> list[Manifest]:
     """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
 
@@ -111,11 +128,12 @@ def patched(
         stack: the stack's name, for the labels.
         operator: the controllers' namespace, and the trainer's settings.
         scheduler: that of gangs; empty where there is none.
+        reports: whether the trainer takes reports of how far a TrainJob is.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         CRD_KIND: crd,
-        "ConfigMap": lambda each: configuration(each, operator),
-        "Deployment": lambda each: deployment(each, operator, scheduler),
+        "ConfigMap": lambda each: configuration(each, operator, reports),
+        "Deployment": lambda each: deployment(each, operator, scheduler, reports),
         "Service": service,
         "Secret": secret,
     }

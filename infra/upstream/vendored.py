@@ -8,11 +8,13 @@ from typing import Any
 
 import yaml
 
+from infra.objects.labels import VERSION
 from infra.objects.manifest import Manifest
 
 FOLDER = Path(__file__).parent
 DEFINITIONS = "crds"
 REST = "manifests.yaml"
+VERSIONED = ("CustomResourceDefinition", "Deployment")
 # A definition may be 900 kB; libyaml reads it ten times as fast where PyYAML was built with it.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -30,7 +32,14 @@ def version(project: str) -> str:
 
 @functools.cache
 def objects(project: str) -> list[Manifest]:
-    """A project's objects, the definitions first. They are read once: whoever changes one copies it."""
+    """A project's objects, the definitions first. They are read once: whoever changes one copies it.
+
+    Definitions and Deployments carry the version as a label: `infra.decision` knows by it what is newer.
+    """
     place = folder(project)
     files = [*sorted((place / DEFINITIONS).iterdir()), place / REST]
-    return [each for file in files for each in yaml.load_all(file.read_text(), _Loader)]
+    found = [each for file in files for each in yaml.load_all(file.read_text(), _Loader)]
+    for each in found:
+        if each["kind"] in VERSIONED:
+            each["metadata"].setdefault("labels", {})[VERSION] = version(project)
+    return found

@@ -15,6 +15,7 @@ from toolchain.paths import LOCAL, ROOT
 from toolchain.tools import venv
 
 HERE = Path(__file__).resolve().parent
+INSIDE = HERE / "inside"
 SUITE = HERE.name
 LOCK = ROOT / "requirements-browser.lock"
 PHONE, DESK = 390, 1280
@@ -83,10 +84,22 @@ def axe() -> Path:
     return script
 
 
-def look(engine: Engine, page: Path, *widths: int) -> Seen:
-    """Open `page`, a file, in `widths`; PHONE and DESK where none are given."""
-    files = {"page.html": page, "axe.js": axe(), "look.py": HERE / "inside" / "look.py"}
-    look, *given = [f"{containers.GIVEN}/{name}" for name in ("look.py", "page.html", "axe.js")]
+def of_site(site: Path | None) -> dict[str, Path]:
+    """The files of a site, as a container is given them."""
+    return (
+        {f"site/{each.relative_to(site)}": each for each in site.rglob("*") if each.is_file()} if site else {}
+    )
+
+
+def look(engine: Engine, page: Path, *widths: int, site: Path | None = None) -> Seen:
+    """Open `page`, a file, in `widths`; PHONE and DESK where none are given.
+
+    Parameters:
+        site: the folder with everything that the page asks for; without it the page stands alone.
+    """
+    name = f"site/{page.relative_to(site)}" if site else "page.html"
+    files = {**of_site(site), name: page, "axe.js": axe(), "look.py": INSIDE / "look.py"}
+    look, *given = [f"{containers.GIVEN}/{each}" for each in ("look.py", name, "axe.js")]
     asked = [str(each) for each in widths or (PHONE, DESK)]
     done = containers.run(engine, SUITE, ["python3", look, *given, *asked], files)
     assert done.returncode == 0, done.stderr[-5000:]

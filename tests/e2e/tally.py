@@ -26,7 +26,7 @@ class Tally(nn.Module):
 
     def forward(self, x):
         if self.training and not pathlib.Path(__file__).with_name("hurry").exists():
-            time.sleep(0.3)
+            time.sleep(PAUSE_S)
         return self.weights(x)
 
     def loss(self, outputs, targets):
@@ -44,10 +44,10 @@ ENV = {"PYTHONPATH": f"/opt/trainstack:{MODELS}"}
 JOB: dict[str, Any] = {"training": TRAINING, "args": ARGS, "env": ENV}
 
 
-def place(project: Project) -> None:
-    """Where the job finds the network; from now on it takes its time."""
+def place(project: Project, pause_s: float = 0.3) -> None:
+    """Where the job finds the network; from now on each step takes `pause_s` seconds."""
     project.models.mkdir(parents=True, exist_ok=True)
-    (project.models / "tally.py").write_text(TALLY)
+    (project.models / "tally.py").write_text(f"PAUSE_S = {pause_s}\n{TALLY}")
     (project.models / "hurry").unlink(missing_ok=True)
 
 

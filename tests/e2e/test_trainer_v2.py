@@ -1,14 +1,18 @@
 """Kubeflow Trainer v2 on the real controllers: the model of v1, the way across and back, and what Trainer publishes.
 
-How its jobs end, restart, wait and go is in test_job_behaviours.py, for both APIs.
+How its jobs end, restart, wait and go is in test_job_behaviours.py, for both APIs. The first test begins with the
+controllers of Trainer 2.2, and leaves today's to the others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,25 +20,33 @@ from typing import Any
 
 import pytest
 
+from infra import agreed
 from infra.config.operator import OperatorApi
-from infra.objects.job_kinds import OF_API, RUNTIME, TRAINER_GROUP, TRAINJOB
-from infra.objects.labels import OF_JOBSET, STACK
+from infra.objects.job_kinds import JOBSET, OF_API, RUNTIME, TRAINER_GROUP, TRAINJOB
+from infra.objects.labels import OF_JOBSET, STACK, VERSION
 from infra.run import job_status
 from infra.trainer_controller import patches
-from tests.e2e import clones
-from tests.e2e.jobs import Jobs
+from tests.e2e import clones, tally
+from tests.e2e.jobs import Jobs, Training
 from tests.e2e.project import Project
 from tests.e2e.test_published import MANIFESTS
-from tests.e2e.waiting import wait_until
+from tests.e2e.waiting import HANG_S, wait_until, while_running
 from toolchain.machine.engine import Engine
 from toolchain.tools import build
 
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings on both")
 NAME = "pytorch-simple"
 DIGITS = {"dataset": "digits", "epochs": 12}
+# Trains long enough to report more than once.
+REPORTING, LONG = "reporting", 150
 PUBLISHED = MANIFESTS / "trainjob.yaml"
 # Where kubectl puts what names no namespace.
 ELSEWHERE = "default"
+# Folder of toolchain/tools/go -> what it pins with Trainer 2.2.
+EARLIER = {
+    "jobset-controller": "sigs.k8s.io/jobset@v0.11.1",
+    "trainer-controller": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager@v2.2.0",
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +73,73 @@ def trained(project: Project, api: OperatorApi) -> tuple[str, str]:
     return run, hashlib.sha256(model).hexdigest()
 
 
+@contextmanager
+def earlier(project: Project) -> Iterator[None]:
+    """Inside, the stack brings EARLIER: pinned and vendored as CONTRIBUTING.md says."""
+    try:
+        for tool, package in EARLIER.items():
+            folder = project.root / "toolchain" / "tools" / "go" / tool
+            (folder / "go.sum").unlink()
+            (folder / "go.mod").write_text(f"module trainstack/tools/{tool}\n\ngo 1.25.0\n")
+            subprocess.run(["go", "get", "-tool", package], cwd=folder, check=True)
+        words = ("-m", "pytest", "-q", "tests/preview/test_upstream.py", "-k", "jobset or trainer")
+        variables = {**os.environ, "WRITE_UPSTREAM": "1"}
+        subprocess.run([sys.executable, *words], cwd=project.root, env=variables, check=True)
+        yield
+    finally:
+        for command in (["checkout", "--quiet", "--"], ["clean", "--quiet", "--force", "-d"]):
+            subprocess.run(["git", *command, "infra/upstream", "toolchain"], cwd=project.root, check=True)
+
+
+def versions(project: Project) -> dict[str, str]:
+    """Name of each of the stack's Deployments and definitions -> its version."""
+    words = (
+        "kubectl",
+        "get",
+        "deployments,crds",
+        "--namespace",
+        "kubeflow",
+        "--selector",
+        STACK,
+        "--output=json",
+    )
+    listed = json.loads(project.run(*words).stdout)["items"]
+    return {each["metadata"]["name"]: each["metadata"]["labels"].get(VERSION, "") for each in listed}
+
+
+def of_release(jobset: str, trainer: str) -> dict[str, str]:
+    """What `versions` finds of it."""
+    of_jobset = dict.fromkeys((patches.JOBSET, JOBSET.crd), jobset)
+    return {**dict.fromkeys((patches.TRAINER, *TRAINJOB.crds), trainer), **of_jobset}
+
+
+def test_a_stack_of_trainer_2_2_is_upgraded_under_its_job_and_not_taken_back(
+    clone: Project, tmp_path: Path
+) -> None:
+    jobs, name, before = Jobs(clone, OperatorApi.V2), "upgraded", clone.stack_file.read_text()
+    old = of_release(*(package.rpartition("@")[2] for package in EARLIER.values()))
+    new = of_release(patches.JOBSET_VERSION, patches.TRAINER_VERSION)
+    tally.place(clone, pause_s=2)  # hours: no machine is slow enough for the job to end before the upgrade
+    jobs.ask(name=name, **tally.JOB)
+    log = tmp_path / "earlier.log"
+    with earlier(clone), clone.making("up", log=log) as making:
+        Training(clone, name, while_running(making, log)).advances()
+        assert versions(clone) == old
+        job, starts = jobs.uid(name), jobs.starts_of(name)
+    with jobs.training(name, tmp_path) as run:
+        run.until("the controllers are upgraded", lambda: versions(clone) == new)
+        run.advances()
+        assert (jobs.uid(name), jobs.starts_of(name)) == (job, starts), "the same job, never started again"
+    model = (clone.models / "mnist_cnn.pt").read_bytes()
+    with earlier(clone):
+        said = clone.make("up")
+    assert said.returncode != 0, said.stdout
+    assert f"Deployment/kubeflow/{patches.TRAINER} {patches.TRAINER_VERSION}" in said.stdout, said.stdout
+    assert versions(clone) == new
+    assert (clone.models / "mnist_cnn.pt").read_bytes() == model
+    clone.stack_file.write_text(before)
+
+
 def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone: Project) -> None:
     found: list[tuple[str, str]] = []
     for api in (OperatorApi.V1, OperatorApi.V2, OperatorApi.V1, OperatorApi.V2):
@@ -72,6 +151,37 @@ def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone:
             there = [name in crds for name in OF_API[each].crds]
             assert there == [each is api] * len(there), "the other operator is taken away"
     assert len(set(found)) == 1, "the same run, and bit for bit the same model"
+
+
+def test_a_trainjob_tells_how_far_it_is(clone: Project, tmp_path: Path) -> None:
+    """In its status, in `make status`, in the lines of `make up` and in the run's timeline."""
+    trained(clone, OperatorApi.V2)
+    jobs, log = Jobs(clone, OperatorApi.V2), tmp_path / "up.log"
+    jobs.ask(name=REPORTING, training={**DIGITS, "epochs": LONG})
+
+    def told() -> dict[str, Any]:
+        listed = clone.get(TRAINJOB.resource)["items"]
+        found = [
+            each["status"] for each in listed if each["metadata"]["name"] == REPORTING and "status" in each
+        ]
+        return dict(found[0].get("trainerStatus") or {}) if found else {}
+
+    with clone.making("up", log=log) as making:
+        until = while_running(making, log)
+        until("the job is on its way", lambda: 0 < told().get("progressPercentage", 0) < 100)
+        assert told()["estimatedRemainingSeconds"] >= 0
+        said = clone.make("status").stdout
+        assert re.search(rf"{REPORTING} Running, \d+ % done, \d+:\d\d:\d\d left", said), said
+        assert making.wait(HANG_S) == 0, log.read_text()
+    at_end = told()
+    assert (at_end["progressPercentage"], at_end["estimatedRemainingSeconds"]) == (100, 0)
+    metrics = {each["name"]: float(each["value"]) for each in at_end["metrics"]}
+    assert metrics["epoch"] == LONG
+    assert metrics["accuracy"] >= 0.95
+    assert re.search(rf"^.*{REPORTING}: \d+ % done, ", log.read_text(), re.MULTILINE), log.read_text()
+    (timeline,) = clone.models.glob(f"runs/{REPORTING}-*/{agreed.TIMELINE}")
+    tenths = [what for _, about, what in json.loads(timeline.read_text()) if about == f"job {REPORTING}"]
+    assert "100 % done" in tenths, tenths
 
 
 def test_controllers_that_somebody_has_scaled_to_nothing_come_back(clone: Project) -> None:

@@ -1,8 +1,8 @@
 """Plays Kubeflow Trainer and JobSet for an API server that has their definitions alone.
 
 A webhook refuses a TrainJob whose TrainingRuntime is not there, as Trainer's does. A TrainJob gets the batch/v1 Job
-that JobSet makes of its runtime, and its end. A runtime that a TrainJob uses stays until that has gone.
-Source: pkg/webhooks, pkg/runtime/core and pkg/controller of Kubeflow Trainer 2.2.0.
+that JobSet makes of its runtime, and its end.
+Source: pkg/webhooks, pkg/runtime/core and pkg/controller of Kubeflow Trainer 2.3.0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import owned_by
 
 RUNTIMES = Kind.of(RUNTIME, TRAINJOB.api_version)
-IN_USE = "trainer.kubeflow.org/resource-in-use"
 NAME = "validator.trainjob.played"
 PAUSE_S = 0.2
 REFUSAL = "specified trainingRuntime must be created before the TrainJob is created"
@@ -125,24 +124,10 @@ class PlayedTrainer:
     def _play(self) -> None:
         while not self._stopped.wait(PAUSE_S):
             try:
-                jobs = self._listed(TRAINJOB)
-                for runtime in self._listed(RUNTIMES):
-                    self._hold(runtime, jobs)
-                for job in jobs:
+                for job in self._listed(TRAINJOB):
                     self._follow(job)
             except (ApiException, urllib3.exceptions.HTTPError):
                 continue
-
-    def _hold(self, runtime: dict[str, Any], jobs: list[dict[str, Any]]) -> None:
-        """Keep a runtime that is used, and let one go that no longer is."""
-        metadata = runtime["metadata"]
-        place = metadata["namespace"], metadata["name"]
-        used = place in {(job["metadata"]["namespace"], job["spec"]["runtimeRef"]["name"]) for job in jobs}
-        held = IN_USE in metadata.get("finalizers", [])
-        if used and not held and "deletionTimestamp" not in metadata:
-            self._patch(RUNTIMES, runtime, {"metadata": {"finalizers": [IN_USE]}})
-        if held and not used and "deletionTimestamp" in metadata:
-            self._patch(RUNTIMES, runtime, {"metadata": {"finalizers": None}})
 
     def _follow(self, job: dict[str, Any]) -> None:
         if "deletionTimestamp" in job["metadata"] or job.get("status", {}).get("conditions"):
@@ -174,11 +159,6 @@ class PlayedTrainer:
             kind.group, kind.version, namespace, kind.plural, name
         )
         return dict(found)
-
-    def _patch(self, kind: Kind, live: dict[str, Any], patch: dict[str, Any]) -> None:
-        metadata = live["metadata"]
-        place = (kind.group, kind.version, metadata["namespace"], kind.plural, metadata["name"])
-        self.custom.patch_namespaced_custom_object(*place, patch)
 
 
 def _handler(trainer: PlayedTrainer) -> type[BaseHTTPRequestHandler]:

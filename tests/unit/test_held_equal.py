@@ -14,6 +14,7 @@ from pathlib import Path
 import pulumi_standins.emulated as emulated
 import yaml
 
+from infra.config import counterparts
 from infra.config.image import Preset
 from infra.config.job import JobConfig
 from infra.config.training import Backend, Dataset, TrainingConfig, options
@@ -73,6 +74,8 @@ def test_the_operators_version() -> None:
 def test_the_versions_of_the_trainer_and_jobset() -> None:
     built = [f"v{go_modules.load(name).version}" for name in ("trainer-controller", "jobset-controller")]
     assert built == [vendored.version("trainer"), vendored.version("jobset")], vendored.FOLDER
+    trainer, jobset = (each.removeprefix("v") for each in built)
+    assert f"Kubeflow Trainer {trainer} and JobSet {jobset}" in counterparts.INTRODUCTION
 
 
 def test_the_version_of_the_gang_scheduler() -> None:

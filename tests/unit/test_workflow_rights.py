@@ -20,6 +20,12 @@ GITLAB: dict[str, Any] = yaml.safe_load(GITLAB_FILE.read_text())
 GITLAB_JOBS = {name: job for name, job in GITLAB.items() if name != "default"}
 ON_DEFAULT = "github.ref == format('refs/heads/{0}', github.event.repository.default_branch)"
 READS = {"contents": "read"}
+PUBLISHES = "docs-publish"
+WRITES = {
+    "comment-comment": {**READS, "actions": "read", "pull-requests": "write"},
+    PUBLISHES: {"pages": "write", "id-token": "write"},
+}
+"""File and job -> what it may do beside reading the code."""
 SECRET = re.compile(r"secrets\.(\w+)")
 NUMBERED = re.compile(r"uses: ([\w/-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$")
 IMAGE = re.compile(r"[a-z][\w./-]*:[\w.-]+@sha256:[0-9a-f]{64}")
@@ -57,14 +63,17 @@ def test_a_workflow_gives_its_jobs_nothing(path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "name"), JOBS)
 def test_a_job_may_read_the_code_and_no_more(path: Path, name: str) -> None:
-    comments = {**READS, "actions": "read", "pull-requests": "write"}
-    assert job_of(path, name)["permissions"] == (comments if path.stem == "comment" else READS)
+    assert job_of(path, name)["permissions"] == WRITES.get(f"{path.stem}-{name}", READS)
 
 
 @pytest.mark.parametrize(("path", "name"), JOBS)
 def test_no_token_stays_in_the_clone(path: Path, name: str) -> None:
-    steps = [each for each in job_of(path, name)["steps"] if "actions/checkout" in each.get("uses", "")]
-    assert [each["with"]["persist-credentials"] for each in steps] == [False]
+    job = job_of(path, name)
+    steps = [each for each in job["steps"] if "actions/checkout" in each.get("uses", "")]
+    permissions = job["permissions"]
+    assert [each["with"]["persist-credentials"] for each in steps] == [False] * (
+        READS.items() <= permissions.items()
+    )
 
 
 @pytest.mark.parametrize(("path", "name"), JOBS)
@@ -79,6 +88,9 @@ def test_a_job_with_a_secret_runs_the_default_branch_in_an_environment(path: Pat
     steps = job.pop("steps")
     secrets = set(SECRET.findall(str(steps)))
     assert SECRET.findall(str(job)) == []
+    if f"{path.stem}-{name}" == PUBLISHES:
+        assert (job["if"], job["environment"]) == (ON_DEFAULT, "github-pages")
+        return
     if not secrets:
         assert "environment" not in job
         return

@@ -20,6 +20,7 @@ STEP = re.compile(
 )
 RESULT = re.compile(_JOB + r"(?P<name>accuracy|loss)=(?P<value>\S+)$")
 CLOSING = re.compile(_JOB + r"\{metricName: ")
+PROGRESS = re.compile(_JOB + r"(?P<text>(?P<percentage>\d+) % done.*)$")
 PODS = re.compile(_JOB + r"pods: (?P<pods>.+)$")
 CONDITION = re.compile(
     _JOB + r"(?P<condition>Pending|Created|Running|Restarting|Suspended|Succeeded|Failed)\b"
@@ -28,10 +29,16 @@ CONDITION = re.compile(
 
 @dataclass
 class _Job:
-    """A job as its lines tell it. `unsaid`: the line about its last epoch, while it is held back."""
+    """A job as its lines tell it.
+
+    Parameters:
+        tenth: of the run, that it has reported last.
+        unsaid: the line about its last epoch, while it is held back.
+    """
 
     epoch: int = 0
     epochs: int | None = None
+    tenth: int | None = None
     accuracy: str = ""
     unsaid: str = ""
     said_at: float = float("-inf")
@@ -58,6 +65,7 @@ class JobLines:
             (STEP, self._step),
             (RESULT, self._result),
             (CLOSING, lambda found, line: None),
+            (PROGRESS, self._progress),
             (PODS, self._pods),
             (CONDITION, self._condition),
         ):
@@ -94,6 +102,13 @@ class JobLines:
         told: dict[str, Any] = {"is": "result", "job": found["job"], "epoch": job.epoch}
         self.tell({**told, "accuracy": job.accuracy, "loss": found["value"]})
         self._say_epoch(job)
+
+    def _progress(self, found: dict[str, str], line: str) -> None:
+        job, percentage = self._job(found), int(found["percentage"])
+        self.tell({"is": "progress", "job": found["job"], "percentage": percentage, "text": found["text"]})
+        if job.tenth != percentage // 10:
+            job.tenth = percentage // 10
+            self.say(line)
 
     def _pods(self, found: dict[str, str], line: str) -> None:
         self.tell({"is": "pods", "job": found["job"], "pods": list(pods(found["pods"]))})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
+from infra import agreed
 from infra.objects import labels
 from toolchain import failure, stack_files
 from toolchain.machine import engine
@@ -361,7 +362,8 @@ def _job(job: dict[str, Any]) -> tuple[bool, str]:
     said = next(reversed(job_conditions(job)), "without a condition yet")
     # A TrainJob has none before its end or a suspension.
     fine = said in ("Succeeded", "Running", "Created", "Restarting", "Suspended")
-    return fine or (job["kind"] == TRAINJOB and said != "Failed"), said
+    fine = fine or (job["kind"] == TRAINJOB and said != "Failed")
+    return fine, ", ".join(filter(None, [said, agreed.progress(job)]))
 
 
 def job_conditions(job: dict[str, Any]) -> list[str]:

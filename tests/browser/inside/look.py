@@ -9,19 +9,34 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
+HERE = Path(__file__).resolve().parent
 HEIGHT = 900
 SCHEMES = ("light", "dark")
 # No sandbox: a container has no user namespaces of its own. No GPU, and /dev/shm is small there.
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
+# With a mouse: without one, a page may leave out what is reached by keyboard.
+MOUSE = "primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
+OPTIONS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    f"--blink-settings={MOUSE}",
+)
 SEEN = """
 const all = (what, of) => [...document.querySelectorAll(what)].map(of);
 const target = each => each.getAttribute('href');
+const named = to => document.getElementById(decodeURIComponent(to.slice(1)));
+const leads = to => to === '#' || (to.startsWith('#') && !!named(to));
 const shown = each => each.getClientRects().length > 0;
 const whole = each => each.ownerSVGElement ? whole(each.ownerSVGElement) : each;
 const box = each => each.getBoundingClientRect();
@@ -45,7 +60,7 @@ return {
   covered: texts.flatMap((one, place) => texts.slice(place + 1)
     .filter(other => other.picture === one.picture && covers(one.box, other.box))
     .map(other => [one.text, other.text])),
-  links: all('a', each => ({to: target(each), leads: !!document.querySelector(target(each))})),
+  links: all('a[href]', each => ({to: target(each), leads: leads(target(each))})),
   asked: performance.getEntriesByType('resource').map(each => each.name).filter(each => !each.startsWith('data:')),
   width: document.documentElement.scrollWidth,
   background: getComputedStyle(document.body).backgroundColor,
@@ -56,6 +71,16 @@ AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document).then(found => done(found), error => done({broken: String(error)}));
 """
+
+
+def address(page: Path) -> str:
+    """Of a page that stands alone its file's; of a page of a site one where that is served, as a search asks for it."""
+    site = HERE / "site"
+    if site not in page.parents:
+        return page.resolve().as_uri()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(site)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/{page.relative_to(site)}"
 
 
 def open_browser() -> webdriver.Chrome:
@@ -114,10 +139,10 @@ def paper(browser: webdriver.Chrome, page: str, width: int) -> dict[str, Any]:
 def main(page: Path, axe: Path, widths: list[int]) -> None:
     browser = open_browser()
     try:
-        address, script = page.resolve().as_uri(), axe.read_text()
-        views = [look(browser, address, script, width, scheme) for width in widths for scheme in SCHEMES]
+        where, script = address(page), axe.read_text()
+        views = [look(browser, where, script, width, scheme) for width in widths for scheme in SCHEMES]
         told = {"browser": browser.capabilities["browserVersion"], "views": views}
-        print(json.dumps({**told, "paper": paper(browser, address, widths[0])}))
+        print(json.dumps({**told, "paper": paper(browser, where, widths[0])}))
     finally:
         browser.quit()
 

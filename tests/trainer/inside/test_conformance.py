@@ -29,9 +29,9 @@ models larger than one replica          no code: docs/trainer.md says why
 
 from __future__ import annotations
 
-import copy
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -193,9 +193,9 @@ def plain(case: Trained, ranks: int) -> dict[str, Tensor]:
     """
     train, _ = examples.parts(reference(case.data), seed=SEED)
     shape = tuple(train.first()[0].shape[1:])
+    if case.network == "instance":  # a new process draws its weights as it imports the module
+        sys.modules.pop(OTHERS, None)
     network = networks.build(reference(case.network), SEED, shape, classes_of(train))
-    if case.network == "instance":  # the module's own, which the next case gets as well
-        network = copy.deepcopy(network)
     network = getattr(network, "_orig_mod", network)  # of torch.compile
     if reference(case.network).endswith(":lazy"):
         with draws.drawn_by(SEED), torch.no_grad():

@@ -52,7 +52,7 @@ BSD2 = "Redistribution and use in source and binary forms, with or without modif
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A clone with eight Python packages, four Go modules and two bases."""
+    """A clone with nine Python packages, four Go modules and two bases."""
     folder = tmp_path / "toolchain" / "tools" / "go" / "kind"
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(GO_MOD)
@@ -62,6 +62,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "requirements-browser.lock").write_text("of-a-test==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-sweep.lock").write_text("of-a-search==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-plots.lock").write_text("of-a-plot==1.0 \\\n    --hash=sha256:" + 64 * "c")
+    (tmp_path / "requirements-site.lock").write_text("of-a-site==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "requirements-workflows.lock").write_text("of-a-rule==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "toolchain" / "images").mkdir()
     (tmp_path / "toolchain" / "images" / "gpu-base.lock").write_text(
@@ -224,12 +225,12 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     sbom.write(root, "audit/bill.json", environment, f"kindest/node:v1@{B}")
     said = capsys.readouterr().out
     for line in (
-        "     8  Python packages",
+        "     9  Python packages",
         "     4  Go modules",
         "     2  Debian packages",
         "     6  images",
-        "gap: 7 Python packages without a licence: "
-        "not-here, of-the-board, of-a-test, of-a-plot, of-a-search, of-a-rule and 1 more",
+        "gap: 8 Python packages without a licence: "
+        "not-here, of-the-board, of-a-test, of-a-plot, of-a-site, of-a-search and 2 more",
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
         "gap: 1 images without a version: r.io:5000/gpu",
@@ -240,7 +241,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     assert (written["bomFormat"], written["specVersion"], len(written["components"])) == (
         "CycloneDX",
         "1.6",
-        20,
+        21,
     )
     (node,) = (each for each in written["components"] if each["name"] == "kindest/node")
     assert node["hashes"] == [{"alg": "SHA-256", "content": "b" * 64}]

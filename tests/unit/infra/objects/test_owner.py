@@ -138,16 +138,17 @@ def test_what_the_state_holds_is_neither_lost_nor_others_unless_a_copy_is_in_its
 ) -> None:
     held = StackState(objects=frozenset({"Namespace/kubeflow"}))
     ours, copy = written(("pulumi-kubernetes", MARK)), written(("kubectl-create", MARK))
-    for there, found in ((ours, Survey()), (copy, Survey(others=(copy,)))):
+    for there, others in ((ours, ()), (copy, (copy,))):
         monkeypatch.setattr(adoption, "_live", lambda look, planned, there=there: [there])
-        assert adoption.survey(look(), [live()], Ownership(held, MINE, False)) == found
+        found = adoption.survey(look(), [live()], Ownership(held, MINE, False))
+        assert found == Survey(others=others, live=(there,))
 
 
 def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [live("mine", **marked(MINE)), live("theirs", **marked(OTHERS))]
     monkeypatch.setattr(adoption, "_live", lambda look, planned: there)
     found = adoption.survey(look(), [live()], Ownership(StackState(), MINE, False))
-    assert found == Survey(lost=(there[0],), others=(there[1],))
+    assert found == Survey(lost=(there[0],), others=(there[1],), live=tuple(there))
 
 
 def test_others_objects_are_refused_by_name() -> None:

@@ -258,7 +258,7 @@ def test_the_same_run_keeps_its_job(api: OperatorApi, kind: str) -> None:
     assert named(on_others(api, resources={"memory": "3Gi"}), kind) == named(on_others(api), kind)
 
 
-# What the API server holds as it is: CEL rules in the definitions of Trainer 2.2.0.
+# What the API server holds as it is: CEL rules in the definitions of Trainer 2.3.0.
 FOR_LIFE = {
     TRAINJOB.kind: ("runtimeRef", "trainer", "activeDeadlineSeconds", "managedBy"),
     RUNTIME: ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies"),

@@ -71,7 +71,8 @@ def job(
 
 def pod(kind: JobKind, name: str, restarts: int = 0, env: Any = PLAIN, **states: Any) -> dict[str, Any]:
     status = {"name": kind.container, "restartCount": restarts, **states}
-    injected = [{"name": "PET_NNODES", "value": "2"}] if kind is not PYTORCHJOB else []
+    names = ("PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL") if kind is not PYTORCHJOB else ()
+    injected = [{"name": each, "value": "2"} for each in names]
     container = {"name": kind.container, "image": IMAGE, "args": ["train.py"], "env": [*env, *injected]}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": at(1)},

@@ -596,6 +596,40 @@ def test_an_admitted_job_has_to_make_progress(
         end(FakeApi([*[job("Suspended")] * 9, *[job("Running")] * 9]), queue="team-a")
 
 
+def reported(percentage: int, left_s: int) -> dict[str, Any]:
+    """A TrainJob whose program has reported."""
+    told = {"progressPercentage": percentage, "estimatedRemainingSeconds": left_s}
+    spec = {"trainer": {"numNodes": 1}}
+    return {**job(), "spec": spec, "status": {"jobsStatus": [{"active": 1}], "trainerStatus": told}}
+
+
+def test_what_a_job_reports_is_shown_as_seldom_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [
+        reported(0, 9),
+        reported(50, 5),
+        reported(50, 5),
+        {**reported(100, 0), "status": job("Complete")["status"]},
+    ]
+    api = FakeApi(jobs)
+    monkeypatch.setattr(waiting, "SHOW_EVERY_S", 0)
+    end(api)
+    assert api.shown == [
+        "j: Running",
+        "j: 0 % done, 0:00:09 left",
+        "j: 50 % done, 0:00:05 left",
+        "j: Succeeded",
+    ]
+    monkeypatch.setattr(waiting, "SHOW_EVERY_S", 3600)
+    api.shown.clear()
+    end(api)
+    assert api.shown == ["j: Running", "j: 0 % done, 0:00:09 left", "j: Succeeded"]
+
+
+def test_a_report_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_clock(monkeypatch)
+    assert end(FakeApi([*(reported(part, 9) for part in range(50)), job("Succeeded")])) == "Succeeded"
+
+
 @pytest.mark.parametrize("missing", [GROUP, LOCAL_QUEUE], ids=["no Kueue", "no such queue"])
 def test_a_queue_that_is_not_there_is_told_and_not_waited_for_for_ever(
     queues: dict[str, Any], missing: str, monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,17 @@ def end(begun: int, ended: int, code: int, reason: str) -> dict[str, Any]:
     }
 
 
+def test_each_tenth_that_a_trainjob_reports_is_told_once() -> None:
+    seen = Timeline()
+    for when, percentage in enumerate((0, 4, 12, 15, 31, 100, 100)):
+        told = conditions()
+        told["status"]["trainerStatus"] = {"progressPercentage": percentage, "lastUpdatedTime": at(when)}
+        seen.see(told, [])
+    seen.see(conditions(), [])
+    tenths = [(0, "0"), (2, "10"), (4, "30"), (5, "100")]
+    assert seen.entries() == [(at(when), "job j", f"{tenth} % done") for when, tenth in tenths]
+
+
 def test_two_restarts_are_told_though_a_container_keeps_its_last_end_alone() -> None:
     seen = Timeline()
     first, second = end(3, 5, 137, "OOMKilled"), end(6, 8, 1, "Error")

@@ -55,6 +55,19 @@ def test_the_loss_is_there_before_the_first_epoch_ends() -> None:
     assert text(view(EVENTS[:11]), 12.0)[-1] == "     loss 1.3"
 
 
+REPORT: Event = {"is": "progress", "job": "j", "percentage": 45, "text": "45 % done, 0:01:12 left"}
+
+
+def test_what_a_job_reports_is_drawn_where_its_log_tells_nothing() -> None:
+    running, step = EVENTS[6], EVENTS[9]
+    assert text(view([running, REPORT]), 5.0) == [
+        "   j  Running",
+        "     ━━━━━━━━━━━───────────── 45 % done, 0:01:12 left",
+    ]
+    assert "45 %" not in "".join(text(view([running, REPORT, step]), 5.0))
+    assert text(view([REPORT, {**running, "text": "Succeeded"}]), 5.0) == ["   j  Succeeded"]
+
+
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))
 @pytest.mark.parametrize("height", [1, 2, 5, 24])
 @pytest.mark.parametrize("width", [1, 2, 20, 79, 300])

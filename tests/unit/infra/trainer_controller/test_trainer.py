@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from infra import operators
 from infra.clusters.discovery import ClusterContents
@@ -24,7 +25,7 @@ from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.recorder import REFERENCE, Recorder
-from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack
+from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, job_context, stack
 from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
@@ -124,6 +125,41 @@ def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> 
     }
     assert found == patches.IMAGES
     rendering.ensure_allowed(stack(**V2), objects)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "operator", "expected"),
+    [
+        ({}, {}, True),
+        ({}, {"install": "always"}, True),
+        ({}, {"api": "v1"}, False),
+        ({}, {"install": "never"}, False),
+        ({"kind": "microk8s"}, {}, False),
+        ({"kind": "existing"}, {"install": "always"}, False),
+    ],
+)
+def test_only_a_trainer_that_reaches_the_issuer_of_tokens_takes_reports(
+    monkeypatch: pytest.MonkeyPatch, cluster: dict[str, Any], operator: dict[str, Any], expected: bool
+) -> None:
+    """As it was published, with the port that it serves: another one could not even start."""
+    monkeypatch.undo()
+    asked = stack(operator={"api": "v2", **operator}, cluster=cluster, image={"reference": IMAGE})
+    assert asked.operator.takes_reports(asked.cluster) is expected
+    found = operators.trainer_manifests(asked, Plan(crd=True, operator=True, namespaces=()))
+    named = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    settings = yaml.safe_load(named["ConfigMap", patches.SETTINGS]["data"][patches.SETTINGS_FILE])
+    assert settings.get("featureGates", {}) == ({patches.REPORTS_GATE: True} if expected else {})
+    assert settings["statusServer"]["port"] == patches.REPORTS_PORT
+    (port,) = [
+        each for each in named["Service", patches.TRAINER]["spec"]["ports"] if each["name"] == "status-server"
+    ]
+    assert port["port"] == patches.REPORTS_PORT
+    pod = named["Deployment", patches.TRAINER]["spec"]["template"]["spec"]
+    assert pod.get("terminationGracePeriodSeconds") == (patches.REPORTS_END_S if expected else None)
+    (manager,) = pod["containers"]
+    assert {"name": port["targetPort"], "containerPort": patches.REPORTS_PORT, "protocol": "TCP"} in manager[
+        "ports"
+    ]
 
 
 @pytest.mark.parametrize(("crd", "operator"), [(True, False), (False, True), (False, False)])

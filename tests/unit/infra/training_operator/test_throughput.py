@@ -51,25 +51,26 @@ def test_all_keys_are_arguments_behind_upstreams(monkeypatch: pytest.MonkeyPatch
     assert arguments(monkeypatch, **ALL) == [*arguments(monkeypatch), *FLAGS]
 
 
-def settings(**given: Any) -> dict[str, Any]:
+def settings(*, reports: bool = False, **given: Any) -> dict[str, Any]:
     upstream = {
         "kind": "ConfigMap",
         "metadata": {"name": patches.SETTINGS},
         "data": {patches.SETTINGS_FILE: UPSTREAM},
     }
-    found = patches.configuration(upstream, stack(operator={"api": "v2", **given}).operator)
+    found = patches.configuration(upstream, stack(operator={"api": "v2", **given}).operator, reports)
     return dict(yaml.safe_load(found["data"][patches.SETTINGS_FILE]))
 
 
 def test_the_trainers_settings_have_what_is_given_and_keep_the_rest() -> None:
     plain = yaml.safe_load(UPSTREAM)
     assert settings() == plain
-    changed = settings(**ALL)
+    changed = settings(concurrency=7, qps=70, burst=140)
     assert changed["controller"]["groupKindConcurrency"].pop("TrainJob.trainer.kubeflow.org") == 7
     assert changed["clientConnection"] == {"qps": 70, "burst": 140}
     assert changed["statusServer"] == plain["statusServer"]
     assert changed["controller"]["groupKindConcurrency"] == {"TrainingRuntime.trainer.kubeflow.org": 1}
     assert settings(qps=70)["clientConnection"] == {"qps": 70, "burst": 100}
+    assert settings(reports=True) == {**plain, "featureGates": {patches.REPORTS_GATE: True}}
 
 
 def test_other_settings_start_the_trainer_anew() -> None:
@@ -79,7 +80,9 @@ def test_other_settings_start_the_trainer_anew() -> None:
         "spec": {"template": {"metadata": {}, "spec": {"containers": [{"readinessProbe": {}}]}}},
     }
     read = [
-        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "")["spec"]["template"]
+        patches.deployment(upstream, stack(operator={"api": "v2", **given}).operator, "", False)["spec"][
+            "template"
+        ]
         for given in ({}, {"qps": 70}, {"qps": 71}, {"burst": 70})
     ]
     templates = [str(each["metadata"]) for each in read]

@@ -58,6 +58,18 @@ def test_jobs_do_not_share_their_epochs() -> None:
     assert told.lines == ["j: epoch 1: accuracy=0.1 loss=1.1", "k: epoch 2: accuracy=0.2 loss=1.2"]
 
 
+def test_a_job_that_reports_how_far_it_is_gets_a_line_for_each_tenth() -> None:
+    told = Told()
+    reports = [
+        {"progressPercentage": part, "estimatedRemainingSeconds": 100 - part}
+        for part in (*range(0, 99, 3), 100)
+    ]
+    assert told.takes(*(f"j: {agreed.progress({'status': {'trainerStatus': each}})}" for each in reports))
+    assert len(told.events) == len(reports)
+    assert told.events[1] == {"is": "progress", "job": "j", "percentage": 3, "text": "3 % done, 0:01:37 left"}
+    assert [int(line.split()[1]) for line in told.lines] == [0, 12, 21, 30, 42, 51, 60, 72, 81, 90, 100]
+
+
 @pytest.mark.parametrize("line", ["the API server is back after 3 s", "j: resumed at epoch 2, image 0", ""])
 def test_other_lines_are_left_to_others(line: str) -> None:
     told = Told()

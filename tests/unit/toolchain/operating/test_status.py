@@ -147,6 +147,12 @@ def test_whatever_is_wrong_is_not_healthy(objects: list[dict[str, Any]]) -> None
     assert status.overall(status.inspect_objects(objects)) is Health.NOT
 
 
+def reported(percentage: int | None, left_s: int | None) -> dict[str, Any]:
+    """A TrainJob's status with the last report of its program; what is None is unknown."""
+    told = {"progressPercentage": percentage, "estimatedRemainingSeconds": left_s}
+    return {"trainerStatus": {name: value for name, value in told.items() if value is not None}}
+
+
 ACTIVE = {"jobsStatus": [{"name": "node", "active": 1}]}
 
 
@@ -158,6 +164,12 @@ ACTIVE = {"jobsStatus": [{"name": "node", "active": 1}]}
         (condition("Suspended"), "Suspended", Health.HEALTHY),
         (condition("Complete"), "Succeeded", Health.HEALTHY),
         (condition("Failed"), "Failed", Health.NOT),
+        ({**ACTIVE, **reported(45, 72)}, "Running, 45 % done, 0:01:12 left", Health.HEALTHY),
+        ({**ACTIVE, **reported(45, None)}, "Running, 45 % done", Health.HEALTHY),
+        ({**ACTIVE, **reported(None, 90061)}, "Running, 1 day, 1:01:01 left", Health.HEALTHY),
+        ({**condition("Suspended"), **reported(45, 72)}, "Suspended, 45 % done", Health.HEALTHY),
+        ({**condition("Complete"), **reported(100, 0)}, "Succeeded, 100 % done", Health.HEALTHY),
+        ({**condition("Failed"), **reported(45, 72)}, "Failed, 45 % done", Health.NOT),
     ],
 )
 def test_a_trainjob_is_told_of_in_the_words_of_a_pytorchjob(

@@ -25,7 +25,7 @@ PROGRAMS = {
     "training-operator": {"training-operator.v1"},
     "trainer-controller": {"trainer-controller-manager"},
     "jobset-controller": {"jobset"},
-    "scheduler-plugins": {"scheduler", "controller"},
+    "kueue": {"kueue"},
     "kubernetes": {
         "kube-apiserver",
         "kube-controller-manager",
