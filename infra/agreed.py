@@ -1,7 +1,7 @@
 """Names that the program and the toolchain share: one of them writes a name, the other reads it.
 
-The toolchain runs before any package is installed. So this module, infra.paths, infra.process and
-infra.objects.labels import the standard library only.
+The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.paths,
+infra.process and infra.objects.labels import the standard library only.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from infra import agreed
 from tests.e2e.waiting import HANG_S
 from toolchain import steps
 from toolchain.images import base, cluster_images, scratch
-from toolchain.images.made_once import made_once
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS
 
@@ -26,10 +25,13 @@ def image(engine: Engine, suite: str) -> str:
     """The image that tests/<suite>/Dockerfile describes: Debian's packages on the trainer image's base, as BASE."""
     dockerfile, under = HERE / suite / "Dockerfile", _base(engine)
     name = f"trainstack/{suite}:{scratch.digest(dockerfile, under)}"
-    # The Dockerfile comes from standard input: nothing can be copied.
-    command = [engine.docker, "build", "--quiet", "--build-arg", f"BASE={under}", "--tag", name, "-"]
-    log, text = LOGS / f"{suite}.log", dockerfile.read_bytes()
-    return made_once(engine, name, lambda: steps.run(command, log=log, env=engine.env, stdin=text))
+    command = [engine.docker, "build", "--quiet", "--build-arg", f"BASE={under}", "--tag", name]
+
+    def make() -> None:
+        with tempfile.TemporaryDirectory() as empty:  # nothing can be copied
+            steps.run([*command, "--file", dockerfile, empty], log=LOGS / f"{suite}.log", env=engine.env)
+
+    return base.made_once(engine, name, make)
 
 
 def _base(engine: Engine) -> str:

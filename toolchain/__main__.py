@@ -14,7 +14,8 @@ from infra import agreed
 from toolchain import failure, interruption, next_command
 from toolchain.commands import ALL, BY_NAME
 from toolchain.machine import processes
-from toolchain.options import MAKE_GIVEN, MAKE_GOALS
+from toolchain.operating import pulumi_output
+from toolchain.options import MAKE_GIVEN, MAKE_GOALS, VERBOSE
 from toolchain.steps import SetupError, kill_children, say
 
 # What every target takes.
@@ -68,6 +69,8 @@ def parser() -> Parser:
 
 
 def dispatch(asked: argparse.Namespace) -> int:
+    if vars(asked).get(VERBOSE.name):
+        pulumi_output.be_verbose()
     return BY_NAME[asked.verb].run(asked) or 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain import completion, stack_files
+from toolchain import stack_files
 from toolchain.checks import drift, protected, review, site, stack_changes, suites
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import (
@@ -17,7 +17,6 @@ from toolchain.operating import (
     environment,
     program_calls,
     prometheus_text,
-    pulumi_output,
     setup,
     status,
     trace,
@@ -25,7 +24,7 @@ from toolchain.operating import (
     update,
 )
 from toolchain.operating.status import Health
-from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option
+from toolchain.options import JSON, PYTEST, STACK, VERBOSE, Offer, Option, completion
 from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import comparison, listing
 from toolchain.sweep import searching
@@ -61,24 +60,10 @@ class Command:
 
 
 def _up(asked: Asked) -> None:
-    if asked.verbose:
-        pulumi_output.be_verbose()
     update.hand_on_consents(asked.adopt, asked.replace_cluster)
     data_dir = Path(asked.data_dir) if asked.data_dir else None
     with trace.recorded(Path(asked.trace) if asked.trace else None):
         up.up(asked.stack, data_dir, protected.ensure_committed)
-
-
-def _down(asked: Asked) -> None:
-    if asked.verbose:
-        pulumi_output.be_verbose()
-    up.down(asked.stack, protected.ensure_clean)
-
-
-def _sweep(asked: Asked) -> None:
-    if asked.verbose:
-        pulumi_output.be_verbose()
-    searching.sweep(asked.stack)
 
 
 def _show_environment(asked: Asked) -> None:
@@ -150,7 +135,13 @@ ALL: tuple[Command, ...] = (
         lambda asked: setup.fetch(asked.stack),
         (STACK,),
     ),
-    Command("down", "destroy the stack, keep the model", "down", _down, (STACK, VERBOSE)),
+    Command(
+        "down",
+        "destroy the stack, keep the model",
+        "down",
+        lambda asked: up.down(asked.stack, protected.ensure_clean),
+        (STACK, VERBOSE),
+    ),
     Command(
         "watch",
         "follow a stack's jobs, whoever has applied them: 0 ended well, 1 not, 2 cannot tell",
@@ -319,11 +310,8 @@ ALL: tuple[Command, ...] = (
         "sweep",
         "search for the options that train best, as the stack file's section sweep says",
         "sweep --stack dev",
-        _sweep,
-        (
-            STACK,
-            VERBOSE,
-        ),
+        lambda asked: searching.sweep(asked.stack),
+        (STACK, VERBOSE),
     ),
     Command(
         "board",
@@ -342,7 +330,7 @@ ALL: tuple[Command, ...] = (
         "completion",
         "print what completes these commands in bash",
         "completion",
-        lambda asked: print(completion.script({each.name: each.options for each in ALL})),
+        lambda asked: print(completion({each.name: each.options for each in ALL})),
         has_target=False,
     ),
 )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 
-from toolchain.paths import STACKS
+from toolchain import paths
 from toolchain.steps import SetupError
+
+STACKS = paths.STACKS
 
 
 def names() -> list[str]:
     """Names of the stacks that have a file."""
     return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in STACKS.glob("Pulumi.*.yaml"))
+
+
+def file(stack: str) -> Path:
+    """The file that configures `stack`."""
+    return STACKS / f"Pulumi.{stack}.yaml"
 
 
 def check(stack: str) -> None:
@@ -20,7 +28,7 @@ def check(stack: str) -> None:
         return
     meant = difflib.get_close_matches(stack, there, n=1)
     raise SetupError(
-        f"there is no stack {stack!r} (no {STACKS.name}/Pulumi.{stack}.yaml)",
+        f"there is no stack {stack!r} (no {STACKS.name}/{file(stack).name})",
         f"use one of: {', '.join(there) or 'none is there yet'}",
         instead=(stack, *meant),
     )

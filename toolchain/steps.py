@@ -5,6 +5,7 @@ Standard library only: this runs on a bare machine before any virtual environmen
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from infra import agreed
 from toolchain.interruption import POLL_S
@@ -100,7 +102,6 @@ def run(
     unset: Collection[str] = (agreed.BUILDKIT,),
     cwd: Path | None = None,
     timeout: float | None = None,
-    stdin: bytes | None = None,
 ) -> None:
     """Run `cmd` to its end with both outputs appended to `log`.
 
@@ -109,50 +110,55 @@ def run(
     with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
     """
     words = [str(word) for word in cmd]
-    shown = " ".join(words)
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
+    with _logged(" ".join(words), log, timeout) as (sink, started):
+        child = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            env={**inherited, **(env or {})},
+            cwd=cwd,
+        )
+        started.append(child)
+        with stoppable(child):
+            wait(child, timeout)
+
+
+@contextmanager
+def _logged(
+    shown: str, log: Path, timeout: float | None = None
+) -> Iterator[tuple[IO[bytes], list[subprocess.Popen[bytes]]]]:
+    """The end of `log`, for what a command says, and a list for its processes. Raises SetupError as `run` does."""
     log.parent.mkdir(parents=True, exist_ok=True)
+    started: list[subprocess.Popen[bytes]] = []
     with log.open("ab") as sink:
         sink.write(f"$ {shown}\n".encode())
         sink.flush()
         start = sink.tell()
         try:
-            child = subprocess.Popen(
-                words,
-                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                env={**inherited, **(env or {})},
-                cwd=cwd,
-            )
+            yield sink, started
         except OSError as error:
-            raise SetupError(
-                f"cannot run {words[0]}: {error.strerror}", "install it, or see the README"
-            ) from error
-        try:
-            with stoppable(child):
-                wait(child, stdin, timeout)
+            what = f"cannot run {error.filename or shown}: {error.strerror}"
+            raise SetupError(what, "install it, or see the README") from error
         except subprocess.TimeoutExpired as error:
-            raise SetupError(
-                f"`{shown}` took longer than {timeout:.0f} s\n{_tail(log, start)}", f"see {log}"
-            ) from error
+            what = f"`{shown}` took longer than {timeout:.0f} s\n{_tail(log, start)}"
+            raise SetupError(what, f"see {log}") from error
     if _stopping.is_set():
         raise StoppedError(f"`{shown}` was stopped")
-    if child.returncode:
-        raise SetupError(f"`{shown}` failed ({child.returncode})\n{_tail(log, start)}", f"see {log}")
+    if any(each.returncode for each in started):
+        codes = ", ".join(str(each.returncode) for each in started)
+        raise SetupError(f"`{shown}` failed ({codes})\n{_tail(log, start)}", f"see {log}")
 
 
-def wait(child: subprocess.Popen[bytes], stdin: bytes | None = None, timeout: float | None = None) -> int:
-    """Give `child` its input and wait for it; signals are handled meanwhile. Raises subprocess.TimeoutExpired."""
-    end = None if timeout is None else time.monotonic() + timeout
+def wait(child: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+    """Wait for `child`; signals are handled meanwhile. Raises subprocess.TimeoutExpired."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
-        left = POLL_S if end is None else min(POLL_S, max(0.0, end - time.monotonic()))
         try:
-            child.communicate(stdin, timeout=left) if child.stdin else child.wait(left)
-            return child.returncode
+            return child.wait(min(POLL_S, max(0.0, end - time.monotonic())))
         except subprocess.TimeoutExpired:
-            stdin = None  # it is on its way
-            if end is not None and time.monotonic() >= end:
+            if time.monotonic() >= end:
                 raise
 
 
@@ -181,29 +187,19 @@ def pipe(
     """
     shown = f"{' '.join(source)} | {' '.join(target)}"
     environment = {**os.environ, **(env or {})}
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as sink:
-        sink.write(f"$ {shown}\n".encode())
-        sink.flush()
-        start = sink.tell()
-        try:
-            writing = subprocess.Popen(source, stdout=subprocess.PIPE, stderr=sink, env=environment)
-            with writing, stoppable(writing):
-                assert writing.stdout
-                with writing.stdout as stream:
-                    reading = subprocess.Popen(
-                        target, stdin=stream, stdout=sink, stderr=subprocess.STDOUT, env=environment
-                    )
-                    with reading, stoppable(reading):
-                        wait(reading)
-                wait(writing)
-        except OSError as error:
-            raise SetupError(f"cannot run `{shown}`: {error.strerror}", "see the README") from error
-    if _stopping.is_set():
-        raise StoppedError(f"`{shown}` was stopped")
-    if reading.returncode or writing.returncode:
-        codes = f"{writing.returncode}, {reading.returncode}"
-        raise SetupError(f"`{shown}` failed ({codes})\n{_tail(log, start)}", f"see {log}")
+    with _logged(shown, log) as (sink, started):
+        writing = subprocess.Popen(source, stdout=subprocess.PIPE, stderr=sink, env=environment)
+        started.append(writing)
+        with writing, stoppable(writing):
+            assert writing.stdout
+            with writing.stdout as stream:
+                reading = subprocess.Popen(
+                    target, stdin=stream, stdout=sink, stderr=subprocess.STDOUT, env=environment
+                )
+                started.append(reading)
+                with reading, stoppable(reading):
+                    wait(reading)
+            wait(writing)
 
 
 def stop_children() -> None:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from infra import agreed
+from infra.atomic_file import replacing
 from infra.job.pod import TAKES
 from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.run import job_status
-from infra.run.atomic_file import replacing
 from infra.run.job_api import JobApi
 from infra.run.log_follower import LogLine
 from infra.run.metrics import named

@@ -14,7 +14,7 @@ from kubernetes import client, config
 
 from tests.e2e.waiting import wait_until
 from toolchain.machine.processes import end_with_parent
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 STAGES = Path(__file__).with_name("stages.yaml")
 LABELS = {"type": "kwok"}
@@ -28,7 +28,7 @@ CHOSEN: dict[str, Any] = {"job.pod": {"spec": {"nodeSelector": LABELS, "tolerati
 @contextmanager
 def running(kubeconfig: Path, count: int, log: Path) -> Iterator[int]:
     """`count` nodes, ready; kwok's process id. The nodes stay in the cluster, where nobody answers for them later."""
-    command = [str(build.build(go_modules.load("kwok")) / "kwok"), f"--kubeconfig={kubeconfig}"]
+    command = [str(build.build("kwok") / "kwok"), f"--kubeconfig={kubeconfig}"]
     command += [f"--config={STAGES}", "--manage-nodes-with-label-selector=type=kwok"]
     with log.open("wb") as output:
         kwok = subprocess.Popen(

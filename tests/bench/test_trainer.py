@@ -38,10 +38,9 @@ MODULE = "github.com/kubeflow/training-operator"
 
 def example() -> Path:
     """Folder of the operator's own mnist.py, from its Go module."""
-    from toolchain.tools import build, go_modules
+    from toolchain.tools import build
 
-    operator = go_modules.load("training-operator")
-    return Path(build.source(operator, MODULE, "examples")) / "pytorch" / "mnist"
+    return Path(build.source("training-operator", MODULE, "examples")) / "pytorch" / "mnist"
 
 
 def rate(found: dict[str, Any], images_per_line: int) -> float:

@@ -20,9 +20,9 @@ from tests.e2e import clones, machines, processes, public_registries
 from tests.e2e.machines import Go, Machine, ProjectInside, User
 from tests.e2e.public_registries import Registries
 from tests.e2e.waiting import wait_until
-from toolchain.machine.engine import Engine, daemon, restricted_host
+from toolchain.machine.engine import Engine, daemon
 from toolchain.paths import ROOT
-from toolchain.tools import choice
+from toolchain.tools import installed
 
 SUITE = "bookworm"
 USER = User("user", "/home/a user")
@@ -87,8 +87,8 @@ def _names(machine: Machine, public: Registries) -> Iterator[None]:
 def _docker(machine: Machine) -> Iterator[None]:
     """Debian's Docker as its package has it, started by hand: no systemd runs there."""
     _run(machine, "usermod", "--append", "--groups", "docker", USER.name)
-    if restricted_host.detected():
-        shutil.copyfile(restricted_host.SOURCE, machine.root / RUNTIME)
+    if daemon.is_restricted():
+        shutil.copyfile(daemon.RUNTIME_SOURCE, machine.root / RUNTIME)
         (machine.root / RUNTIME).chmod(0o755)
         said = subprocess.run(
             _as_root(machine, "dockerd", "--version"), capture_output=True, text=True, check=True
@@ -115,7 +115,7 @@ def _give_programs(machine: Machine) -> None:
     """Pulumi with its plugins, and kind, where a user's own programs are."""
     programs = machine.root / "usr" / "local" / "bin"
     for name in ("pulumi", "kind"):
-        shutil.copy2(choice.choose()[name].program(), programs / name)
+        shutil.copy2(installed.choose()[name].program(), programs / name)
     shutil.copytree(ROOT / "standins", machine.root / PLUGINS / "source")
     environment = f"/{PLUGINS}/venv"
     _run(machine, "python3", "-m", "venv", environment)

@@ -16,7 +16,7 @@ from tests.e2e.project import Project
 from toolchain.images import scratch
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS, cache
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 CLASS = "local-path"
 NAMESPACE = "local-path-storage"
@@ -25,12 +25,11 @@ MODULE, PATH = "local-path-provisioner", "github.com/rancher/local-path-provisio
 
 def install(project: Project, engine: Engine) -> None:
     """Build it, bring its images to the nodes, and wait until it runs."""
-    module = go_modules.load(MODULE)
     log = LOGS / "images.log"
-    provisioner = image(engine, build.build(module) / MODULE)
+    provisioner = image(engine, build.build(MODULE) / MODULE)
     helper = scratch.init(engine, cache() / "debian", log)
     project.run("kind", "load", "docker-image", provisioner, helper, "--name", project.cluster)
-    deployed = build.source(module, PATH, "deploy") / "local-path-storage.yaml"
+    deployed = build.source(MODULE, PATH, "deploy") / "local-path-storage.yaml"
     file = project.root.parent / "local-path.yaml"
     file.write_text(yaml.safe_dump_all(manifests(deployed.read_text(), provisioner, helper)))
     project.run("kubectl", "apply", "--filename", str(file))

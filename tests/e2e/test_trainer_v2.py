@@ -32,7 +32,7 @@ from tests.e2e.project import Project
 from tests.e2e.test_published import MANIFESTS
 from tests.e2e.waiting import HANG_S, wait_until, while_running
 from toolchain.machine.engine import Engine
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings on both")
 NAME = "pytorch-simple"
@@ -202,8 +202,7 @@ def test_controllers_that_somebody_has_scaled_to_nothing_come_back(clone: Projec
 
 def shipped_runtime() -> Path:
     """`torch-distributed` as Trainer ships it; the stack installs no runtimes of images that are not its own."""
-    module = go_modules.load("trainer-controller")
-    manifests = build.source(module, "github.com/kubeflow/trainer/v2", "manifests")
+    manifests = build.source("trainer-controller", "github.com/kubeflow/trainer/v2", "manifests")
     return manifests / "base" / "runtimes" / "torch_distributed.yaml"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.review import folder, gitops
 from tests.matrix.merged_folder import STACK, MergedFolder
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 DONE = re.compile(r"^RESOURCE +RESULT$", re.MULTILINE)
 FAILED = re.compile(r'"Failed to (?:parse target|synchronize cluster) state"')
@@ -22,7 +22,7 @@ BUILT = "../built"
 
 def program() -> Path:
     """The engine's agent, built on first use: no other command of ours needs it."""
-    return build.build(go_modules.load("gitops-agent")) / "agent"
+    return build.build("gitops-agent") / "agent"
 
 
 class AgentFolder(MergedFolder):

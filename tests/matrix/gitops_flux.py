@@ -23,7 +23,7 @@ import yaml
 
 from infra import paths
 from tests.matrix.merged_folder import SHOWN, STACK, MergedFolder, block
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 CONTROLLER = "github.com/fluxcd/kustomize-controller"
 NAMESPACE = "flux-system"
@@ -34,11 +34,8 @@ WAITS = ("DependencyNotReady", "Progressing", "ProgressingWithRetry")
 """Reasons of a Kustomization that is not ready yet and has not failed."""
 RETRIED_S = 90.0
 """A Kustomization that has failed is tried again after the page's minute, and has ended by then."""
+MODULE = "flux-applier"
 SERVER = ("--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--requeue-dependency=1s")
-
-
-def module() -> go_modules.Module:
-    return go_modules.load("flux-applier")
 
 
 def page() -> list[dict[str, Any]]:
@@ -50,7 +47,7 @@ def page() -> list[dict[str, Any]]:
 
 def definitions() -> list[dict[str, Any]]:
     """Of Kustomizations, upstream's; of sources without a schema."""
-    files = build.source(module(), CONTROLLER, "config/crd/bases").glob("*.yaml")
+    files = build.source(MODULE, CONTROLLER, "config/crd/bases").glob("*.yaml")
     return [*(yaml.safe_load(file.read_text()) for file in files), *map(_source, SOURCES)]
 
 
@@ -175,7 +172,7 @@ class FluxFolder(MergedFolder):
     @contextmanager
     def _controller(self) -> Iterator[Path]:
         """Run the controller; the file with its log."""
-        program = build.build(module()) / "kustomize-controller"
+        program = build.build(MODULE) / "kustomize-controller"
         log = self.root.parent / "flux.log"
         with log.open("a") as written:
             running = subprocess.Popen(

@@ -30,14 +30,14 @@ _PLUGIN = re.compile(r"^ {4}([a-z]+)", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return build.build(go_modules.load("coredns")) / "coredns"
+    return build.build("coredns") / "coredns"
 
 
 @pytest.fixture(scope="module")
 def corefile() -> str:
     """What kubeadm, of the version that we build, gives a cluster."""
     kubernetes = go_modules.load("kubernetes")
-    kubeadm = build.build(kubernetes) / "kubeadm"
+    kubeadm = build.build("kubernetes") / "kubeadm"
     version = ("--kubernetes-version", f"v{kubernetes.version}")
     printed = subprocess.run(
         [kubeadm, "init", "phase", "addon", "coredns", "--print-manifest", *version],

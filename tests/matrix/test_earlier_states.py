@@ -20,7 +20,7 @@ from kubernetes.dynamic.exceptions import NotFoundError
 from infra.config.section import Outcome
 from tests.matrix.judging import job_specs, uid, uids
 from tests.matrix.project import AppliedProject
-from toolchain.operating import adoption, recovery
+from toolchain.operating import adoption, recovery, state
 from toolchain.operating.state_copies import PROJECT
 
 pytestmark = pytest.mark.slow(reason="two updates for each state that an update writes")
@@ -87,7 +87,7 @@ def distinct(written: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for deployment in written:
         resources = [
-            (each["urn"], each.get("id"), each.get("delete"), each.get(adoption.HALF_REPLACED))
+            (each["urn"], each.get("id"), each.get("delete"), each.get(state.HALF_REPLACED))
             for each in deployment.get("resources") or []
         ]
         under_way = [

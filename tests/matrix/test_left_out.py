@@ -12,8 +12,8 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.entries import JOB
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
-from toolchain.operating import plans, pulumi_cli, up
-from toolchain.operating.update import update
+from toolchain.operating import pulumi_cli, up
+from toolchain.operating.update import by_plan, update
 from toolchain.steps import SetupError
 
 POLICY = "no-bad-jobs"
@@ -68,7 +68,7 @@ def make_up(project: AppliedProject, monkeypatch: pytest.MonkeyPatch, *, protect
 
     def pulumi_up(variables: dict[str, str], *options: str) -> int:
         if protected:
-            return plans.update(variables, project.stack, options, up._QUIET, lambda: None)
+            return by_plan(variables, project.stack, options, up._QUIET, lambda: None)
         return pulumi_cli.stream(variables, "up", *options, *up._QUIET, "--stack", project.stack)
 
     update(project.environment, project.stack, pulumi_up, lambda: False)

@@ -11,7 +11,7 @@ from tests.matrix.entries import JOB
 from tests.matrix.judging import job_specs
 from tests.matrix.project import AppliedProject
 from tests.unit.toolchain.conftest import git
-from toolchain.operating import plans, pulumi_cli, state, up
+from toolchain.operating import pulumi_cli, state, up, update
 from toolchain.steps import SetupError
 
 THREE = {"job.training": {"epochs": 3}}
@@ -41,23 +41,23 @@ def watched(
     return found
 
 
-def update(project: AppliedProject, ensure_reviewed: Callable[[], None] = lambda: None) -> int:
-    return plans.update({}, project.stack, ("--refresh",), up._QUIET, ensure_reviewed)
+def updated(project: AppliedProject, ensure_reviewed: Callable[[], None] = lambda: None) -> int:
+    return update.by_plan({}, project.stack, ("--refresh",), up._QUIET, ensure_reviewed)
 
 
 def test_what_is_shown_is_done(project: AppliedProject, printed: Printed) -> None:
     project.configured(**THREE)
-    assert update(project) == 0, printed
+    assert updated(project) == 0, printed
     shown, _ = printed
     assert '+     [1]: "3"' in shown
     assert job_specs(project.settled()) == project.job_specs(**THREE)
-    assert update(project) == 0, "a plan of nothing is kept, too"
+    assert updated(project) == 0, "a plan of nothing is kept, too"
 
 
 def test_a_stack_is_made_from_nothing_by_a_plan(project: AppliedProject, printed: Printed) -> None:
     project.destroy()
     project.configured()
-    assert update(project) == 0, printed
+    assert updated(project) == 0, printed
     assert job_specs(project.settled()) == project.job_specs()
 
 
@@ -66,7 +66,7 @@ def test_a_job_is_added_by_a_plan(project: AppliedProject, printed: Printed) -> 
     project.stand()
     more = {"job": None, "jobs": [JOB, {**JOB, "name": "more"}]}
     project.configured(**more)
-    assert update(project) == 0, printed
+    assert updated(project) == 0, printed
     assert job_specs(project.settled()) == project.job_specs(**more)
 
 
@@ -75,7 +75,7 @@ def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: py
     before = project.settled()
     project.configured(**THREE)
     printed = watched(project, monkeypatch, lambda: project.configured(**FOUR))
-    assert update(project) != 0
+    assert updated(project) != 0
     assert "violates plan" in printed[-1]
     assert job_specs(project.settled()) == job_specs(before)
 
@@ -88,7 +88,7 @@ def test_a_plan_of_what_nobody_has_reviewed_is_not_applied(project: AppliedProje
     before = project.settled()
     project.configured(**THREE)
     with pytest.raises(SetupError, match="no commit"):
-        update(project, refuse)
+        updated(project, refuse)
     assert len(printed) == 1
     assert job_specs(project.settled()) == job_specs(before)
 
@@ -103,12 +103,12 @@ def test_pulumi_remembers_the_commit_that_it_applied(
     done = json.loads(project.pulumi(*asked).stdout)
     applied = git(project.folder, "rev-parse", "HEAD").strip()
     monkeypatch.setattr(pulumi_cli, "history", lambda variables, stack: done)
-    monkeypatch.setattr(plans, "ROOT", project.folder)
-    plans.ensure_contained({}, project.stack)
+    monkeypatch.setattr(update, "ROOT", project.folder)
+    update.ensure_contained({}, project.stack)
     git(project.folder, "checkout", "--quiet", "--orphan", "another")
     git(project.folder, "commit", "--quiet", "--message", "another")
     with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is no part of"):
-        plans.ensure_contained({}, project.stack)
+        update.ensure_contained({}, project.stack)
 
 
 def test_the_state_tells_the_outputs_that_pulumi_tells(project: AppliedProject) -> None:

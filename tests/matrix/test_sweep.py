@@ -21,8 +21,8 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.judging import uid
 from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject, with_changes
-from toolchain.sweep import kept_study, rounds, trials
-from toolchain.sweep.kept_study import KeptStudy
+from toolchain.sweep import rounds, searching, trials
+from toolchain.sweep.searching import KeptStudy
 from toolchain.sweep.trials import Answer, Search, Trial
 
 NAMESPACE = "sweep"
@@ -174,7 +174,7 @@ def begin(applied: Applied, said: list[str], most: int = 100) -> Answer:
         applied.work()
 
     return rounds.search(
-        applied.asked, KeptStudy(applied.asked, kept_study.python()), applied, said.append, pause
+        applied.asked, KeptStudy(applied.asked, searching.python_with_optuna()), applied, said.append, pause
     )
 
 

@@ -33,7 +33,6 @@ from toolchain.operating import (
     stack_locks,
     status,
     up,
-    user_backend,
 )
 from toolchain.steps import SetupError
 
@@ -101,8 +100,7 @@ def _toolchain(project: AppliedProject) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as changed:
         for name, value in project.environment.items():
             changed.setenv(name, value)
-        for module in (stack_files, environment, program_calls, user_backend):
-            changed.setattr(module, "STACKS", project.stack_file.parent)
+        changed.setattr(stack_files, "STACKS", project.stack_file.parent)
         changed.setattr(pulumi_cli, "ROOT", project.folder)
         # A command of its own says again what one before it has said.
         changed.setattr(pulumi_output, "_reader", replace(pulumi_output._reader, earlier=set(), said=[]))

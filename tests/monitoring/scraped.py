@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
+from infra.atomic_file import write_whole
 from tests import containers
 from tests.containers import GIVEN
 from tests.e2e import clones
 from tests.e2e.waiting import wait_until
 from toolchain.machine.engine import Engine
-from toolchain.operating import environment
 from toolchain.steps import SetupError
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +54,7 @@ class Scraped:
 
     def tell(self, text: str) -> None:
         """Put `text` in the place of the one before, as `make status ARGS=--metrics` does."""
-        environment.write_whole(self.folder / "trainstack.prom", text)
+        write_whole(self.folder / "trainstack.prom", text)
         self.text = text
 
     def ends(self) -> str:

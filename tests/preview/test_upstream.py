@@ -49,7 +49,7 @@ class Source:
 
     def fetched(self) -> Path:
         """The folder, from the module."""
-        return build.source(go_modules.load(self.tool), self.module, self.folder)
+        return build.source(self.tool, self.module, self.folder)
 
 
 SOURCES = {

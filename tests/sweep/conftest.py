@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.sweep import kept_study
+from toolchain.sweep import searching
 
 
 @pytest.fixture(scope="session")
 def optuna() -> Path:
     """The Python with Optuna."""
-    return kept_study.python()
+    return searching.python_with_optuna()

@@ -12,8 +12,8 @@ import pytest
 from tests.unit.toolchain.sweep.played import KilledError, PlayedStack, World
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
-from toolchain.sweep import kept_study, rounds, trials
-from toolchain.sweep.kept_study import KeptStudy
+from toolchain.sweep import rounds, searching, trials
+from toolchain.sweep.searching import KeptStudy
 from toolchain.sweep.trials import Answer, Observed
 
 OPTIONS = {
@@ -185,7 +185,7 @@ def test_what_was_proposed_before_with_the_same_values_is_not_trained_again(
     """Whatever has become of the trial before, or while it runs."""
     options = {"training.batchSize": {"values": [32, 64, 128]}}
     request = {**PLAN, "options": options, "parallel": parallel, "trials": 9, "outcome": outcome}
-    request |= {"journal": str(kept_study.file_of(world.asked)), "proposes": True, "observed": []}
+    request |= {"journal": str(searching.study_file(world.asked)), "proposes": True, "observed": []}
     command = [str(optuna), "-c", REPEATED]
     done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -206,9 +206,9 @@ def test_nothing_is_asked_for_while_all_that_there_is_runs(world: World, optuna:
     world.plan |= {"options": {"training.batchSize": {"values": [32, 64]}}, "parallel": 3}
     found = study(world, optuna).exchange([], proposes=True)
     assert {each.values["training.batchSize"] for each in found.in_state(trials.RUNNING)} == {32, 64}
-    before = kept_study.file_of(world.asked).read_bytes()
+    before = searching.study_file(world.asked).read_bytes()
     study(world, optuna).exchange([], proposes=True)
-    assert kept_study.file_of(world.asked).read_bytes() == before
+    assert searching.study_file(world.asked).read_bytes() == before
 
 
 def test_what_is_told_twice_counts_once(world: World, optuna: Path) -> None:
@@ -222,7 +222,7 @@ def test_what_is_told_twice_counts_once(world: World, optuna: Path) -> None:
 
 def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> None:
     study(world, optuna).exchange([], proposes=True)
-    file = kept_study.file_of(world.asked)
+    file = searching.study_file(world.asked)
     before = file.read_bytes()
     world.plan["identity"] = "other"
     with pytest.raises(SetupError, match="was begun with other options"):
@@ -234,7 +234,7 @@ def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> 
     "text", ["not a study\n", "{}\n", "3\n", '{"op_code": 99}\n', '{"op_code": 4}\n', "\xff\n"]
 )
 def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, text: str) -> None:
-    file = kept_study.file_of(world.asked)
+    file = searching.study_file(world.asked)
     file.write_text(text * 3, encoding="latin-1")
     with pytest.raises(SetupError, match="no journal of Optuna's") as refused:
         study(world, optuna).exchange([], proposes=True)
@@ -243,7 +243,7 @@ def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, te
 
 
 def test_a_file_that_cannot_be_written_is_not_to_be_moved(world: World, optuna: Path) -> None:
-    kept_study.file_of(world.asked).mkdir()
+    searching.study_file(world.asked).mkdir()
     with pytest.raises(SetupError, match="Is a directory") as refused:
         study(world, optuna).exchange([], proposes=True)
     assert "aside" not in refused.value.fix
@@ -251,9 +251,9 @@ def test_a_file_that_cannot_be_written_is_not_to_be_moved(world: World, optuna: 
 
 def test_nothing_is_written_where_nothing_has_happened(world: World, optuna: Path) -> None:
     study(world, optuna).exchange([], proposes=True)
-    before = kept_study.file_of(world.asked).read_bytes()
+    before = searching.study_file(world.asked).read_bytes()
     study(world, optuna).exchange([], proposes=True)
-    assert kept_study.file_of(world.asked).read_bytes() == before
+    assert searching.study_file(world.asked).read_bytes() == before
 
 
 # In one process: each of its own would take a second.
@@ -285,7 +285,7 @@ print(json.dumps(told))
 def test_a_study_that_a_kill_has_cut_anywhere_goes_on(world: World, optuna: Path) -> None:
     """Behind each line, and within each."""
     request = {**PLAN, "parallel": 1, "proposes": True, "observed": []}
-    request["journal"] = str(kept_study.file_of(world.asked))
+    request["journal"] = str(searching.study_file(world.asked))
     command = [str(optuna), "-c", CUTS]
     done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,13 @@ BY_NAME = {"import_module", "__import__"}
 # What the trainer image has.
 IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
 # Modules of the program that the toolchain imports before any package is installed.
-FOR_THE_TOOLCHAIN = {"infra.agreed", "infra.objects.labels", "infra.paths", "infra.process"}
+FOR_THE_TOOLCHAIN = {
+    "infra.agreed",
+    "infra.atomic_file",
+    "infra.objects.labels",
+    "infra.paths",
+    "infra.process",
+}
 # The block in which it imports the others.
 WITH_PACKAGES = "venv.program("
 STANDALONE = ROOT / "toolchain" / "machine" / "engine" / "oci_runtime.py"

@@ -13,7 +13,7 @@ from toolchain import git, stack_files
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, LOGS, ROOT
 from toolchain.steps import SetupError, pipe, say
-from toolchain.tools import build, go_modules, venv
+from toolchain.tools import build, venv
 
 PAGES = LOCAL / "review"
 # The first that exists is taken. A clone knows what its origin calls the main branch.
@@ -79,8 +79,8 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
     Without Go, and without an earlier build, the page says that they were not checked.
     """
     try:
-        kubeconform = build.build(go_modules.load("kubeconform"), "kubeconform")
-        source = build.source(go_modules.load("kubernetes"), "k8s.io/kubernetes", "api/openapi-spec")
+        kubeconform = build.build("kubeconform", "kubeconform")
+        source = build.source("kubernetes", "k8s.io/kubernetes", "api/openapi-spec")
     except SetupError as error:
         say(f"the API's schemas are not checked: {error.what}")
         return variables

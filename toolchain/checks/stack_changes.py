@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
-from toolchain.operating import environment, pulumi_cli, recovery, setup, user_backend
-from toolchain.operating.environment import write_whole
+from toolchain.operating import environment, recovery, setup, state, user_backend
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -38,7 +38,7 @@ def use(stack: str, name: str) -> None:
     with venv.program():
         from infra import stack_edits
 
-        jobs = stack_edits.choose_run(STACKS / f"Pulumi.{stack}.yaml", run)
+        jobs = stack_edits.choose_run(stack_files.file(stack), run)
     for job in jobs:
         what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` brings it about")
@@ -78,7 +78,7 @@ def rerun(stack: str, job: str) -> int:
     stack_files.check(stack)
     with setup.project_lock():
         venv.ensure()
-        file = STACKS / f"Pulumi.{stack}.yaml"
+        file = stack_files.file(stack)
         before = file.read_bytes().decode()
         try:
             _count_up(file, job)
@@ -176,7 +176,7 @@ def _promotions(source: str, target: str) -> list[Promotion]:
     with venv.program(environment.for_child(environment.tools())):
         from infra import stack_edits
 
-        return stack_edits.promotions(*(STACKS / f"Pulumi.{name}.yaml" for name in (source, target)))
+        return stack_edits.promotions(stack_files.file(source), stack_files.file(target))
 
 
 def _take_over(target: str, found: list[Promotion]) -> None:
@@ -184,7 +184,7 @@ def _take_over(target: str, found: list[Promotion]) -> None:
     with venv.program():
         from infra import stack_edits
 
-        stack_edits.take_over(STACKS / f"Pulumi.{target}.yaml", found)
+        stack_edits.take_over(stack_files.file(target), found)
 
 
 def _gate(source: str, wanted: Promotion, least: float) -> Passed:
@@ -236,23 +236,18 @@ def _latest(stack: str) -> str:
 
 def _in_state(stack: str, run: str) -> dict[str, Any] | None:
     """What the state has of the run where it has succeeded; None where it has none of it."""
-    resources = _deployment(stack).get("resources") or []
-    for each in resources:
-        outputs: dict[str, Any] = each.get("outputs") or {}
-        if (
-            each.get("type") == RUN
-            and outputs.get("run") == run
-            and outputs.get("jobStatus") == agreed.SUCCEEDED
-        ):
-            return outputs
-    return None
+    found = (
+        each.get("outputs") or {} for each in state.resources(_deployment(stack)) if each.get("type") == RUN
+    )
+    wanted = {"run": run, "jobStatus": agreed.SUCCEEDED}
+    return next((outputs for outputs in found if wanted.items() <= outputs.items()), None)
 
 
 def _deployment(stack: str) -> dict[str, Any]:
-    if user_backend.backend() is None:
-        return recovery.deployment(stack)
-    found = environment.load() or setup.prepare_pulumi()
-    return pulumi_cli.deployment(environment.for_stack(found, stack), stack)
+    variables: dict[str, str] = {}
+    if user_backend.backend():
+        variables = environment.for_stack(environment.load() or setup.prepare_pulumi(), stack)
+    return recovery.deployment_of_any_backend(variables, stack)
 
 
 def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:

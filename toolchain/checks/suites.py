@@ -17,7 +17,7 @@ from toolchain.operating import environment, setup
 from toolchain.options import MAKE_GIVEN, MAKE_GOALS
 from toolchain.paths import LOCAL, ROOT, VENV
 from toolchain.steps import phase_times, say
-from toolchain.tools import build, go_modules, venv
+from toolchain.tools import build, venv
 
 SHOWN = ("-v", "--durations=25", "--durations-min=5")
 CORES = processes.cores()
@@ -105,9 +105,7 @@ NONE_CHOSEN = 5
 
 def api_server() -> list[Path]:
     """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without any cluster."""
-    return [
-        build.build(go_modules.load(name)) for name in ("kubernetes", "etcd", "kubeconform", "actionlint")
-    ]
+    return [build.build(name) for name in ("kubernetes", "etcd", "kubeconform", "actionlint")]
 
 
 def test(name: str, extra: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Root file systems of Debian releases, made by mmdebstrap and imported as images."""
+"""Images that are made in the engine; first of all Debian's root file systems, by mmdebstrap."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain.images.made_once import made_once
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
+from toolchain.machine.locks import machine_wide
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, pipe
 
@@ -68,6 +68,20 @@ def may_make(image: str) -> None:
             f"image {image} is missing, and only root on Debian can make it",
             "run as root on Debian, or where the engine reaches an image registry",
         )
+
+
+def made_once(engine: Engine, image: str, make: Callable[[], object]) -> str:
+    """`image`, made by `make` where the engine lacks it.
+
+    One command makes it at a time, whichever clone or user it works for: two builds at once would remove each other's
+    intermediate images. Raises what `make` raises.
+    """
+    if engine.has_image(image):
+        return image
+    with machine_wide(f"image-{image.partition(':')[0].rpartition('/')[2]}"):
+        if not engine.has_image(image):
+            make()
+    return image
 
 
 def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from infra import agreed
 from toolchain.images import base, control_plane, node, scratch
-from toolchain.machine.engine import Engine, restricted_host
+from toolchain.machine.engine import Engine, daemon
 from toolchain.machine.processes import is_linux
 from toolchain.parallel import Jobs
 from toolchain.paths import LOGS, cache
 from toolchain.steps import SetupError, step
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 # The image that kind published for the Kubernetes minor version that tools/kubernetes pins.
 PUBLISHED_NODE = (
@@ -47,18 +47,22 @@ def built(nodes: bool) -> tuple[str, ...]:
 
 def all_built(nodes: bool = True) -> bool:
     """Whether every module that the images need has been built before."""
-    return all(build.built(go_modules.load(name)) for name in built(nodes))
+    return all(build.built(name) for name in built(nodes))
 
 
-def published(engine: Engine, nodes: bool = True) -> bool:
+def published(engine: Engine | None, nodes: bool = True, *, quiet: bool = False) -> bool:
     """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
+
+    Without an engine they are not. `quiet`: without a line that a registry is asked.
 
     A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
     cluster that runs on them is not replaced.
     """
+    if engine is None:
+        return False
     if has_published(engine):
         return True
-    return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()))
+    return not all_built(nodes) and _in_reach(engine.docker, tuple(engine.env.items()), quiet)
 
 
 def has_published(engine: Engine) -> bool:
@@ -72,10 +76,13 @@ def reaches_published(engine: Engine) -> bool:
 
 
 @functools.cache
-def _in_reach(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
+def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool) -> bool:
     """Asked once in a command."""
+    asked = Engine(docker, ours=False, env=dict(environment))
+    if quiet:
+        return reaches_published(asked)
     with step("asking for published images") as progress:
-        if reaches_published(Engine(docker, ours=False, env=dict(environment))):
+        if reaches_published(asked):
             return True
         progress.conclude("none can be had here; they are built")
     return False
@@ -116,7 +123,7 @@ def ensure(
     """
     if published(engine, nodes):
         return {agreed.NODE_IMAGE: PUBLISHED_NODE}
-    programs = {name: jobs.start(partial(build.build, go_modules.load(name))) for name in built(nodes)}
+    programs = {name: jobs.start(partial(build.build, name)) for name in built(nodes)}
     trainer_base = jobs.start(lambda: base.users_own(agreed.CPU_BASE) or _base(engine, base.TRAINER_CPU))
     jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
@@ -164,9 +171,7 @@ def controllers(engine: Engine, nodes: bool, wanted: Collection[str]) -> dict[st
     if not wanted or published(engine, nodes):
         return {}
     return {
-        variable: scratch.operator(
-            engine, name, build.build(go_modules.load(name)) / program, LOGS / "images.log"
-        )
+        variable: scratch.operator(engine, name, build.build(name) / program, LOGS / "images.log")
         for variable, (name, program) in programs_of(wanted).items()
     }
 
@@ -192,7 +197,7 @@ def known(found: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
     return {
         variable: scratch.operator_image(name, folder / program)
         for variable, (name, program) in programs_of(wanted).items()
-        if (folder := build.built(go_modules.load(name)))
+        if (folder := build.built(name))
     }
 
 
@@ -206,11 +211,9 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
     parts["etcd"] = programs["etcd"].result() / "etcd"
     parts["coredns"] = programs["coredns"].result() / "coredns"
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
-    files = build.source(go_modules.load("kind"), "sigs.k8s.io/kind", "images/base/files")
+    files = build.source("kind", "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:
-        return node.ensure(
-            engine, parts, files, restricted_host.detected(), LOGS / "node-image.log", progress
-        )
+        return node.ensure(engine, parts, files, daemon.is_restricted(), LOGS / "node-image.log", progress)
 
 
 def kubectl_can_be_pulled(engine: Engine) -> bool:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from infra import agreed
 from toolchain.images import base, cluster_images, scratch
-from toolchain.images.made_once import made_once
 from toolchain.machine import preflight
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS, cache
@@ -55,7 +54,7 @@ def ensure(engine: Engine) -> dict[str, str]:
         if cluster_images.succeeds(engine, "manifest", "inspect", published()):
             return {}
         progress.conclude(f"cannot be pulled; made from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
-    return {agreed.GPU_BASE: made_once(engine, IMAGE, lambda: make(engine))}
+    return {agreed.GPU_BASE: base.made_once(engine, IMAGE, lambda: make(engine))}
 
 
 def _has_published(engine: Engine) -> bool:

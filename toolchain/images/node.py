@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from toolchain.images import base, control_plane, scratch
-from toolchain.images.made_once import made_once
 from toolchain.machine.engine import Engine
 from toolchain.progress import Step
 from toolchain.steps import pipe, run
@@ -105,7 +104,7 @@ def ensure(
         engine.output("rmi", f"{image}-empty")
 
     progress.note("waiting for another command that makes it")
-    return made_once(engine, image, make)
+    return base.made_once(engine, image, make)
 
 
 def _assemble(engine: Engine, image: str, debian: str, lay_out: Callable[[Path], None], log: Path) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from toolchain.images.made_once import made_once
+from toolchain.images.base import made_once
 from toolchain.machine import packages
 from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError, run

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolchain.machine import apt
-from toolchain.machine.apt import LOCK_WAIT, QUIET, available
 from toolchain.machine.locks import machine_wide
 from toolchain.paths import MACHINE
 from toolchain.steps import SetupError, run, say
 
-__all__ = ["available", "finish_interrupted", "install", "installed", "purge", "unpack"]
-
+QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
+# An apt of a killed run may still be at work.
+LOCK_WAIT = ("-o", "DPkg::Lock::Timeout=600")
+# Second letter of dpkg's status: nothing of the package is here but, with `c`, its configuration.
+_ABSENT = "nc"
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# trainstack"
 DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
@@ -37,8 +39,13 @@ SERVICES = ("docker.service", "docker.socket", "containerd.service")
 UNITS = Path("/etc/systemd/system")
 
 
+def available() -> bool:
+    """Whether this machine installs Debian packages."""
+    return Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
+
+
 def installed(name: str) -> bool:
-    return name in apt.names()
+    return name in _configured()
 
 
 def install(names: Sequence[str]) -> None:
@@ -50,13 +57,13 @@ def install(names: Sequence[str]) -> None:
     """
     with machine_wide("packages"):
         _finish_interrupted()
-        there = apt.names()
+        there = _configured()
         names = [name for name in names if name not in there]
         if not names:
             return
         run(["apt-get", "update", "-qq"], log=LOG, env=QUIET)
         wanted = ("install", "--no-install-recommends", *names)
-        if lost := apt.would_remove(*wanted):
+        if lost := _would_remove(*wanted):
             raise SetupError(
                 f"to install {' '.join(names)}, {' '.join(sorted(lost))} would have to be removed; nothing was changed",
                 "start the container engine that is here, or remove those packages yourself",
@@ -95,7 +102,7 @@ def _finish_interrupted() -> None:
 
 
 def _record() -> None:
-    new = sorted(apt.names() - set(BEFORE.read_text().split()))
+    new = sorted(_configured() - set(BEFORE.read_text().split()))
     if set(new) & {"docker.io", "containerd"}:
         _disable_services()
     with RECORD.open("a") as record:
@@ -105,7 +112,7 @@ def _record() -> None:
 
 
 def _mark(names: Sequence[str]) -> None:
-    apt.mark_automatic(names)
+    _mark_automatic(names)
     with MARKED.open("a") as marked:
         marked.writelines(f"{name}\n" for name in names)
 
@@ -179,7 +186,7 @@ def purge() -> None:
         raise SetupError(f"only root can remove the packages that {RECORD} lists", "sudo make clean")
     with machine_wide("packages"):
         _finish_interrupted()
-        ours = set(RECORD.read_text().split()) & apt.names()
+        ours = set(RECORD.read_text().split()) & _configured()
         unneeded = _unneeded(ours)
         if unneeded:
             REMOVING.touch()
@@ -197,12 +204,85 @@ def _unneeded(ours: set[str]) -> set[str]:
     autoremove keeps whatever any package recommends, suggests, or could use in place of another.)
     """
     there = set(THERE.read_text().split()) if THERE.exists() else set()
-    automatic = ours & apt.automatic()
-    wanted = automatic - apt.recommended_by(apt.names() - automatic - there)
-    if not wanted or apt.would_remove("purge", *sorted(wanted)) <= wanted:
+    automatic = ours & _automatic()
+    wanted = automatic - _recommended_by(_configured() - automatic - there)
+    if not wanted or _would_remove("purge", *sorted(wanted)) <= wanted:
         return wanted
     unneeded: set[str] = set()
     for name in sorted(wanted):
-        if apt.would_remove("purge", *sorted(unneeded), name) <= wanted:
+        if _would_remove("purge", *sorted(unneeded), name) <= wanted:
             unneeded.add(name)
     return unneeded
+
+
+def _states() -> dict[str, str]:
+    """Package -> dpkg's status, `ii` for one that is installed and configured."""
+    listed = _output("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package}\n")
+    return {line[3:]: line[:2] for line in listed.splitlines()}
+
+
+def _configured() -> set[str]:
+    """The packages that are installed and configured."""
+    return {name for name, state in _states().items() if state == "ii"}
+
+
+def present() -> set[str]:
+    """The packages that lie on this machine, also those unpacked and not configured."""
+    return {name for name, state in _states().items() if state[1] not in _ABSENT}
+
+
+def _automatic() -> set[str]:
+    """The packages that nobody has asked for by name."""
+    return set(_output("apt-mark", "showauto").split())
+
+
+def _mark_automatic(wanted: Iterable[str]) -> None:
+    """Have apt know that nobody has asked for these packages."""
+    if chosen := sorted(wanted):
+        _output("apt-mark", "auto", *chosen, *LOCK_WAIT)
+
+
+def _recommended_by(packages: Iterable[str]) -> set[str]:
+    """The installed packages that one of these `packages` recommends, by their own name or by one they provide."""
+    recommended: set[str] = set()
+    provided: dict[str, set[str]] = {}
+    asking = set(packages)
+    fields = "${Package}\t${Recommends}\t${Provides}\n"
+    for line in _output("dpkg-query", "--show", "--showformat", fields).splitlines():
+        name, recommends, provides = line.split("\t")
+        provided[name] = {name, *_names(provides)}
+        if name in asking:
+            recommended |= _names(recommends)
+    return {name for name in _configured() if provided[name] & recommended}
+
+
+def _names(relation: str) -> set[str]:
+    """The packages in a field such as `Recommends: a (>= 1.2), b:any | c`."""
+    return set(re.findall(r"(?:^|[,|])\s*([a-z0-9][a-z0-9+.-]*)", relation))
+
+
+def _would_remove(*arguments: str) -> set[str]:
+    """The packages that `apt-get <arguments>` would remove."""
+    said = _output("apt-get", "--simulate", *arguments)
+    return set(re.findall(r"^(?:Remv|Purg) (\S+)", said, re.MULTILINE))
+
+
+def _output(*command: str) -> str:
+    """Standard output. Raises SetupError with the command's own words."""
+    environment = {**os.environ, **QUIET, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    except OSError as error:
+        raise SetupError(f"cannot run {command[0]}: {error.strerror}", "see the README") from None
+    if done.returncode:
+        raise SetupError(f"`{_shown(command)}` failed: {done.stderr.strip()}", _fix(done.stderr))
+    return done.stdout
+
+
+def _fix(complaint: str) -> str:
+    return "sudo dpkg --configure -a" if "dpkg --configure -a" in complaint else ""
+
+
+def _shown(command: Sequence[str]) -> str:
+    """The beginning of a command line."""
+    return " ".join(command[:4]) + (" …" if len(command) > 4 else "")

@@ -17,18 +17,14 @@ from typing import Any
 
 from infra import agreed
 from infra.objects.labels import OWNER, is_copied
+from toolchain.operating import state
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
 
-MASKED = "[secret]"
-"""Pulumi's word for a secret in a preview (pkg/v3/backend/display/json.go)."""
-
-SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+SECRET = {state.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
 """What marks a secret in a deployment (sdk/v3/go/common/resource/sig); `plaintext` is encrypted by the import."""
 
-HALF_REPLACED = "pendingReplacement"
-"""Pulumi's mark of a resource that is deleted to be replaced (sdk/v3/go/common/apitype/core.go)."""
 
 Manifest = Mapping[str, Any]
 
@@ -61,8 +57,8 @@ def half_replaced(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Resources of Kubernetes objects that a replacement has deleted without creating their successors."""
     return [
         each
-        for each in deployment.get("resources") or []
-        if each.get(HALF_REPLACED) and each["type"].startswith(agreed.OBJECT)
+        for each in state.resources(deployment)
+        if each.get(state.HALF_REPLACED) and each["type"].startswith(agreed.OBJECT)
     ]
 
 
@@ -118,7 +114,7 @@ def _add(
         for key, named in (resource.get("propertyDependencies") or {}).items()
     }
     added = {**resource, **identity, "dependencies": dependencies, "propertyDependencies": properties}
-    added.pop(HALF_REPLACED, None)
+    added.pop(state.HALF_REPLACED, None)
     resources[place : place + len(replaced)] = [added]
     return True
 
@@ -150,7 +146,7 @@ def fill_unknown(wanted: Any, live: Any) -> Any:
     filled: dict[str, Any] = {}
     for key, value in wanted.items():
         there = live.get(key) if isinstance(live, Mapping) else None
-        if value == MASKED:
+        if value == state.SECRET:
             filled |= {} if there is None else {key: {**SECRET, "plaintext": json.dumps(there)}}
         elif value != UNKNOWN:
             filled[key] = fill_unknown(value, there)

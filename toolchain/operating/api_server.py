@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Mapping
 
 from toolchain.operating import live_objects, state
-from toolchain.operating.environment import for_child
 from toolchain.operating.state import Access
 from toolchain.steps import SetupError, say, step
 
@@ -31,17 +29,7 @@ _OWN_PORT = re.compile(r":\d+->")
 
 def is_named(variables: Mapping[str, str], access: Access) -> bool:
     """Whether the kubeconfig is there and names a server: not where it was moved, or its context renamed."""
-    cmd = [_kubectl(variables), "--kubeconfig", access.kubeconfig, "config", "view", "--minify", "-o", "name"]
-    done = subprocess.run([*cmd, *_context(access)], env=for_child(variables), capture_output=True)
-    return done.returncode == 0
-
-
-def _kubectl(variables: Mapping[str, str]) -> str:
-    return shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
-
-
-def _context(access: Access) -> list[str]:
-    return ["--context", access.context] if access.context else []
+    return not live_objects.kubectl(variables, access, "config", "view", "--minify", "-o", "name").returncode
 
 
 def problem(variables: Mapping[str, str], access: Access) -> str | None:
@@ -49,14 +37,9 @@ def problem(variables: Mapping[str, str], access: Access) -> str | None:
 
     Refused, reset, cut off, timed out, TLS, an error of the server, a kubeconfig that is missing: all are problems.
     """
-    cmd = [_kubectl(variables), "--kubeconfig", access.kubeconfig, "get", "--raw", "/readyz"]
-    cmd += ["--request-timeout", f"{ANSWER_S}s", *_context(access)]
-    try:
-        done = subprocess.run(
-            cmd, env=for_child(variables), capture_output=True, text=True, timeout=4 * ANSWER_S
-        )
-    except subprocess.TimeoutExpired:
-        return "no answer"
+    done = live_objects.kubectl(
+        variables, access, "get", "--raw", "/readyz", answer_s=ANSWER_S, whole_s=4 * ANSWER_S
+    )
     said = (done.stderr.strip() or done.stdout.strip()).splitlines()
     if any(word in line for word in REFUSES for line in said) or (not done.returncode and said == [READY]):
         return None

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.operating import user_backend
-from toolchain.operating.environment import write_whole
-from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STACKS, STATE
+from toolchain.paths import LOCAL, LOGS, PASSPHRASE, ROOT, STATE
 from toolchain.steps import SetupError, run
 
 SALT = LOCAL / "salt"
@@ -29,7 +29,7 @@ def prepare(stack: str, variables: Mapping[str, str]) -> None:
 
     Of our own backend that is its folder, the passphrase and the salt; of the user's only the stack and its salt.
     """
-    file = STACKS / f"Pulumi.{stack}.yaml"
+    file = stack_files.file(stack)
     if not user_backend.backend():
         STATE.mkdir(parents=True, exist_ok=True)
         _passphrase()
@@ -53,7 +53,7 @@ def _passphrase() -> None:
     # A salt belongs to its passphrase: with a new one, every old salt is of no use.
     SALT.unlink(missing_ok=True)
     for stack in stack_files.names():
-        without_salt(STACKS / f"Pulumi.{stack}.yaml")
+        without_salt(stack_files.file(stack))
     write_whole(PASSPHRASE, secrets.token_urlsafe(32) + "\n", mode=0o600)
 
 

@@ -11,7 +11,7 @@ from infra import agreed, paths
 from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
-from toolchain.paths import DATA, LOCAL, MODELS, ROOT, STACKS, VENV, cache
+from toolchain.paths import DATA, LOCAL, MODELS, ROOT, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import build
 
@@ -44,7 +44,7 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
         with step("container engine, its images and packages"):
             engine.remove()
         for stack in stack_files.names():
-            file = STACKS / f"Pulumi.{stack}.yaml"
+            file = stack_files.file(stack)
             backend.without_salt(file)
             backend.tell_git_of_new_size(file)
         build.clean_caches()

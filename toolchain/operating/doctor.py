@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -13,21 +12,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra import agreed
 from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
-from toolchain.machine.engine import Engine, installed_engines
 from toolchain.machine.processes import is_linux
-from toolchain.operating import cluster_check, environment, state
+from toolchain.operating import api_server, environment, state
+from toolchain.operating.state import Access
 from toolchain.operating.status import MARKS, Health, overall
-from toolchain.paths import LOCAL, STACKS, VENV, cache
+from toolchain.paths import LOCAL, VENV, cache
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice, venv
+from toolchain.tools import build, installed, venv
 
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
+KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
+# `kind` of section cluster, in YAML's two styles, and not that of a later section.
+_TOLD = re.compile(
+    r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
+    re.MULTILINE,
+)
+_EXTENDS = re.compile(r"^ *trainstack:extends: *([\w-]+)", re.MULTILINE)
 PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
 
 
@@ -89,11 +96,11 @@ def tools(nodes: bool = True) -> Found:
         nodes: whether the stack's cluster is made with kind.
     """
     missing = to_build(nodes)
-    said = [f"{name} {_origin(each, missing)}" for name, each in choice.choose().items()]
+    said = [f"{name} {_origin(each, missing)}" for name, each in installed.choose().items()]
     return Health.HEALTHY, ", ".join(said)
 
 
-def _origin(tool: choice.Choice, missing: set[str]) -> str:
+def _origin(tool: installed.Choice, missing: set[str]) -> str:
     if tool.own:
         return str(tool.own)
     if tool.is_available:
@@ -118,8 +125,7 @@ def go(nodes: bool = True) -> Found:
 
 def to_build(nodes: bool) -> set[str]:
     """Those of Pulumi, kind and kubectl that have to be built."""
-    missing = {name for name, each in choice.choose().items() if not each.is_available}
-    missing -= set() if nodes else {"kind"}
+    missing = installed.missing(installed.choose(), nodes)
     return missing - ({"kubectl"} if is_linux() and published(True) else set())
 
 
@@ -129,19 +135,8 @@ def builds(nodes: bool) -> bool:
 
 
 def published(nodes: bool) -> bool:
-    """Whether published images are used: the engine that answers has that of the node, or may pull it."""
-    answering = engine.find()
-    if answering is None:
-        return False
-    if cluster_images.has_published(answering):
-        return True
-    return not cluster_images.all_built(nodes) and _is_pulled(answering.docker, tuple(answering.env.items()))
-
-
-@functools.cache
-def _is_pulled(docker: str, environment: tuple[tuple[str, str], ...]) -> bool:
-    """Asked once in a command, and without a line about it: the checks may be wanted as JSON."""
-    return cluster_images.reaches_published(Engine(docker, ours=False, env=dict(environment)))
+    """Whether published images are used. Without a line that a registry is asked: the checks may be wanted as JSON."""
+    return cluster_images.published(engine.find(), nodes, quiet=True)
 
 
 def disk(nodes: bool = True) -> Found:
@@ -173,7 +168,7 @@ def container_engine() -> Found:
 
 def other_engines() -> Found:
     """Engines that are installed beside ours. One that answers is used."""
-    other, found = installed_engines.installed(), engine.find()
+    other, found = engine.other(), engine.find()
     if other is None:
         return Health.HEALTHY, "none"
     if found and not found.ours:
@@ -185,7 +180,7 @@ def ports() -> Found:
     """The ports that stack files ask for, each free or in use. A cluster that is up holds its own."""
     wanted = {
         file.name: int(found[1])
-        for file in sorted(STACKS.glob("*.yaml"))
+        for file in sorted(stack_files.STACKS.glob("*.yaml"))
         if (found := PORT.search(file.read_text(errors="replace")))
     }
     if not wanted:
@@ -255,16 +250,66 @@ def _set(names: tuple[str, ...]) -> Iterator[str]:
             yield value
 
 
+def cluster_kind(stack: str) -> str:
+    """What makes the cluster of `stack`, also before the packages are there that read its file.
+
+    Raises SetupError where that is wrong.
+    """
+    if told := environment.cluster_kind(stack):
+        return told
+    texts = [stack_files.file(stack).read_text(errors="replace")]
+    if base := _EXTENDS.search(texts[0]):
+        texts += [each.read_text(errors="replace") for each in stack_files.STACKS.glob(f"{base[1]}.yaml")]
+    found = [named[1] for text in texts if (named := _TOLD.search(text))]
+    return found[0] if found else KIND
+
+
+def cluster(stack: str) -> Found:
+    """Whether the cluster of `stack` is there or can be made. Raises SetupError as `cluster_kind` does."""
+    asked = cluster_kind(stack)
+    if asked == MICROK8S:
+        return _microk8s()
+    if asked == EXISTING:
+        return _existing(stack)
+    return Health.HEALTHY, "made with kind"
+
+
+def _microk8s() -> Found:
+    if shutil.which("microk8s"):
+        return Health.HEALTHY, "MicroK8s, which is here"
+    if shutil.which("snap"):
+        return Health.HEALTHY, "MicroK8s, installed from its snap; root alone may do that"
+    return Health.NOT, "MicroK8s comes as a snap, and snapd is not here", "sudo apt-get install snapd"
+
+
+def _existing(stack: str) -> Found:
+    # Before the packages are there, nobody reads what the stack file names.
+    access = environment.access(stack) or Access(str(agreed.usual_kubeconfig()))
+    file = access.kubeconfig
+    if not Path(file).exists():
+        said = f"the cluster is to be there, and no kubeconfig is: {file}"
+        return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
+    kubectl = installed.choose()["kubectl"]
+    if not kubectl.is_available:
+        return Health.HEALTHY, f"reached by {file}; not asked, as kubectl is not here yet"
+    folder = str(kubectl.program().parent)
+    variables = {"PATH": os.pathsep.join([folder, environment.path()])}
+    if why := api_server.problem(variables, access):
+        fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
+        return Health.NOT, f"the cluster of {file} does not answer: {why}", fix
+    return Health.HEALTHY, f"answers, by {file}"
+
+
 def checks(stack: str) -> dict[str, Callable[[], Found]]:
     """The looks at this machine for `stack`, by their names."""
 
     def nodes() -> bool:
-        return cluster_check.kind(stack) == cluster_check.KIND
+        return cluster_kind(stack) == KIND
 
     return {
         "python": python,
         "pip": pip,
-        "cluster": lambda: cluster_check.check(stack),
+        "cluster": lambda: cluster(stack),
         "tools": lambda: tools(nodes()),
         "go": lambda: go(nodes()),
         "disk": lambda: disk(nodes()),

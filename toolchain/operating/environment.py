@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra import agreed
-from toolchain import git
+from infra.atomic_file import write_whole
+from toolchain import git, stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND, LINKS, LOCAL, STACKS, VENV
+from toolchain.paths import COMMAND, LINKS, LOCAL, VENV
 from toolchain.steps import SetupError
 from toolchain.tools import plugins, venv
 from toolchain.tools.installed import RULES, find, user_path, which
@@ -61,7 +62,7 @@ def load() -> dict[str, str] | None:
         return None
     again = {"PULUMI_HOME", "UV_CACHE_DIR", *cluster_images.programs_of(cluster_images.ALL)}
     kept = {name: value for name, value in found.items() if name not in again}
-    return {**kept, **plugins.own_environment(), **venv.uv_cache(venv.uv())}
+    return {**kept, **plugins.own_environment(_own("pulumi", user_path())), **venv.uv_cache(venv.uv())}
 
 
 def path() -> str:
@@ -72,7 +73,9 @@ def path() -> str:
 def _programs() -> list[str]:
     """Names of the programs that this shell needs of ours: our command, and what the user's PATH has nothing for."""
     own = {name: _own(name, user_path()) for name in RULES}
-    lacking = plugins.lacking(own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment())
+    lacking = plugins.lacking(
+        own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment(own["pulumi"])
+    )
     tools = [name for name, program in own.items() if program is None]
     return [COMMAND.name, *tools, *([] if which("uv") else ["uv"]), *lacking]
 
@@ -135,7 +138,7 @@ def cluster_access(stack: str) -> ClusterAccess | None:
 
     Raises SetupError for a stack file that says it wrongly.
     """
-    file = STACKS / f"Pulumi.{stack}.yaml"
+    file = stack_files.file(stack)
     if not file.exists() or not venv.is_complete():
         return None
     return _told_by_models(file, tuple(_read_by_models(file).items()))
@@ -174,14 +177,14 @@ def is_protected(stack: str) -> bool:
     A line that was deleted and not committed protects on, and so does a file of the commit that the models refuse.
     Raises SetupError as `cluster` does, and where Git does not tell the commit's file.
     """
-    file = STACKS / f"Pulumi.{stack}.yaml"
+    file = stack_files.file(stack)
     here = _read_by_models(file)
     if _may_protect(here):
         venv.ensure()
         if (told := cluster_access(stack)) and told.protected:
             return True
     try:
-        committed = git.committed(STACKS, lambda name: _is_read(name, file.name))
+        committed = git.committed(file.parent, lambda name: _is_read(name, file.name))
     except git.GitError as error:
         raise SetupError(str(error)) from None
     is_other = file.name in committed and committed != here
@@ -251,18 +254,3 @@ def link(programs: Iterable[tuple[str, Path]]) -> None:
         fresh = place.with_name(f".{name}.{os.getpid()}")
         fresh.symlink_to(program)
         fresh.replace(place)
-
-
-def write_whole(target: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file that is never seen half written; nothing is left where that fails."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(mode)
-        Path(name).replace(target)
-    except OSError:
-        Path(name).unlink()
-        raise

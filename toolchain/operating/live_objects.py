@@ -20,13 +20,27 @@ SHOWN = 3
 
 
 def kubectl(
-    variables: Mapping[str, str], access: state.Access, *arguments: str
+    variables: Mapping[str, str],
+    access: state.Access,
+    *arguments: str,
+    answer_s: int = 20,
+    whole_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run kubectl on the cluster of `access`; its exit status is the caller's to judge."""
+    """Run kubectl on the cluster of `access`; its exit status is the caller's to judge.
+
+    Parameters:
+        answer_s: seconds that the server may take for each request.
+        whole_s: seconds until a kubectl that makes no end counts as one without an answer; None for no limit.
+    """
     program = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
-    cmd = [program, "--kubeconfig", access.kubeconfig, "--request-timeout", "20s"]
+    cmd = [program, "--kubeconfig", access.kubeconfig, "--request-timeout", f"{answer_s}s"]
     cmd += ["--context", access.context] if access.context else []
-    return subprocess.run([*cmd, *arguments], env=for_child(variables), capture_output=True, text=True)
+    try:
+        return subprocess.run(
+            [*cmd, *arguments], env=for_child(variables), capture_output=True, text=True, timeout=whole_s
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(cmd, 1, "", "no answer")
 
 
 def lookup(

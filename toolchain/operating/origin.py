@@ -6,15 +6,14 @@ With them the run gets its model card.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from toolchain import git
-from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, ROOT
 from toolchain.runs import records
 from toolchain.steps import say
@@ -104,8 +103,7 @@ def _source(folder: Path, model: Path, sources: Sequence[Source]) -> Source | No
 
 def _write_as_old_as(model: Path, file: Path, text: str) -> None:
     """Write `file` with the time of `model`: a finished run is told by its model, the last of its files."""
-    write_whole(file, text)
-    os.utime(file, ns=(model.stat().st_atime_ns, model.stat().st_mtime_ns))
+    write_whole(file, text, written=model.stat().st_mtime)
 
 
 def report_lines(runs: Iterable[Path]) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from toolchain import stack_files
 from toolchain.machine import engine
 from toolchain.operating import environment, leftovers, live_view, pulumi_output
 from toolchain.operating.job_lines import JobLines
-from toolchain.paths import MODELS, ROOT, STACKS
+from toolchain.paths import MODELS, ROOT
 from toolchain.runs import report_timeline
 from toolchain.steps import SetupError, say, step, stoppable, tell, wait
 from toolchain.tools import venv
@@ -23,7 +22,7 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
         from infra.config import from_file
         from infra.image import engine_image
 
-        say(engine_image.built(from_file(_file(stack)).image))
+        say(engine_image.built(from_file(stack_files.file(stack)).image))
 
 
 def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
@@ -53,7 +52,7 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
     with venv.program(environment.for_child(variables)):
         from infra import release_volumes
 
-        release_volumes.release(_file(stack), own, say)
+        release_volumes.release(stack_files.file(stack), own, say)
 
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
@@ -62,7 +61,7 @@ def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
         with venv.program(environment.for_child(variables)):
             from infra.clusters.existing import kubeconfig
 
-            kubeconfig.ensure_named_by(_file(stack), lambda _: None)
+            kubeconfig.ensure_named_by(stack_files.file(stack), lambda _: None)
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
@@ -73,7 +72,7 @@ def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]
             from infra import inspection
             from infra.config import from_file
 
-            problems = inspection.inspect(from_file(_file(stack)), outputs, say)
+            problems = inspection.inspect(from_file(stack_files.file(stack)), outputs, say)
     except SetupError as error:
         raise SetupError(f"{about}{error}") from None
     if problems:
@@ -89,7 +88,7 @@ def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict
     with venv.program(environment.for_child(variables)):
         from infra import dependents
 
-        return dependents.of_stack(_file(stack), own, say)
+        return dependents.of_stack(stack_files.file(stack), own, say)
 
 
 def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[str, str]]) -> None:
@@ -101,7 +100,7 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
                     from infra.config import from_file
                     from infra.run import unfollowed
 
-                    unfollowed.keep(from_file(_file(stack)), jobs, say)
+                    unfollowed.keep(from_file(stack_files.file(stack)), jobs, say)
             except (SetupError, OSError) as error:
                 say(f"their logs are not kept: {error}")
 
@@ -113,7 +112,7 @@ def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[st
             from infra.config import from_file
             from infra.run import finished
 
-            finished.remove(from_file(_file(stack)), runs, say)
+            finished.remove(from_file(stack_files.file(stack)), runs, say)
 
 
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
@@ -162,7 +161,3 @@ def _follow(variables: dict[str, str], stack: str) -> int:
     lines.flush()
     tell({"is": "quiet"})
     return status
-
-
-def _file(stack: str) -> Path:
-    return STACKS / f"Pulumi.{stack}.yaml"

@@ -9,11 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from toolchain.operating import environment, status, volume_space
+from infra.atomic_file import write_whole
+from toolchain.operating import status, volume_space
 from toolchain.operating.status import Finding, Health, Part
 from toolchain.runs import records
 from toolchain.runs.records import Run
@@ -73,7 +72,7 @@ def write(stack: str, file: str) -> int:
         print(told, end="")
     else:
         try:
-            environment.write_whole(Path(file), told)
+            write_whole(Path(file), told)
         except OSError as error:
             raise SetupError(
                 f"{file} cannot be written: {error.strerror}", "name a file in a folder that you may write to"
@@ -110,7 +109,7 @@ def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
         now = next((name for name in reversed(held) if name in STATES), STATES[0])
         for name in STATES:
             state.add(float(name == now), **labels, state=name)
-        created.add(_seconds(metadata.get("creationTimestamp")), **labels)
+        created.add(records.seconds_of(metadata.get("creationTimestamp")), **labels)
         for replica, counts in (told.get("replicaStatuses") or {}).items():
             failed.add(float(counts.get("failed") or 0), **labels, replica=replica.lower())
     return [state, created, failed]
@@ -160,13 +159,6 @@ def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
         finished.add(float(run.is_finished), **labels)
         written.add(run.ended.timestamp(), **labels)
     return [number, accuracy, loss, seconds, epochs, finished, written]
-
-
-def _seconds(moment: Any) -> float | None:
-    try:
-        return datetime.fromisoformat(str(moment)).timestamp()
-    except ValueError:
-        return None
 
 
 def _labels(labels: Labels) -> str:

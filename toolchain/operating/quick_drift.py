@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +15,10 @@ from typing import Any
 
 from infra import agreed
 from infra.objects import labels
+from toolchain import stack_files
 from toolchain.operating import adoption, api_server, live_objects, recovery, state, user_backend
 from toolchain.operating.state_copies import PROJECT
-from toolchain.paths import STACKS, STATE
+from toolchain.paths import STATE
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
@@ -28,9 +28,6 @@ MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 # Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
 LEFT_TO_OTHERS = frozenset({"suspend"})
-# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)(n|u|m|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?")
-_POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 HISTORY = STATE / ".pulumi" / "history" / PROJECT
 UPDATE, DESTROY, SUCCEEDED = "update", "destroy", "succeeded"
 
@@ -57,7 +54,7 @@ def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     with venv.program():
         from infra.review.key_changes import unapplied
 
-        return unapplied(STACKS / f"Pulumi.{stack}.yaml", applied)
+        return unapplied(stack_files.file(stack), applied)
 
 
 def of_objects(
@@ -107,7 +104,7 @@ def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest
     for each in state.objects(deployment):
         inputs = each.get("inputs") or {}
         # What is to be deleted, or was deleted to be replaced, is not meant to be there.
-        leaving = each.get("delete") or each.get(adoption.HALF_REPLACED) or each["urn"] in left_behind
+        leaving = each.get("delete") or each.get(state.HALF_REPLACED) or each["urn"] in left_behind
         if inputs.get("kind") in kinds and adoption.object_id(inputs) and not leaving:
             yield inputs
 
@@ -150,15 +147,15 @@ def _equal(applied: Any, found: Any) -> bool:
 
 
 def _amount(value: Any) -> Decimal | None:
-    told = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if not told:
-        return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    number, unit = told[1], told[2] or ""
-    if unit[1:].lstrip("+-").isdecimal():
-        return Decimal(f"{number}{unit}")
-    if unit.endswith("i"):
-        return Decimal(number) * Decimal(1024) ** " KMGTPE".index(unit[0])
-    return Decimal(number).scaleb(_POWERS[unit])
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    with venv.program():
+        from infra.config.names import quantity
+
+        try:
+            return quantity(str(value))
+        except ValueError:
+            return None
 
 
 def _shown(value: Any) -> str:

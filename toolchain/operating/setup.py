@@ -15,13 +15,12 @@ from typing import IO
 from infra import agreed
 from toolchain import stack_files
 from toolchain.images import cluster_images, gpu_base
-from toolchain.machine import disks, engine, locks, preflight
+from toolchain.machine import engine, locks, preflight
 from toolchain.operating import environment, program_calls, user_backend
 from toolchain.parallel import Jobs
 from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
-from toolchain.tools import build, choice, plugins, venv
-from toolchain.tools.installed import which
+from toolchain.tools import build, installed, plugins, venv
 
 KIND = "kind"
 """The kind of cluster whose nodes are made here, as the stack file says it."""
@@ -59,7 +58,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
             its cluster with them.
         builds_image: whether the stack's trainer image is built next: the base of a GPU image is only made then.
     """
-    choices = choice.choose()
+    choices = installed.choose()
     answering = engine.find()
     nodes = makes_nodes(stack)
     images_missing = (
@@ -69,8 +68,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     )
     if answering and images_missing:
         cluster_images.may_build(answering, nodes)
-    missing = {name for name, each in choices.items() if not each.is_available}
-    missing -= set() if nodes else {"kind"}
+    missing = installed.missing(choices, nodes)
     if "kubectl" in missing and answering and cluster_images.kubectl_can_be_pulled(answering):
         missing.remove("kubectl")
     builds = images_missing or bool(missing)
@@ -78,12 +76,13 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         build.check_go()
     venv.check_pip()
     preflight.check(builds=builds)
+    home = plugins.own_environment(choices["pulumi"].own)
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
         programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
         kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
-        pulumis = jobs.start(lambda: _fetch_plugins(choices["pulumi"], programs["pulumi"].result()))
+        pulumis = jobs.start(lambda: plugins.fetch_provider(programs["pulumi"].result(), home))
         early = stack if builds_image and builds else ""
         images = jobs.start(lambda: _images(jobs, running.result(), stack, packages, early))
         gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
@@ -93,11 +92,11 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         links += [("kind", found_kind)] if (found_kind := kind.result()) else []
         built = [(name, path) for name, path in links if path != choices[name].own]
         pulumis.result()
-        found = {**_home(choices["pulumi"]), **running.result().env, **images.result(), **gpu.result()}
+        found = {**home, **running.result().env, **images.result(), **gpu.result()}
         packages.result()
         # The program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
-        built += [] if uv == which("uv") else [("uv", uv)]
+        built += [] if uv == installed.which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
     environment.link(built)
     # What the last set-up made for a stack with nodes of its own stays known: that stack's previews need it.
@@ -125,26 +124,19 @@ def prepare_operators(stack: str) -> dict[str, str]:
 
 def prepare_pulumi() -> dict[str, str]:
     """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
-    choices = {name: each for name, each in choice.choose().items() if name != "kind"}
+    choices = {name: each for name, each in installed.choose().items() if name != "kind"}
     if not all(each.is_available for each in choices.values()):
         build.check_go()
     venv.ensure()
     pulumi = choices["pulumi"].program()
     links = [(name, each.program()) for name, each in choices.items() if each.own is None]
-    _fetch_plugins(choices["pulumi"], pulumi)
+    home = plugins.own_environment(choices["pulumi"].own)
+    plugins.fetch_provider(pulumi, home)
     environment.link(links)
-    return _home(choices["pulumi"])
+    return home
 
 
-def _home(pulumi: choice.Choice) -> dict[str, str]:
-    return {} if pulumi.own else {"PULUMI_HOME": str(plugins.own_home())}
-
-
-def _fetch_plugins(choice: choice.Choice, pulumi: Path) -> None:
-    plugins.fetch_provider(pulumi, _home(choice))
-
-
-def _kind(choice: choice.Choice, stack: str, packages: Future[Path]) -> Path | None:
+def _kind(choice: installed.Choice, stack: str, packages: Future[Path]) -> Path | None:
     """kind; None where it is not here, and the stack's cluster is made without it.
 
     A stack that leaves its kind cluster for another one has it deleted with the kind that made it.
@@ -193,7 +185,7 @@ def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dic
     return gpu_base.ensure(running) if wanted else gpu_base.known(running)
 
 
-def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: choice.Choice) -> Path:
+def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: installed.Choice) -> Path:
     # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
     del images
     if not kubectl.is_available and cluster_images.kubectl_can_be_pulled(running):
@@ -207,7 +199,7 @@ def fetch(stack: str) -> None:
     That is tools, packages and images. It makes no cluster. Raises SetupError.
     """
     stack_files.check(stack)
-    with project_lock(), disks.watched():
+    with project_lock(), preflight.watched():
         try:
             found = prepare(stack, builds_image=True) | prepare_operators(stack)
             variables = environment.for_stack(found, stack)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from infra.atomic_file import write_whole
 from toolchain.machine import processes
 from toolchain.machine.processes import Process
 from toolchain.operating import user_backend
-from toolchain.operating.environment import write_whole
 from toolchain.operating.state_copies import PROJECT
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say, step

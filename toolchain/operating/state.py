@@ -9,14 +9,16 @@ from typing import Any
 
 from infra import agreed, paths
 from infra.objects import labels
-from toolchain.operating.adoption import HALF_REPLACED
 from toolchain.paths import MODELS, ROOT
 from toolchain.runs import records
 
 RETAINED = "retainOnDelete"
+HALF_REPLACED = "pendingReplacement"
+"""Pulumi's mark of a resource that is deleted to be replaced (sdk/v3/go/common/apitype/core.go)."""
 STACK = "pulumi:pulumi:Stack"
 JOBS = ("kubernetes:kubeflow.org/v1:PyTorchJob", "kubernetes:trainer.kubeflow.org/v1alpha1:TrainJob")
-# What marks a value as Pulumi's special kind in a state, and the word that the CLI shows for a secret.
+# What marks a value as Pulumi's special kind in a state (sdk/v3/go/common/resource/sig), and the word that the CLI
+# shows for a secret (pkg/v3/backend/display/json.go).
 SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "[secret]"
 
 Deployment = Mapping[str, Any]
@@ -59,10 +61,15 @@ def _masked(value: Any) -> Any:
     return SECRET if SIGNATURE in value else {name: _masked(each) for name, each in value.items()}
 
 
+def jobs(deployment: Deployment, side: str = "outputs") -> list[tuple[str, dict[str, Any]]]:
+    """Kind and metadata of each of the stack's jobs, as registered (`inputs`) or as the API server told (`outputs`)."""
+    found = [each.get(side) or {} for each in resources(deployment) if each["type"] in JOBS]
+    return [(str(job.get("kind")), job.get("metadata") or {}) for job in found]
+
+
 def runs(deployment: Deployment) -> list[str]:
     """The ids of the runs that the stack's jobs make."""
-    jobs = [each.get("inputs") or {} for each in resources(deployment) if each["type"] in JOBS]
-    found = [(job.get("metadata") or {}).get("labels") or {} for job in jobs]
+    found = [metadata.get("labels") or {} for _, metadata in jobs(deployment, "inputs")]
     there = [str(each[labels.RUN]) for each in found if labels.RUN in each]
     return [*dict.fromkeys([*there, *(str(each["run"]) for each in finished(deployment).values())])]
 
@@ -77,15 +84,13 @@ def finished(deployment: Deployment) -> dict[str, dict[str, Any]]:
 
 def job_uids(deployment: Deployment) -> set[str]:
     """The uids of the stack's jobs, as the API server gave them."""
-    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] in JOBS]
-    return {str(uid) for job in jobs if (uid := (job.get("metadata") or {}).get("uid"))}
+    return {str(metadata["uid"]) for _, metadata in jobs(deployment) if metadata.get("uid")}
 
 
 def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
     """Kind, namespace, name, uid and run of each of the stack's jobs whose record on this machine lacks its end."""
-    jobs = [each.get("outputs") or {} for each in resources(deployment) if each["type"] in JOBS]
     found = []
-    for kind, metadata in ((job.get("kind"), job.get("metadata") or {}) for job in jobs):
+    for kind, metadata in jobs(deployment):
         run = (metadata.get("labels") or {}).get(labels.RUN)
         known = records.recorded(MODELS / stack / "runs" / str(run))
         if run and metadata.get("uid") and not (known.get("uid") == metadata["uid"] and known.get("end")):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from toolchain.operating import environment
+from infra.atomic_file import write_whole
 from toolchain.paths import LOCAL, STATE
 from toolchain.steps import SetupError, say
 
@@ -86,7 +86,7 @@ def _whole(stack: str) -> Iterator[Path]:
 def _write(stack: str, target: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        environment.write_whole(target, text, mode=0o600)
+        write_whole(target, text, mode=0o600)
     except OSError as error:
         raise SetupError(
             f"no room to keep the state of stack {stack}: {os.strerror(error.errno or 0)}: {target}",

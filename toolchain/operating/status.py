@@ -280,7 +280,7 @@ def _objects(
             done = live_objects.kubectl(variables, access, "get", of_a_tenant, *place, *options)
             if kinds == other and api_server.FORBIDDEN in done.stderr:
                 continue  # whoever has no rights to them has made none
-        if done.returncode and "the server doesn't have a resource type" not in done.stderr:
+        if done.returncode and live_objects.NO_SUCH_KIND not in done.stderr:
             raise SetupError(f"cannot list {kinds}: {done.stderr.strip()}")
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
     return found

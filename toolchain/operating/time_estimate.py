@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infra.atomic_file import write_whole
 from toolchain.images import cluster_images
 from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
-from toolchain.operating.environment import write_whole
 from toolchain.paths import LOCAL, cache
+from toolchain.runs import records
 from toolchain.steps import phase_times
-from toolchain.tools import build, choice, go_modules, venv
+from toolchain.tools import build, installed, venv
 
 FILE = LOCAL / "times.json"
 # Rough seconds on two cores with empty caches, used until this clone has times of its own: so that the whole is the
@@ -40,29 +41,21 @@ def missing_builds(nodes: bool) -> list[str]:
     Parameters:
         nodes: whether the cluster's nodes are ours to make.
     """
-    pulled = is_pulled(nodes)
-    there = {"kubectl"} if pulled and processes.is_linux() else set()
-    there |= set() if nodes else {setup.KIND}
-    choices = [each for name, each in choice.choose().items() if name not in there and not each.is_available]
+    pulled = cluster_images.published(engine.find(), nodes)
+    names = installed.missing(installed.choose(), nodes)
+    names -= {"kubectl"} if pulled and processes.is_linux() else set()
     # With nodes of ours all of Kubernetes is built, and its kubectl with it.
-    wanted = [choice.MODULES[each.name] if nodes and not pulled else each.name for each in choices]
+    wanted = [installed.MODULES[name] if nodes and not pulled else name for name in names]
     if not pulled and not cluster_images.all_built(nodes):
-        wanted += [name for name in cluster_images.built(nodes) if not build.built(go_modules.load(name))]
+        wanted += [name for name in cluster_images.built(nodes) if not build.built(name)]
     return sorted(set(wanted))
-
-
-def is_pulled(nodes: bool) -> bool:
-    """Whether published images are used. Asks the engine's registry where something would have to be built instead."""
-    answering = engine.find()
-    return answering is not None and cluster_images.published(answering, nodes)
 
 
 def will_pull(nodes: bool) -> bool:
     """Whether the published node image is used, and the engine does not hold it yet."""
     answering = engine.find()
-    return (
-        nodes and answering is not None and not cluster_images.has_published(answering) and is_pulled(nodes)
-    )
+    is_here = answering is not None and cluster_images.has_published(answering)
+    return nodes and not is_here and cluster_images.published(answering, nodes)
 
 
 def estimate(stack: str) -> str:
@@ -143,11 +136,7 @@ def keep(stack: str, seconds: float) -> None:
 
 
 def _kept() -> dict[str, Any]:
-    try:
-        found = json.loads(FILE.read_text())
-    except (OSError, ValueError):
-        return {}
-    return {k: v for k, v in found.items() if isinstance(v, int | float)} if isinstance(found, dict) else {}
+    return {name: value for name, value in records.mapping(FILE).items() if isinstance(value, int | float)}
 
 
 def _about(seconds: float) -> str:

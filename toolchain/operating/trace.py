@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolchain.operating.environment import write_whole
+from infra.atomic_file import write_whole
 from toolchain.progress import Event
 from toolchain.steps import SetupError, record_with, say
 

@@ -10,20 +10,18 @@ from typing import Any
 
 from infra import agreed
 from toolchain import stack_files
-from toolchain.machine import disks, engine
+from toolchain.machine import engine, preflight
 from toolchain.operating import (
     adoption,
     api_server,
     backend,
     doctor,
     environment,
-    failed_jobs,
     leftovers,
     live_objects,
     live_view,
     objects_left,
     origin,
-    plans,
     program_calls,
     pulumi_cli,
     pulumi_output,
@@ -57,7 +55,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     user_backend.check(stack)
     began = time.monotonic()
     expect(time_estimate.last_times())
-    with live_view.shown() as view, setup.project_lock(), disks.watched():
+    with live_view.shown() as view, setup.project_lock(), preflight.watched():
         ensure_reviewed = ensure_committed(stack)
         if expected := time_estimate.estimate(stack):
             say(expected)
@@ -140,12 +138,12 @@ def _update(
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if environment.is_protected(stack):
-            plans.ensure_contained(variables, stack)
-            return plans.update(changed, stack, options, _QUIET, ensure_reviewed)
+            update.ensure_contained(variables, stack)
+            return update.by_plan(changed, stack, options, _QUIET, ensure_reviewed)
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with failed_jobs.reporting(variables, before) as (variable, remove_failed_jobs):
+    with update.trying_again(variables, before) as (variable, remove_failed_jobs):
 
         def mended() -> bool:
             return (

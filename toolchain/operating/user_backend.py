@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from toolchain.paths import PASSPHRASE, ROOT, STACKS, STATE
+from toolchain import stack_files
+from toolchain.paths import PASSPHRASE, ROOT, STATE
 from toolchain.steps import SetupError
 
 BACKEND = "PULUMI_BACKEND_URL"
@@ -78,8 +79,9 @@ def unwanted() -> list[str]:
 
 def encrypts_with_passphrase(stack: str) -> bool:
     """Whether what the user's own backend keeps of `stack` is encrypted with a passphrase."""
-    file = STACKS / f"Pulumi.{stack}.yaml"
-    return not (backend() or "").startswith(_SERVICES) and not _PROVIDER.search(file.read_text())
+    return not (backend() or "").startswith(_SERVICES) and not _PROVIDER.search(
+        stack_files.file(stack).read_text()
+    )
 
 
 def check(stack: str) -> None:

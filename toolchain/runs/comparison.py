@@ -147,14 +147,10 @@ def _points(lines: Sequence[Mapping[str, Any]], key: str) -> Points:
     found = [
         (float(line["step"]), float(line[key]))
         for line in lines
-        if all(_is_number(line.get(name)) for name in ("step", key))
+        if None not in (records.number(line.get("step")), records.number(line.get(key)))
     ]
     every = -(-len(found) // MOST_POINTS) or 1
     return [*found[:-1:every], *found[-1:]]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _chart(title: str, names: Sequence[str], lines: Sequence[Points]) -> str:

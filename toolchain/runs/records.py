@@ -163,9 +163,9 @@ def read(folder: Path) -> Run:
     results = {name: value for line in printed for name, value in line.items() if number(value) is not None}
     epochs = [line for line in journal if "accuracy" in line]
     last = epochs[-1] if epochs else {"test_loss": results.get("loss"), **results}
-    told, config = recorded(folder), _mapping(folder / CONFIG)
+    told, config = recorded(folder), mapping(folder / CONFIG)
     written = {path: at for path, at in _written(folder).items() if not agreed.is_of_record(path.name)}
-    end = _time(told.get("end"))
+    end = seconds_of(told.get("end"))
     return Run(
         stack=_stack(folder),
         name=folder.name,
@@ -177,7 +177,7 @@ def read(folder: Path) -> Run:
         seconds=number(last.get("training_s")) if journal else _seconds(told),
         ended=datetime.fromtimestamp(max(written.values(), default=end or folder.stat().st_mtime)),
         model=_model(folder, told, sorted(written)),
-        origin=_mapping(folder / ORIGIN),
+        origin=mapping(folder / ORIGIN),
         told=told,
         results={name: value for name, value in results.items() if name not in NO_RESULT},
     )
@@ -185,7 +185,7 @@ def read(folder: Path) -> Run:
 
 def recorded(folder: Path) -> dict[str, Any]:
     """The run's run.json; empty where there is none, or one that is the program's own."""
-    found = _mapping(folder / agreed.RECORD)
+    found = mapping(folder / agreed.RECORD)
     return found if agreed.is_record(found) else {}
 
 
@@ -208,14 +208,14 @@ def _program(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(told: Mapping[str, Any]) -> float | None:
-    begin, end = (_time(told.get(key)) for key in ("started", "end"))
+    begin, end = (seconds_of(told.get(key)) for key in ("started", "end"))
     return None if begin is None or end is None else end - begin
 
 
-def _time(text: object) -> float | None:
-    """Seconds since 1970."""
+def seconds_of(text: object) -> float | None:
+    """Seconds since 1970 of a time in ISO 8601; None for what is none."""
     try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+        return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
         return None
 
@@ -254,7 +254,8 @@ def _is_model(path: Path) -> bool:
     return path.suffix == ".pt" and not any(word in path.stem.split(".") for word in PASSING)
 
 
-def _mapping(file: Path) -> dict[str, Any]:
+def mapping(file: Path) -> dict[str, Any]:
+    """What a JSON file tells; nothing where it is missing, torn, or no mapping."""
     try:
         found = json.loads(file.read_text(errors="replace"))
     except (OSError, ValueError):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from toolchain.runs import comparison, records
 from toolchain.runs.records import Run
 from toolchain.steps import say
@@ -118,7 +118,7 @@ def clock(after: timedelta) -> str:
 
 
 def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _replace(page: Path, text: str, ended: float) -> None:
@@ -128,15 +128,8 @@ def _replace(page: Path, text: str, ended: float) -> None:
         ended: when the run has ended, in seconds since 1970.
     """
     known = page.stat() if page.exists() else None
-    times = (known.st_atime_ns, known.st_mtime_ns) if known else (int(ended) * 10**9,) * 2
-    partial = page.with_name(f".{page.name}-{os.getpid()}")
-    try:
-        partial.write_text(text)
-        partial.chmod(known.st_mode & 0o777 if known else 0o644)
-        os.utime(partial, ns=times)
-        partial.replace(page)
-    finally:
-        partial.unlink(missing_ok=True)
+    written = known.st_mtime if known else int(ended)
+    write_whole(page, text, known.st_mode & 0o777 if known else 0o644, written)
 
 
 def from_record(run: Run) -> str:

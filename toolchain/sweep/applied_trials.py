@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra import agreed
+from infra.atomic_file import write_whole
 from infra.objects import labels
 from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
-from toolchain.operating.environment import write_whole
 from toolchain.steps import SetupError
 from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 
@@ -67,11 +67,8 @@ class AppliedTrials:
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the trials in the stack's state."""
-        jobs = [
-            each.get("inputs") or {} for each in state.resources(self._state()) if each["type"] in state.JOBS
-        ]
         found = {}
-        for metadata in (job.get("metadata") or {} for job in jobs):
+        for _, metadata in state.jobs(self._state(), "inputs"):
             name, run = str(metadata.get("name")), (metadata.get("labels") or {}).get(labels.RUN)
             if name.startswith(self.asked.job) and run:
                 found[name] = str(run)

@@ -1,24 +1,30 @@
-"""`make sweep`: from the stack file to the best trial."""
+"""`make sweep`: from the stack file to the best trial, with Optuna's study in an environment of its own."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from toolchain import stack_files
 from toolchain.operating import environment
-from toolchain.paths import LOCAL, MODELS, ROOT, STACKS
+from toolchain.paths import LOCAL, MODELS, ROOT
 from toolchain.steps import SetupError, say
-from toolchain.sweep import kept_study, rounds, trials
+from toolchain.sweep import rounds, trials
 from toolchain.sweep.applied_trials import AppliedTrials
-from toolchain.sweep.trials import Answer, Search
+from toolchain.sweep.trials import Answer, Observed, Search, Trial
 from toolchain.tools import venv
 
+LOCK = ROOT / "requirements-sweep.lock"
+PACKAGES = LOCAL / "optuna"
+MODULE = "infra.sweep.study"
 FILES = LOCAL / "sweep"
 PAUSE_S = 3.0
 WORDS = {trials.COMPLETE: "complete", trials.PRUNED: "given up", trials.FAILED: "failed"}
@@ -32,11 +38,11 @@ def sweep(stack: str) -> None:
     asked = search(stack)
     with held(stack):
         make_folder(asked.folder)
-        study = kept_study.KeptStudy(asked, kept_study.python())
+        study = KeptStudy(asked, python_with_optuna())
         jobs = AppliedTrials(stack, asked, FILES / f"{stack}.json", lambda: ensure_unprotected(stack))
         say_where_it_stands(asked, study)
         answer = rounds.search(asked, study, jobs, say, lambda: time.sleep(PAUSE_S))
-    print("\n".join(conclusion(asked, answer, (STACKS / f"Pulumi.{stack}.yaml").relative_to(ROOT))))
+    print("\n".join(conclusion(asked, answer, stack_files.file(stack).relative_to(ROOT))))
 
 
 def ensure_unprotected(stack: str) -> None:
@@ -54,7 +60,7 @@ def search(stack: str) -> Search:
         from infra.config import from_file
         from infra.sweep import search as asked
 
-        found = asked.search(from_file(STACKS / f"Pulumi.{stack}.yaml"))
+        found = asked.search(from_file(stack_files.file(stack)))
     return Search(**{**found, "folder": MODELS / stack / found["folder"]})
 
 
@@ -117,3 +123,64 @@ def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
         "    training:",
         *values,
     ]
+
+
+class KeptStudy:
+    """Exchanges with it by a process each: a second of a processor, and nothing is lost with any of them.
+
+    Parameters:
+        asked: whose study it is.
+        python: that of an environment with Optuna.
+    """
+
+    def __init__(self, asked: Search, python: Path) -> None:
+        self.asked, self.python = asked, python
+        self.last: tuple[str, Answer] | None = None
+
+    def exchange(self, observed: Sequence[Observed], *, proposes: bool) -> Answer:
+        """As trials.Study has it. Observations that the last call handed over are left out. Raises SetupError."""
+        request = json.dumps(
+            {
+                **self.asked.study,
+                "journal": str(study_file(self.asked)),
+                "proposes": proposes,
+                "observed": [asdict(each) for each in observed],
+            }
+        )
+        if self.last is None or self.last[0] != request:
+            self.last = (request, self._answer(request))
+        return self.last[1]
+
+    def _answer(self, request: str) -> Answer:
+        command = [str(self.python), "-m", MODULE]
+        done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=ROOT)
+        if done.returncode:
+            ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
+            raise SetupError(
+                f"the study's process ended with {ended}, and nothing is lost: {done.stderr.strip()[-1000:]}",
+                "mend what it says; the same command goes on",
+            )
+        found: dict[str, Any] = json.loads(done.stdout)
+        if found.get("error") == "unreadable":
+            file = study_file(self.asked)
+            raise SetupError(
+                f"the study {file} is no journal of Optuna's: {found['text']}",
+                f"move it aside, `mv {file} {file}.old`, and the search begins anew",
+            )
+        if "error" in found:
+            raise SetupError(
+                f"search {self.asked.name} was begun with other options, another training, image or data set: "
+                "its trials cannot be compared with new ones",
+                f"give sweep.name another name; {study_file(self.asked)} is the search that is there",
+            )
+        return Answer(tuple(Trial(**each) for each in found["trials"]), found["best"])
+
+
+def study_file(asked: Search) -> Path:
+    """The study's file."""
+    return asked.folder / f"{asked.name}.journal"
+
+
+def python_with_optuna() -> Path:
+    """A Python with Optuna. Raises SetupError where it cannot be had."""
+    return venv.ensure_beside(PACKAGES, LOCK) / "python"

@@ -19,6 +19,7 @@ from pathlib import Path
 from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, say, step
+from toolchain.tools import go_modules
 from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
@@ -33,8 +34,12 @@ NO_DWARF = "-gcflags=all=-dwarf=false"
 CACHES = ("GOCACHE", "GOMODCACHE")
 
 
-def built(module: Module, *binaries: str) -> Path | None:
-    """The `bin` folder of an earlier build that holds `binaries` (all of the module's when none is named)."""
+def built(name: str, *binaries: str) -> Path | None:
+    """The `bin` folder of an earlier build of a module that holds `binaries` (all of them when none is named)."""
+    return _built(go_modules.load(name), *binaries)
+
+
+def _built(module: Module, *binaries: str) -> Path | None:
     for packages in {module.packages, module.packages_for(*binaries) if binaries else module.packages}:
         folder = cache() / "tools" / module.folder(packages) / "bin"
         if folder.is_dir():
@@ -42,10 +47,10 @@ def built(module: Module, *binaries: str) -> Path | None:
     return None
 
 
-def build(module: Module, *binaries: str) -> Path:
-    """Build `binaries` of a module, or all; returns the `bin` folder. Raises SetupError."""
-    found = built(module, *binaries)
-    if found:
+def build(name: str, *binaries: str) -> Path:
+    """Build `binaries` of a module of toolchain/tools/go, or all; returns the `bin` folder. Raises SetupError."""
+    module = go_modules.load(name)
+    if found := _built(module, *binaries):
         return found
     check_go()
     note_missing_caches()
@@ -53,8 +58,7 @@ def build(module: Module, *binaries: str) -> Path:
     tools = cache() / "tools"
     tools.mkdir(parents=True, exist_ok=True)
     with step(f"{STEP}{module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):
-        found = built(module, *binaries)
-        if found:
+        if found := _built(module, *binaries):
             return found
         for left_over in tools.glob(f".{module.name}-*"):
             shutil.rmtree(left_over, ignore_errors=True)
@@ -84,12 +88,12 @@ def build(module: Module, *binaries: str) -> Path:
         return target / "bin"
 
 
-def source(module: Module, path: str, folder: str) -> Path:
-    """A copy, in the cache, of `folder` in the source of the Go module `path` that `module` pins.
+def source(name: str, path: str, folder: str) -> Path:
+    """A copy, in the cache, of `folder` in the source of the Go module `path` that our module `name` pins.
 
     Copied so that a later run needs neither Go nor its module cache. Raises SetupError.
     """
-    sources = cache() / "sources"
+    module, sources = go_modules.load(name), cache() / "sources"
     target = sources / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
     if target.is_dir():
         return target

@@ -1,4 +1,4 @@
-"""Tools that the user already has, judged by the version they print."""
+"""Pulumi, kind and kubectl: the user's own, judged by the version that it prints, else one that we build."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolchain.paths import LINKS, VENV, cache
+from toolchain.tools import build
 
 Version = tuple[int, int]
 ANSWER_S = 20
@@ -36,6 +37,9 @@ RULES = {
         lambda v: (1, 21) <= v < (2, 0),
     ),
 }
+
+# Program -> the folder of toolchain/tools/go that builds it.
+MODULES = {"pulumi": "pulumi", "kind": "kind", "kubectl": "kubernetes"}
 
 
 def user_path() -> str:
@@ -90,3 +94,31 @@ def language_host(pulumi: Path) -> Path | None:
     name = "pulumi-language-python"
     beside = pulumi.resolve().parent / name
     return which(name) or (beside if beside.exists() else None)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The user's own program, or None where one has to be built."""
+
+    name: str
+    own: Path | None
+
+    def program(self) -> Path:
+        """The program's path, after building it where the user has none."""
+        if self.own:
+            return self.own
+        return build.build(MODULES[self.name], self.name) / self.name
+
+    @property
+    def is_available(self) -> bool:
+        return self.own is not None or build.built(MODULES[self.name], self.name) is not None
+
+
+def choose() -> dict[str, Choice]:
+    """The choice for each program, after a look at the user's PATH."""
+    return {name: Choice(name, find(name)) for name in MODULES}
+
+
+def missing(choices: Mapping[str, Choice], nodes: bool) -> set[str]:
+    """Those of `choices` that are not here. kind counts where the cluster's `nodes` are ours to make."""
+    return {name for name, each in choices.items() if not each.is_available and (nodes or name != "kind")}

@@ -47,14 +47,9 @@ def home(env: Mapping[str, str]) -> Path:
     return Path(env.get("PULUMI_HOME") or os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
 
 
-def own_home() -> Path:
-    """The folder of a pulumi that we have built."""
-    return cache() / "pulumi"
-
-
-def own_environment() -> dict[str, str]:
-    """The variables for a pulumi of ours; none for the user's."""
-    return {} if installed.find("pulumi") else {"PULUMI_HOME": str(own_home())}
+def own_environment(users: Path | None) -> dict[str, str]:
+    """The variables for a pulumi of ours: a folder of its own; none for the one of the `users`."""
+    return {} if users else {"PULUMI_HOME": str(cache() / "pulumi")}
 
 
 def _has_provider(env: Mapping[str, str]) -> bool:

@@ -15,7 +15,7 @@ from toolchain.images import base, cluster_images, control_plane, node, scratch
 from toolchain.machine.engine import Engine
 from toolchain.operating import environment, setup
 from toolchain.parallel import Jobs
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 ENGINE = Engine("docker", ours=False, env={})
 NODES = {"TRAINSTACK_NODE_IMAGE", "TRAINSTACK_REGISTRY_IMAGE"}
@@ -32,7 +32,6 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return answer
 
     monkeypatch.setattr(cluster_images, "published", lambda engine, nodes: False)
-    monkeypatch.setattr(go_modules, "load", lambda name: name)
     monkeypatch.setattr(build, "build", lambda name: note(name, tmp_path))
     monkeypatch.setattr(cluster_images, "_base", lambda engine, system: note(system.name, "base"))
     monkeypatch.setattr(cluster_images, "_node", lambda engine, programs: note("node image", "node"))
@@ -92,7 +91,6 @@ def test_the_trainer_images_base_is_told_while_tools_are_still_built(
 
 @pytest.mark.parametrize("built", [set[str](), set(cluster_images.OPERATOR), set(cluster_images.BUILT)])
 def test_what_is_built_counts_for_those_who_need_it(built: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(go_modules, "load", lambda name: name)
     monkeypatch.setattr(build, "built", lambda name: name in built or None)
     assert cluster_images.all_built(nodes=True) is (built == set(cluster_images.BUILT))
     assert cluster_images.all_built(nodes=False) is bool(built)

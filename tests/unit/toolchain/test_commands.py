@@ -14,7 +14,7 @@ import pytest
 from infra import agreed
 from infra.audit import sbom
 from toolchain import __main__ as program
-from toolchain import commands, completion
+from toolchain import commands, options
 from toolchain.commands import ALL, BY_NAME, Command
 from toolchain.images.cluster_images import PUBLISHED_NODE
 from toolchain.operating import environment, setup
@@ -147,7 +147,7 @@ def completed(script: str, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-SCRIPT = completion.script({command.name: command.options for command in ALL})
+SCRIPT = options.completion({command.name: command.options for command in ALL})
 
 
 def test_bash_completes_the_commands() -> None:
@@ -171,9 +171,9 @@ def test_bash_completes_the_options_of_a_command_and_their_values(name: str) -> 
 
 def test_bash_completes_the_runs_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models = tmp_path / "the models"
-    monkeypatch.setattr(completion, "MODELS", models)
-    monkeypatch.setattr(completion, "STACKS", tmp_path / "no stacks")
-    script = completion.script({command.name: command.options for command in ALL})
+    monkeypatch.setattr(options, "MODELS", models)
+    monkeypatch.setattr(options, "STACKS", tmp_path / "no stacks")
+    script = options.completion({command.name: command.options for command in ALL})
     assert completed(script, "trainstack", "use", "mnist") == set()
     assert completed(script, "trainstack", "up", "--stack", "") == set()
     for run in ("dev/runs/mnist-1", "gpu/runs/mnist-2", "gpu/runs/other-3"):

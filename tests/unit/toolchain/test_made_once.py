@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from toolchain import images
-from toolchain.images.made_once import made_once
+from toolchain.images.base import made_once
 from toolchain.machine import locks
 from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError
@@ -20,7 +20,7 @@ from toolchain.steps import SetupError
 ENGINE = Engine("docker", ours=True)
 IMAGE = "trainstack/node:v1"
 ASK_FOR_IMAGES = {
-    "made_once.py": "makes them",
+    "base.py": "makes them",
     "cluster_images.py": "says beforehand what will be made",
     "gpu_base.py": "says what has been made",
 }

@@ -127,6 +127,7 @@ def test_a_stack_that_there_is_not_is_refused_by_name(
         status, lines = told_of(name, wrong, capsys)
         assert status == (2 if name in ANSWERS else 1)
         assert f"there is no stack '{wrong}'" in lines[0 if name == "status" else -3]
+        assert any("use one of: " in line and "dev, " in line for line in lines)
         if name == "status":
             assert "docs/runbooks/first-deployment.md" in lines[-1]
         elif right is None:

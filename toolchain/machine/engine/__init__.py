@@ -1,6 +1,6 @@
 """The container engine: the user's, or Debian's own, which we start with a folder and a socket of its own."""
 
 from toolchain.machine.engine.client import Engine, find
-from toolchain.machine.engine.service import ensure, may_install, remove, stop
+from toolchain.machine.engine.service import Installed, ensure, may_install, other, remove, stop
 
-__all__ = ["Engine", "ensure", "find", "may_install", "remove", "stop"]
+__all__ = ["Engine", "Installed", "ensure", "find", "may_install", "other", "remove", "stop"]

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from toolchain.machine.engine import network, restricted_host
+from toolchain.machine.engine import network
+from toolchain.machine.engine.oci_runtime import bounding_set
 from toolchain.paths import MACHINE, MACHINE_RUN
 from toolchain.steps import SetupError
 
@@ -27,11 +28,28 @@ HOST = f"unix://{SOCKET}"
 
 START_S = 60
 STOP_S = 60
+# Fits what a container asks for to a host whose root lacks CAP_SYS_RESOURCE.
+RUNTIME_SOURCE = Path(__file__).with_name("oci_runtime.py")
+# A copy, because the engine outlives the clone of the project that started it.
+RUNTIME = HOME / "oci-runtime"
 # From this one on, dockerd leaves its own OOM score alone, and refuses a configuration that has one.
 NO_OOM_SCORE = 25
 
 
-def configuration(is_restricted: bool, major: int) -> dict[str, object]:
+def is_restricted(status: Path = Path("/proc/self/status")) -> bool:
+    """Whether root on this host lacks CAP_SYS_RESOURCE, so that privileged containers need fitting."""
+    return "CAP_SYS_RESOURCE" not in bounding_set(status.read_text())
+
+
+def install_runtime() -> None:
+    RUNTIME.parent.mkdir(parents=True, exist_ok=True)
+    temporary = RUNTIME.with_suffix(".new")
+    shutil.copyfile(RUNTIME_SOURCE, temporary)
+    temporary.chmod(0o755)
+    temporary.replace(RUNTIME)
+
+
+def configuration(restricted: bool, major: int) -> dict[str, object]:
     """dockerd's daemon.json as data. `major`: the first number of dockerd's version."""
     settings: dict[str, object] = {
         "data-root": str(DATA),
@@ -39,11 +57,11 @@ def configuration(is_restricted: bool, major: int) -> dict[str, object]:
         "pidfile": str(PIDFILE),
         "hosts": [HOST],
     }
-    if is_restricted:
+    if restricted:
         settings |= {
             "default-cgroupns-mode": "private",
             "default-runtime": "fitted",
-            "runtimes": {"fitted": {"path": str(restricted_host.RUNTIME)}},
+            "runtimes": {"fitted": {"path": str(RUNTIME)}},
         }
         if major < NO_OOM_SCORE:
             settings["oom-score-adjust"] = 0
@@ -97,10 +115,10 @@ def start() -> None:
         SOCKET.unlink(missing_ok=True)
         PIDFILE.unlink(missing_ok=True)
         _forget_dead_containerd()
-        is_restricted = restricted_host.detected()
-        if is_restricted:
-            restricted_host.install()
-        CONFIG.write_text(json.dumps(configuration(is_restricted, major_version()), indent=2))
+        restricted = is_restricted()
+        if restricted:
+            install_runtime()
+        CONFIG.write_text(json.dumps(configuration(restricted, major_version()), indent=2))
         network.save_settings(HOME / "network.json")
         with LOG.open("wb") as log:
             started = subprocess.Popen(
@@ -177,5 +195,5 @@ def remove_data() -> None:
     if pid() is not None:
         raise SetupError("our container engine still runs", "run `make down` first")
     shutil.rmtree(DATA, ignore_errors=True)
-    for leftover in (CONFIG, LOG, HOME / "network.json", restricted_host.RUNTIME):
+    for leftover in (CONFIG, LOG, HOME / "network.json", RUNTIME):
         leftover.unlink(missing_ok=True)

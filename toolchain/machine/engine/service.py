@@ -7,10 +7,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO
 
 from toolchain.machine import packages
-from toolchain.machine.engine import daemon, installed_engines
+from toolchain.machine.engine import daemon
 from toolchain.machine.engine.client import Engine, find
 from toolchain.machine.locks import machine_wide
 from toolchain.machine.processes import is_linux
@@ -21,6 +22,9 @@ from toolchain.steps import SetupError, say, step
 NEEDED_PACKAGES = ("docker.io", "iptables", "iproute2")
 # From Debian 13 on the client is in a package of its own, which docker.io only recommends.
 CLIENT = "docker-cli"
+# Debian's own, which we install ourselves: with it there, nothing needs to be installed.
+DEBIANS = "docker.io"
+
 IN_USE = "in-use.lock"
 # Held, shared, by each process that works with our engine, until it ends.
 _in_use: list[IO[str]] = []
@@ -73,7 +77,7 @@ def may_install() -> None:
             "no container engine answers, and ours runs on Linux alone",
             "start Docker Desktop, or another engine that `docker version` reaches",
         )
-    if engine := installed_engines.installed():
+    if engine := other():
         raise SetupError(
             f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
         )
@@ -87,6 +91,45 @@ def may_install() -> None:
             "no container engine answers, and this is no Debian whose own we could install",
             "install Docker 20.10 or newer and start it",
         )
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An engine, and how it is started."""
+
+    name: str
+    fix: str
+
+
+def other() -> Installed | None:
+    """The installed engine that is not Debian's docker.io; None where docker.io is installed, or no engine is.
+
+    A docker client alone is no engine.
+    """
+    known = packages.present() if packages.available() else set()
+    if DEBIANS in known:
+        return None
+    if program := shutil.which("dockerd"):
+        return Installed(f"Docker ({program})", f"start it: {_start_docker(program)}")
+    if "containerd.io" in known:
+        return Installed(
+            "the containerd of Docker CE (package containerd.io)",
+            "install the rest of Docker CE and start it: "
+            f"sudo apt-get install docker-ce && {_start_docker('')}; or remove containerd.io",
+        )
+    if program := shutil.which("podman"):
+        return Installed(
+            f"Podman ({program})",
+            "start it: sudo systemctl start podman.socket, and set DOCKER_HOST=unix:///run/podman/podman.sock; "
+            "or have Docker beside it, which is what has been tried: sudo apt-get install docker.io",
+        )
+    return None
+
+
+def _start_docker(program: str) -> str:
+    if program.startswith("/snap/"):
+        return "sudo snap start docker"
+    return "sudo systemctl start docker" if shutil.which("systemctl") else "sudo service docker start"
 
 
 def stop() -> bool:

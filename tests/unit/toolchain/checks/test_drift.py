@@ -100,11 +100,6 @@ def test_what_cannot_be_told_is_neither(
         drift.drift("dev")
 
 
-def test_a_stack_that_there_is_not_cannot_be_told(steps: list[dict[str, Any]]) -> None:
-    with pytest.raises(SetupError, match="there is no stack"):
-        drift.drift("none")
-
-
 def test_a_machine_without_set_up_gets_what_a_preview_needs(
     steps: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

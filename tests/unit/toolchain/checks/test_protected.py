@@ -17,7 +17,6 @@ from toolchain.operating import (
     doctor,
     environment,
     origin,
-    plans,
     program_calls,
     pulumi_cli,
     recovery,
@@ -25,6 +24,7 @@ from toolchain.operating import (
     state,
     time_estimate,
     up,
+    update,
     user_backend,
 )
 from toolchain.steps import SetupError
@@ -44,7 +44,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "commit", "--quiet", "--message", "start")
     for module, name, value in (
         (protected, "ROOT", tmp_path),
-        (environment, "STACKS", tmp_path / "stacks"),
+        (stack_files, "STACKS", tmp_path / "stacks"),
         (stack_files, "check", lambda stack: None),
         (user_backend, "check", lambda stack: None),
         (venv, "ensure", lambda: None),
@@ -332,7 +332,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (up, "_deployment", lambda *_: {}),
         (state, "objects", lambda _: []),
         (doctor, "ensure_node_possible", lambda *_: None),
-        (plans, "ensure_contained", lambda *_: None),
+        (update, "ensure_contained", lambda *_: None),
         (pulumi_cli, "stream", stream),
         (program_calls, "inspect", lambda *_: None),
         (time_estimate, "estimate", lambda _: ""),

@@ -1,8 +1,10 @@
-"""What is checked before any work starts."""
+"""What is checked before any work starts; an error names the disk that was full while the command worked."""
 
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,3 +37,83 @@ def test_building_needs_more_room_than_running() -> None:
     assert sum(size for _, size in preflight.needs(builds=True)) > sum(
         size for _, size in preflight.needs(builds=False)
     )
+
+
+GIB = 1 << 30
+
+
+class Disk:
+    """The only one; `free` bytes of it now, and whether it was looked at since that was set."""
+
+    def __init__(self) -> None:
+        self.free = GIB
+        self.looked_at = False
+
+    def usage(self, _: Path) -> Usage:
+        found = Usage(GIB, GIB - self.free, self.free)
+        self.looked_at = True
+        return found
+
+    def runs_full(self) -> None:
+        self.free, self.looked_at = 3 << 20, False
+
+    def has_room_again(self) -> None:
+        """Once somebody has looked."""
+        while not self.looked_at:
+            time.sleep(0.01)
+        self.free = GIB
+
+
+@preflight.watched()
+def fail(*before: Callable[[], None], error: Exception) -> None:
+    for each in before:
+        each()
+    raise error
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
+    made = Disk()
+    monkeypatch.setattr(shutil, "disk_usage", made.usage)
+    monkeypatch.setattr(preflight, "disks", lambda: [tmp_path])
+    monkeypatch.setattr(preflight, "SAMPLE_S", 0.01)
+    return made
+
+
+def test_a_disk_that_has_room_again_is_named(disk: Disk, tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="no cluster") as raised:
+        fail(disk.runs_full, disk.has_room_again, error=SetupError("no cluster", "make status"))
+    assert f"No space left on device: 3 MiB were free on the disk of {tmp_path}" in raised.value.what
+    assert raised.value.fix == "free some space there"
+
+
+def test_a_disk_that_is_full_at_the_end_is_named(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "SAMPLE_S", 1000)
+    with pytest.raises(SetupError, match="No space left on device"):
+        fail(disk.runs_full, error=SetupError("no cluster"))
+
+
+def test_an_error_with_room_everywhere_stays_as_it_is(disk: Disk) -> None:
+    error = SetupError("no cluster", "make status")
+    with pytest.raises(SetupError) as raised:
+        fail(error=error)
+    assert raised.value is error
+
+
+def test_what_says_that_there_is_no_room_says_it_once(disk: Disk, tmp_path: Path) -> None:
+    disk.runs_full()
+    with pytest.raises(SetupError) as raised, preflight.watched():
+        preflight.check_space([(tmp_path, GIB)])
+    assert str(raised.value).count("free on the disk of") == 1
+
+
+def test_a_full_disk_that_stops_nothing_is_not_told(disk: Disk) -> None:
+    disk.runs_full()
+    with preflight.watched():
+        pass
+
+
+def test_each_disk_is_looked_at_once() -> None:
+    found = preflight.disks()
+    assert found
+    assert len({folder.stat().st_dev for folder in found}) == len(found)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from infra.objects import labels
-from toolchain.operating import adoption, recovery
+from toolchain.operating import adoption, recovery, state
+from toolchain.operating.state import SECRET as MASKED
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
 
@@ -133,7 +134,7 @@ def half_replaced(kind: str, metadata: dict[str, Any]) -> dict[str, Any]:
     """The resource of an object that a replacement has deleted."""
     resource = pending(kind, metadata)["resource"]
     old = {"inputs": {"metadata": metadata, "spec": "old"}, "outputs": {"spec": "old"}, "id": "old"}
-    return {**resource, **old, adoption.HALF_REPLACED: True}
+    return {**resource, **old, state.HALF_REPLACED: True}
 
 
 @pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
@@ -153,7 +154,7 @@ def test_the_successor_of_a_deleted_object_takes_its_place(
     assert adoption.adopt_pending(state, there) == [old["urn"]]
     first, taken, last = state["resources"]
     assert (first["urn"], last) == (PARENT, behind)
-    assert (taken["id"], adoption.HALF_REPLACED in taken) == (identity, False)
+    assert (taken["id"], state.HALF_REPLACED in taken) == (identity, False)
     assert taken["inputs"] == (successor["resource"] if recorded else old)["inputs"]
     assert not recovery.has_pending(state)
 
@@ -273,8 +274,8 @@ def test_what_a_preview_masks_stays_a_secret() -> None:
     live = manifest("Secret", "env", data={"TOKEN": "YQ=="}, type="Opaque")
     wanted = {
         **manifest("Secret", "env", type="Opaque"),
-        "data": adoption.MASKED,
-        "stringData": adoption.MASKED,
+        "data": MASKED,
+        "stringData": MASKED,
     }
     filled = adoption.fill_unknown(wanted, live)
     assert filled["data"] == {**adoption.SECRET, "plaintext": '{"TOKEN": "YQ=="}'}, "the import encrypts it"

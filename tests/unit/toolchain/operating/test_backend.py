@@ -115,10 +115,3 @@ def test_nothing_but_our_filter_is_added_to_gits_configuration(project: Machine)
 def test_a_folder_without_git_works_too(project: Machine) -> None:
     shutil.rmtree(project.root / ".git")
     assert "encryptionsalt" in prepare(project)
-
-
-def test_an_unknown_stack_is_refused_with_those_there_are(machine: Machine) -> None:
-    done = machine.toolchain("up", "--stack", "devv")
-    assert done.returncode == 1
-    assert "'devv'" in done.stderr
-    assert "use one of: dev" in done.stderr

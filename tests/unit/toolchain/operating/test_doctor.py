@@ -1,4 +1,4 @@
-"""`make doctor`: each check on a machine that is fit, and on one that is not."""
+"""`make doctor`: each check on a machine that is fit, and on one that is not; what `make up` refuses to begin."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from typing import Any
 
 import pytest
 
+from infra import paths
+from infra.config.cluster import ClusterKind
+from infra.config.load import from_file
 from toolchain import __main__ as command
+from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight, processes
-from toolchain.machine.engine import Engine, installed_engines
-from toolchain.operating import cluster_check, doctor, environment
+from toolchain.machine.engine import Engine
+from toolchain.operating import api_server, doctor, environment
+from toolchain.operating.state import Access
 from toolchain.operating.status import Health
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError
-from toolchain.tools import build, choice, venv
+from toolchain.tools import build, installed, venv
 
 Machine = dict[str, Any]
 ROOMY = SimpleNamespace(total=2**40, used=2**39, free=2**39)
@@ -38,7 +44,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A fit machine, whose answers a test may change: an engine of ours, tools built, version 2 of control groups."""
     answers: Machine = {"engine": Engine("docker", ours=True), "other": None, "images": True, "pulls": False}
     stack = "config:\n  trainstack:job:\n    epochs: 1\n"
-    own = {name: choice.Choice(name, Path("/usr/bin") / name) for name in choice.MODULES}
+    own = {name: installed.Choice(name, Path("/usr/bin") / name) for name in installed.MODULES}
     stacks, groups = tmp_path / "stacks", tmp_path / "cgroup"
     stacks.mkdir()
     groups.mkdir()
@@ -55,19 +61,18 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         monkeypatch.delenv(name.lower(), raising=False)
     for module, name, value in (
         (engine, "find", lambda: answers["engine"]),
-        (installed_engines, "installed", lambda: answers["other"]),
+        (engine, "other", lambda: answers["other"]),
         (engine, "may_install", lambda: None),
         (cluster_images, "all_built", lambda *_: answers["images"]),
         (cluster_images, "has_published", lambda _: False),
         (cluster_images, "reaches_published", lambda _: answers["pulls"]),
-        (choice, "choose", lambda: own),
+        (installed, "choose", lambda: own),
         (venv, "check_pip", lambda: None),
         (environment, "cluster_kind", lambda _: None),
         (build, "check_go", lambda: None),
         (preflight, "needs", lambda **_: [(tmp_path / "cache", 1)]),
         (preflight, "check_access", lambda _: None),
-        (doctor, "STACKS", stacks),
-        (cluster_check, "STACKS", stacks),
+        (stack_files, "STACKS", stacks),
         (doctor, "CGROUPS", groups),
         (inotify, "INSTANCES", tmp_path / "max_user_instances"),
         (processes, "PROC", tmp_path / "processes"),
@@ -75,7 +80,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (shutil, "disk_usage", lambda _: ROOMY),  # others write to it, too
     ):
         monkeypatch.setattr(module, name, value)
-    doctor._is_pulled.cache_clear()
+    cluster_images._in_reach.cache_clear()
     answers |= {"own": own, "stacks": stacks, "groups": groups, "descriptors": descriptors}
     return answers
 
@@ -93,7 +98,7 @@ def no_pip(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_snapd(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(environment, "cluster_kind", lambda _: cluster_check.MICROK8S)
+    patch.setattr(environment, "cluster_kind", lambda _: doctor.MICROK8S)
     patch.setattr(shutil, "which", lambda _: None)
 
 
@@ -116,7 +121,7 @@ def no_engine(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def silent_docker(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    machine["engine"], machine["other"] = None, installed_engines.Installed("Docker CE", "start it")
+    machine["engine"], machine["other"] = None, engine.Installed("Docker CE", "start it")
 
 
 def no_memory_group(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +142,7 @@ def broken_tools(machine: Machine, patch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OSError("an input/output error")
 
-    patch.setattr(choice, "choose", fail)
+    patch.setattr(installed, "choose", fail)
 
 
 def taken_port(machine: Machine, patch: pytest.MonkeyPatch) -> None:
@@ -193,7 +198,7 @@ def test_an_unfit_machine_is_told_what_to_do(
     assert found[check]["said"].splitlines()[0] in capsys.readouterr().out
 
 
-ALL = frozenset(choice.MODULES)
+ALL = frozenset(installed.MODULES)
 WITHOUT_GO = {
     # Missing tools, engine, images built, images can be pulled, nodes made with kind -> how Go is.
     "all is there": (frozenset(), True, True, False, True, Health.HEALTHY),
@@ -220,8 +225,8 @@ def test_go_is_asked_for_where_something_has_to_be_built(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     missing, engine_answers, images, pulls, nodes, expected = WITHOUT_GO[case]
-    machine["own"] |= {name: choice.Choice(name, None) for name in missing}
-    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    machine["own"] |= {name: installed.Choice(name, None) for name in missing}
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
     monkeypatch.setattr(build, "check_go", refused("Go is not installed"))
     machine |= {"images": images, "pulls": pulls}
     machine["engine"] = Engine("docker", ours=False) if engine_answers else None
@@ -262,8 +267,8 @@ def test_where_each_tool_comes_from(
     nodes: bool,
     said: str,
 ) -> None:
-    machine["own"] |= {name: choice.Choice(name, None) for name in ALL - available}
-    monkeypatch.setattr(choice.Choice, "is_available", property(lambda each: each.own is not None))
+    machine["own"] |= {name: installed.Choice(name, None) for name in ALL - available}
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
     machine |= {"images": False, "pulls": pulls}
     assert said in doctor.tools(nodes)[1]
 
@@ -324,6 +329,143 @@ def test_of_roots_inotify_nobody_else_claims_to_know(
 
 def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
     machine["engine"] = Engine("docker", ours=False)
-    machine["other"] = installed_engines.Installed("Docker CE", "start it")
+    machine["other"] = engine.Installed("Docker CE", "start it")
     assert doctor.other_engines() == (Health.HEALTHY, "Docker CE, which is used")
     assert doctor.container_engine()[0] is Health.HEALTHY
+
+
+Fake = Callable[[str, str], Path]
+COMMITTED = sorted(each.suffixes[0].lstrip(".") for each in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+TEXTS = {
+    "config:\n  trainstack:job:\n    epochs: 1\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster: {kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster: {name: a, kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster:\n    kind: microk8s\n": ClusterKind.MICROK8S,
+    "config:\n  trainstack:cluster:\n    # ours\n    name: a\n\n    kind: existing # theirs\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.fixture
+def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of stack files; no packages are there, no kubeconfig, and no tool."""
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
+    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
+    monkeypatch.setattr(environment, "access", lambda _: None)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(installed, "choose", lambda: {"kubectl": installed.Choice("kubectl", None)})
+    monkeypatch.setattr(installed.Choice, "is_available", property(lambda each: each.own is not None))
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "Pulumi.own.yaml").write_text(text)
+
+
+@pytest.mark.parametrize(("text", "kind"), TEXTS.items())
+def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: ClusterKind) -> None:
+    write(stacks, text)
+    assert doctor.cluster_kind("own") == kind
+
+
+BASES = {
+    "  trainstack:cluster: {workers: 1}\n": ClusterKind.EXISTING,
+    "  trainstack:cluster: {kind: microk8s}\n": ClusterKind.MICROK8S,
+    "  trainstack:job: {name: mnist}\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.mark.parametrize(("lines", "kind"), BASES.items())
+def test_what_the_stack_does_not_say_its_base_says(stacks: Path, lines: str, kind: ClusterKind) -> None:
+    write(stacks, f"config:\n  trainstack:extends: base\n{lines}")
+    assert doctor.cluster_kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
+    (stacks / "base.yaml").write_text("config:\n  trainstack:cluster:\n    kind: existing\n")
+    assert doctor.cluster_kind("own") == kind
+
+
+@pytest.mark.parametrize("stack", COMMITTED)
+def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
+    assert doctor.cluster_kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
+
+
+def test_a_cluster_that_kind_makes(stacks: Path) -> None:
+    write(stacks, "")
+    assert doctor.cluster("own") == (Health.HEALTHY, "made with kind")
+
+
+@pytest.mark.parametrize(
+    ("program", "health"), [("microk8s", Health.HEALTHY), ("snap", Health.HEALTHY), ("other", Health.NOT)]
+)
+def test_microk8s_is_a_snap(stacks: Path, fake: Fake, program: str, health: Health) -> None:
+    write(stacks, "config:\n  trainstack:cluster: {kind: microk8s}\n")
+    fake(program, "exit 0")
+    assert doctor.cluster("own")[0] is health
+
+
+@pytest.mark.parametrize("place", ["usual", "variable", "stack file"])
+def test_a_cluster_that_is_there(
+    stacks: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    write(stacks, "config:\n  trainstack:cluster: {kind: existing}\n")
+    health, *said = doctor.cluster("own")
+    assert health is Health.NOT
+    assert "no kubeconfig" in said[0]
+    assert "export KUBECONFIG=" in said[1]
+    file = stacks / "home" / ".kube" / "config" if place == "usual" else stacks / "elsewhere"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("")
+    if place == "variable":
+        monkeypatch.setenv("KUBECONFIG", f"{stacks}/nothing:{file}")
+    if place == "stack file":
+        monkeypatch.setattr(environment, "access", lambda _: Access(str(file), "theirs"))
+    health, *said = doctor.cluster("own")
+    assert (health, str(file) in said[0], "not asked" in said[0]) == (Health.HEALTHY, True, True)
+    kubectl = installed.Choice("kubectl", stacks / "kubectl")
+    monkeypatch.setattr(installed, "choose", lambda: {"kubectl": kubectl})
+    for why, expected in ((None, Health.HEALTHY), ("connection refused", Health.NOT)):
+
+        def problem(variables: object, access: Access, why: str | None = why) -> str | None:
+            assert access == Access(str(file), "theirs" if place == "stack file" else None)
+            return why
+
+        monkeypatch.setattr(api_server, "problem", problem)
+        health, *said = doctor.cluster("own")
+        assert (health, (why or "answers") in said[0]) == (expected, True)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "there", "used", "is_refused"),
+    [
+        ("trainstack-dev", False, 102, True),
+        ("trainstack-dev", False, 101, False),
+        ("trainstack-dev", True, 128, False),
+        (None, False, 128, False),
+    ],
+    ids=["a new node lacks some", "there are enough", "the cluster is there", "the cluster is others'"],
+)
+def test_a_node_that_could_not_watch_its_files_is_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cluster: str | None,
+    there: bool,
+    used: int,
+    is_refused: bool,
+) -> None:
+    (limit := tmp_path / "limit").write_text("128\n")
+    for number in range(used):
+        (descriptors := tmp_path / str(number) / "fd").mkdir(parents=True)
+        (descriptors / "3").symlink_to("anon_inode:inotify")
+    monkeypatch.setattr(inotify, "INSTANCES", limit)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+    monkeypatch.setattr(environment, "cluster", lambda stack: cluster)
+    before = {"resources": [{"type": "kubernetes:core/v1:Namespace"}] * there}
+    if not is_refused:
+        doctor.ensure_node_possible(before, "dev")
+        return
+    with pytest.raises(SetupError, match="102 of 128 instances in use") as refused:
+        doctor.ensure_node_possible(before, "dev")
+    assert "max_user_instances=512" in str(refused.value)

@@ -14,11 +14,12 @@ import pytest
 from infra import agreed, operators
 from infra.config import shell_variables
 from infra.config.operator import OperatorApi
+from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
 from toolchain.paths import COMMAND, LOCAL, STANDINS, cache
-from toolchain.tools import build, installed, plugins, venv
+from toolchain.tools import build, installed, venv
 
 HOST = ("pulumi-language-python", "pulumi-resource-pulumi-python")
 
@@ -62,7 +63,7 @@ def test_the_cluster_of_a_stack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str | None
 ) -> None:
     """How a stack file may be written is told by tests/unit/infra/config/test_cluster_access.py."""
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     (tmp_path / "Pulumi.dev.yaml").write_text(text)
     assert environment.cluster("dev") == name
@@ -73,7 +74,7 @@ def test_the_cluster_of_a_stack(
 def test_how_a_cluster_that_is_there_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{tmp_path}")
     named = ", kubeconfig: /etc/there.yaml, context: prod" if named == "all" else named
@@ -179,7 +180,7 @@ def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[
     for own in ((), Shells.OWN):
         shells.open(own)
         assert environment.load() == (
-            {} if own else {"PULUMI_HOME": str(plugins.own_home()), "UV_CACHE_DIR": str(cache() / "uv")}
+            {} if own else {"PULUMI_HOME": str(cache() / "pulumi"), "UV_CACHE_DIR": str(cache() / "uv")}
         )
 
 
@@ -201,7 +202,7 @@ NODES = {
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shells: Shells) -> None:
     """A stack for each of OF_STACKS, on a machine that has built all operators."""
-    monkeypatch.setattr(environment, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     for name, (operator, _) in OF_STACKS.items():
         (tmp_path / f"Pulumi.{name}.yaml").write_text(f"config:\n  trainstack:operator: {operator}\n")
@@ -263,10 +264,3 @@ def test_a_set_up_whose_tools_are_gone_counts_as_missing(
     assert found["TRAINSTACK_NODE_IMAGE"] == "node"
     tool.unlink()
     assert environment.load() is None
-
-
-def test_a_file_is_written_whole_with_its_mode(tmp_path: Path) -> None:
-    environment.write_whole(tmp_path / "file", "text", mode=0o600)
-    assert (tmp_path / "file").read_text() == "text"
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]

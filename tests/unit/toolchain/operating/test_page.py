@@ -15,7 +15,7 @@ from toolchain.images import cluster_images
 from toolchain.operating.job_lines import JobLines
 from toolchain.operating.pulumi_events import Reader
 from toolchain.paths import ROOT
-from toolchain.tools import choice
+from toolchain.tools import installed
 
 RECORDED = Path(__file__).with_name("recorded")
 PAGE = 55
@@ -40,7 +40,7 @@ WARM = {
 COLD = {
     **{
         "forecast, and how to make it short": 2,
-        "tools": len({*choice.MODULES.values(), *cluster_images.BUILT}),
+        "tools": len({*installed.MODULES.values(), *cluster_images.BUILT}),
     },
     **{
         "bases, trainer and node image": 5,

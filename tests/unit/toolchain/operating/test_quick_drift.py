@@ -1,9 +1,11 @@
-"""Drift at a glance: what waits in the stack file, and what somebody has done to the stack's objects."""
+"""Drift at a glance: what was applied last, what waits in the stack file, what somebody has done to the objects."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+import shutil
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +14,7 @@ import yaml
 
 from infra import agreed
 from infra.objects import labels
-from toolchain.operating import adoption, live_objects, quick_drift, recovery, state, user_backend
+from toolchain.operating import live_objects, quick_drift, recovery, state, user_backend
 from toolchain.operating.quick_drift import LastUpdate
 from toolchain.operating.status import LISTED
 from toolchain.paths import ROOT
@@ -164,7 +166,7 @@ def test_a_copy_in_an_objects_place_is_no_object_of_the_stack(applied: list[dict
     assert line.startswith("PyTorchJob/kubeflow/mnist is somebody's copy")
 
 
-@pytest.mark.parametrize("mark", [{"delete": True}, {adoption.HALF_REPLACED: True}])
+@pytest.mark.parametrize("mark", [{"delete": True}, {state.HALF_REPLACED: True}])
 def test_what_is_to_go_may_be_gone(applied: list[dict[str, Any]], mark: dict[str, Any]) -> None:
     applied[0] |= mark
     assert said() == []
@@ -261,3 +263,71 @@ def test_a_backend_of_the_users_is_not_asked(
     monkeypatch.setattr(quick_drift, "last_update", lambda stack: pytest.fail("that is of our own backend"))
     assert len(quick_drift.of_file("dev")) == 1
     assert said() == []
+
+
+FIRST = 1_795_415_002_453_779_759
+Operation = tuple[str, str]
+
+
+@pytest.fixture
+def history() -> Iterator[Callable[..., None]]:
+    """Let the history of `dev` hold these operations with their results, a minute after each other."""
+    folder = quick_drift.HISTORY / "dev"
+    folder.mkdir(parents=True)
+
+    def holds(*operations: Operation) -> None:
+        for place, (kind, result) in enumerate(operations):
+            ended = NOON.timestamp() + 60 * place
+            told = {"kind": kind, "result": result, "endTime": ended, "config": {"place": place}}
+            (folder / f"dev-{FIRST + place}.history.json").write_text(json.dumps(told))
+            (folder / f"dev-{FIRST + place}.checkpoint.json").write_text("{}")
+
+    yield holds
+    shutil.rmtree(folder)
+
+
+UP, FAILED, DOWN = ("update", "succeeded"), ("update", "failed"), ("destroy", "succeeded")
+REFRESH, IMPORT = ("refresh", "succeeded"), ("resource-import", "succeeded")
+
+
+@pytest.mark.parametrize(
+    ("operations", "place", "failed"),
+    [
+        ([UP], 0, None),
+        ([UP, UP], 1, None),
+        ([UP, REFRESH, IMPORT, ("refresh", "failed")], 0, None),
+        ([UP, FAILED], 0, 1),
+        ([UP, FAILED, REFRESH, FAILED], 0, 3),
+        ([UP, FAILED, UP], 2, None),
+        ([UP, DOWN, UP], 2, None),
+    ],
+)
+def test_the_last_update_that_succeeded_counts(
+    history: Callable[..., None], operations: list[Operation], place: int, failed: int | None
+) -> None:
+    history(*operations)
+    found = quick_drift.last_update("dev")
+    assert found is not None
+    assert (found.config, found.ended) == ({"place": place}, NOON.replace(minute=place))
+    assert found.failed == (None if failed is None else NOON.replace(minute=failed))
+
+
+@pytest.mark.parametrize(
+    "operations", [[], [FAILED], [UP, DOWN], [UP, ("destroy", "failed")], [UP, DOWN, REFRESH]]
+)
+def test_there_is_none(history: Callable[..., None], operations: list[Operation]) -> None:
+    history(*operations)
+    assert quick_drift.last_update("dev") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"kind": "update"', '{"kind": 1, "result": 2, "endTime": {}}']
+)
+def test_a_history_that_is_torn_tells_nothing(history: Callable[..., None], text: str) -> None:
+    history(UP, UP)
+    (quick_drift.HISTORY / "dev" / f"dev-{FIRST + 2}.history.json").write_text(text)
+    assert quick_drift.last_update("dev") is None
+
+
+def test_of_a_stack_that_was_never_up_there_is_none() -> None:
+    assert quick_drift.last_update("never") is None

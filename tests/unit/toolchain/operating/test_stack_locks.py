@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.atomic_file import write_whole
 from toolchain.machine import processes
-from toolchain.operating import environment, stack_locks, user_backend
+from toolchain.operating import stack_locks, user_backend
 from toolchain.operating.stack_locks import PARENT
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
@@ -310,7 +311,7 @@ def test_of_two_that_write_at_once_both_let_go_and_try_again(
 ) -> None:
     """As a Pulumi that looked when we had not written yet."""
     (backend / ".pulumi" / "stacks").mkdir()
-    written = environment.write_whole
+    written = write_whole
     others: list[Path] = []
 
     def at_once(target: Path, text: str) -> None:

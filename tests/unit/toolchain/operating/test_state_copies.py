@@ -1,4 +1,4 @@
-"""A state that a full disk has torn is healed from the latest whole copy, and nothing else replaces a state."""
+"""A state that a full disk has torn is healed from the latest whole copy; what the state says of a stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import environment, recovery, state_copies
+from toolchain.operating import recovery, state_copies
 from toolchain.steps import SetupError
 
 
@@ -119,9 +119,33 @@ def test_without_room_for_the_copy_pulumi_is_not_called(
     def full(descriptor: int) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(environment.os, "fsync", full)  # type: ignore[attr-defined]
+    monkeypatch.setattr(os, "fsync", full)
     file.write_text(state("now", "and more"))
     with pytest.raises(SetupError, match=r"(?s)No space left on device.*disk-full.md.*nothing was changed"):
         state_copies.keep("dev")
     assert [path.name for path in state_copies.COPIES.iterdir()] == ["dev.json"]
     assert (state_copies.COPIES / "dev.json").read_text() == WHOLE, "the earlier copy stays whole"
+
+
+@pytest.fixture
+def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(state_copies, "STACKS", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("latest", "pending", "resources"),
+    [
+        ({"pending_operations": [{"type": "creating"}]}, True, True),
+        ({"resources": [{"urn": "urn:pulumi:dev"}]}, False, True),
+        ({}, False, False),
+        (None, False, False),
+    ],
+)
+def test_what_the_state_says_of_a_stack(
+    states: Path, latest: dict[str, object] | None, pending: bool, resources: bool
+) -> None:
+    (states / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
+    found = recovery.deployment("dev")
+    assert recovery.has_pending(found) is pending
+    assert recovery.has_resources(found) is resources

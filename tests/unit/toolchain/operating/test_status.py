@@ -443,9 +443,3 @@ def test_warnings_of_the_stacks_objects_are_shown_and_are_no_fault(
     assert status.status("dev") == 0
     assert "event      ok       1 min ago: Pod/job-worker-0" in capsys.readouterr().out
     assert seen == [("kubeflow", {"kubeflow", "training-operator", "models", "job"})]
-
-
-def test_a_stack_that_there_is_not_cannot_be_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status.status("nowhere") == 2
-    (line,) = capsys.readouterr().out.splitlines()
-    assert "there is no stack 'nowhere'" in line

@@ -10,9 +10,9 @@ from infra.config.cluster import ClusterKind
 from toolchain.images import cluster_images
 from toolchain.machine import engine
 from toolchain.operating import environment, time_estimate
-from toolchain.tools import build, choice, venv
+from toolchain.tools import build, installed, venv
 
-EVERY = sorted({*choice.MODULES.values(), *cluster_images.BUILT})
+EVERY = sorted({*installed.MODULES.values(), *cluster_images.BUILT})
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPat
     monkeypatch.setattr(time_estimate, "FILE", tmp_path / "times.json")
     monkeypatch.setattr(build, "built", lambda module, *_: tmp_path)
     monkeypatch.setattr(
-        choice, "choose", lambda: {name: choice.Choice(name, None) for name in choice.MODULES}
+        installed, "choose", lambda: {name: installed.Choice(name, None) for name in installed.MODULES}
     )
     monkeypatch.setattr(venv, "is_complete", lambda: True)
     monkeypatch.setattr(engine, "find", lambda: None)
@@ -75,8 +75,10 @@ def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
 def test_what_can_be_pulled_is_not_said_to_be_built(
     machine: pytest.MonkeyPatch, missing: tuple[str, ...], pulls: bool
 ) -> None:
-    own = {name: choice.Choice(name, None if name in missing else Path(name)) for name in choice.MODULES}
-    machine.setattr(choice, "choose", lambda: own)
+    own = {
+        name: installed.Choice(name, None if name in missing else Path(name)) for name in installed.MODULES
+    }
+    machine.setattr(installed, "choose", lambda: own)
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(engine, "find", lambda: engine.Engine("docker", ours=False))
     machine.setattr(cluster_images, "has_published", lambda _: False)
@@ -85,9 +87,9 @@ def test_what_can_be_pulled_is_not_said_to_be_built(
     said = time_estimate.estimate("dev")
     built = {name for name in EVERY if name in said.splitlines()[0].replace("kubectl", "kubernetes")}
     if not pulls:
-        assert built == {*(choice.MODULES[name] for name in missing), *cluster_images.BUILT}
+        assert built == {*(installed.MODULES[name] for name in missing), *cluster_images.BUILT}
         return
-    assert built == {choice.MODULES[name] for name in missing if name != "kubectl"}
+    assert built == {installed.MODULES[name] for name in missing if name != "kubectl"}
     assert "pulls images" in said
     machine.setattr(cluster_images, "has_published", lambda _: True)
     assert "images" not in time_estimate.estimate("dev")

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 
 from toolchain import stack_files
-from toolchain.machine import disks
+from toolchain.machine import preflight
 from toolchain.operating import (
     api_server,
     doctor,
     environment,
     live_view,
     origin,
-    plans,
     program_calls,
     pulumi_cli,
     setup,
@@ -40,17 +39,21 @@ ONE = {
 }
 
 
-def test_four_lines_for_one_job() -> None:
-    assert up.closing_lines(ONE) == [
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (ONE["modelPath"], f"{ROOT}/models/dev/mnist_cnn.pt"),
+        ("/old/mnist_cnn.pt", "/old/mnist_cnn.pt"),  # of an older state
+        (None, "none"),
+    ],
+)
+def test_four_lines_for_one_job(model: str | None, told: str) -> None:
+    assert up.closing_lines({**ONE, "modelPath": model}) == [
         "job: kubeflow/pytorch-simple Succeeded",
-        f"model: {ROOT}/models/dev/mnist_cnn.pt",
+        f"model: {told}",
         "accuracy=0.9698",
         "loss=0.0961",
     ]
-
-
-def test_the_whole_path_of_an_older_state_stays() -> None:
-    assert up.closing_lines({**ONE, "modelPath": "/old/mnist_cnn.pt"})[1] == "model: /old/mnist_cnn.pt"
 
 
 def test_four_lines_for_each_of_several_jobs() -> None:
@@ -64,10 +67,6 @@ def test_four_lines_for_each_of_several_jobs() -> None:
 def test_a_stack_that_says_nothing_of_a_model_is_an_error() -> None:
     with pytest.raises(SetupError, match="pytorch-simple"):
         up.closing_lines({key: value for key, value in ONE.items() if key != "modelPath"})
-
-
-def test_a_job_that_is_to_leave_no_model_says_so() -> None:
-    assert up.closing_lines({**ONE, "modelPath": None})[1] == "model: none"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +105,7 @@ def names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     section = f"{{kind: existing, kubeconfig: {kubeconfig}, server: https://reviewed}}"
     (tmp_path / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:cluster: {section}\n")
     asked: list[str] = []
-    for module in (environment, program_calls):
-        monkeypatch.setattr(module, "STACKS", tmp_path)
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(up, "_set_up", lambda *_, **__: {})
     monkeypatch.setattr(up, "_deployment", lambda *_: {"pending_operations": [{}]})
     monkeypatch.setattr(setup, "prepare_operators", lambda _: {})
@@ -142,7 +140,7 @@ def test_a_protected_stack_is_updated_by_a_plan_in_every_round(
     def twice(variables: Mapping[str, str], stack: str, pulumi_up: update.Run, _: object) -> None:
         assert [pulumi_up(variables, *options) for options in (("--refresh",), ())] == [0, 0]
 
-    monkeypatch.setattr(plans, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
+    monkeypatch.setattr(update, "ensure_contained", lambda _, stack: ran.append(("history", stack)))
     monkeypatch.setattr(environment, "is_protected", lambda stack: protected)
     monkeypatch.setattr(pulumi_cli, "stream", stream)
     monkeypatch.setattr(update, "update", twice)
@@ -164,7 +162,7 @@ def test_a_plan_that_cannot_be_made_is_not_applied(monkeypatch: pytest.MonkeyPat
         return 255
 
     monkeypatch.setattr(pulumi_cli, "stream", stream)
-    assert plans.update({}, "gpu", (), (), lambda: None) == 255
+    assert update.by_plan({}, "gpu", (), (), lambda: None) == 255
     assert ran == ["preview"]
 
 
@@ -232,7 +230,7 @@ def test_an_update_that_fails_is_told_although_the_state_cannot_be_read(
     ):
         monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(setup, "project_lock", nullcontext)
-    monkeypatch.setattr(disks, "watched", nullcontext)
+    monkeypatch.setattr(preflight, "watched", nullcontext)
     monkeypatch.setattr(live_view, "shown", lambda: nullcontext(live_view.LiveView()))
     monkeypatch.setattr(live_view.LiveView, "begin", lambda _: None)
     monkeypatch.setattr(up, "prepare_stack", lambda _: {})

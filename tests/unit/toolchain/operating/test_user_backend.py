@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.toolchain.conftest import Machine
+from toolchain import stack_files
 from toolchain.operating import (
     backend,
     clean,
@@ -103,7 +104,7 @@ def test_a_service_needs_no_passphrase(shell: pytest.MonkeyPatch) -> None:
 
 
 def test_a_secrets_provider_of_the_stacks_own_needs_none(shell: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shell.setattr(user_backend, "STACKS", tmp_path)
+    shell.setattr(stack_files, "STACKS", tmp_path)
     shell.setenv(user_backend.BACKEND, BUCKET)
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text("secretsprovider: awskms://alias/trainstack\nconfig: {}\n")

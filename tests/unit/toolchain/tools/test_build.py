@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.toolchain.conftest import Machine
 from toolchain.steps import SetupError
-from toolchain.tools import build, go_modules
+from toolchain.tools import build
 
 Fake = Callable[[str, str], Path]
 
@@ -32,33 +32,33 @@ esac
 
 def test_a_build_lands_in_the_cache_and_is_not_repeated(cache: Path, fake: Fake) -> None:
     fake("go", GO.replace("SLEEP", ""))
-    folder = build.build(go_modules.load("kind"))
+    folder = build.build("kind")
     assert (folder / "kind").exists()
     assert folder.is_relative_to(cache)
     fake("go", "exit 1")
-    assert build.build(go_modules.load("kind")) == folder
+    assert build.build("kind") == folder
 
 
 def test_etcd_gets_the_name_it_is_known_by(cache: Path, fake: Fake) -> None:
     fake("go", GO.replace("SLEEP", ""))
-    assert (build.build(go_modules.load("etcd")) / "etcd").exists()
+    assert (build.build("etcd") / "etcd").exists()
 
 
 def test_one_program_of_a_whole_build_needs_no_build_of_its_own(cache: Path, fake: Fake) -> None:
     fake("go", GO.replace("SLEEP", ""))
-    whole = build.build(go_modules.load("kubernetes"))
-    assert build.build(go_modules.load("kubernetes"), "kubectl") == whole
+    whole = build.build("kubernetes")
+    assert build.build("kubernetes", "kubectl") == whole
 
 
 def test_a_failed_build_leaves_no_tool_and_shows_what_go_said(cache: Path, fake: Fake) -> None:
     fake("go", 'case "$1" in env) echo go1.26.1;; *) echo "no such module"; exit 1;; esac')
     with pytest.raises(SetupError, match="no such module"):
-        build.build(go_modules.load("kind"))
-    assert build.built(go_modules.load("kind")) is None
+        build.build("kind")
+    assert build.built("kind") is None
 
 
 def test_a_killed_build_leaves_no_tool_and_the_next_run_builds_it(machine: Machine) -> None:
-    code = "from toolchain.tools import build, go_modules; print(build.build(go_modules.load('kind')))"
+    code = "from toolchain.tools import build; print(build.build('kind'))"
     machine.program("go", GO.replace("SLEEP", "exec sleep 60"))
     killed = subprocess.Popen(
         [sys.executable, "-c", code], cwd=machine.root, env=machine.environment(), stderr=subprocess.DEVNULL
@@ -79,7 +79,7 @@ def test_a_killed_build_leaves_no_tool_and_the_next_run_builds_it(machine: Machi
 
 def test_two_runs_at_once_build_once(machine: Machine) -> None:
     machine.program("go", GO.replace("SLEEP", "sleep 0.5"))
-    code = "from toolchain.tools import build, go_modules; build.build(go_modules.load('kind'))"
+    code = "from toolchain.tools import build; build.build('kind')"
     runs = [
         subprocess.Popen([sys.executable, "-c", code], cwd=machine.root, env=machine.environment())
         for _ in range(2)
@@ -113,4 +113,4 @@ def test_files_of_a_module_need_go_too_and_it_says_so(
     """Images can be pulled where upstream's manifests are in a Go module alone."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SetupError, match=r"files of example\.org/module are needed, and Go is not installed"):
-        build.source(go_modules.load("kueue"), "example.org/module", "manifests")
+        build.source("kueue", "example.org/module", "manifests")

@@ -12,7 +12,7 @@ import pytest
 from toolchain.machine import engine, packages
 from toolchain.operating import setup
 from toolchain.steps import SetupError
-from toolchain.tools import choice, venv
+from toolchain.tools import installed, venv
 
 # Each alone is enough.
 WAYS = ("environment", "own uv", "uv of an earlier set-up", "ensurepip", "root on Debian")
@@ -52,8 +52,8 @@ def test_set_up_says_so_before_any_work(
     with_way: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with_way("none")
-    own = {name: choice.Choice(name, tmp_path / name) for name in choice.MODULES}
-    monkeypatch.setattr(choice, "choose", lambda: own)
+    own = {name: installed.Choice(name, tmp_path / name) for name in installed.MODULES}
+    monkeypatch.setattr(installed, "choose", lambda: own)
     monkeypatch.setattr(engine, "find", lambda: None)
     monkeypatch.setattr(setup, "Jobs", lambda: pytest.fail("work has begun"))
     with pytest.raises(SetupError, match="no ensurepip"):

@@ -157,23 +157,6 @@ def test_the_second_run_makes_nothing_anew(connected: Machine) -> None:
     assert connected.called("uv") == before
 
 
-def test_a_new_lock_makes_the_packages_anew(connected: Machine) -> None:
-    connected.python(PREPARE)
-    with (connected.root / "requirements.lock").open("a") as lock:
-        lock.write("# changed\n")
-    connected.python(PREPARE)
-    syncs = [call for call in connected.called("uv") if call.startswith("pip sync")]
-    assert len(syncs) == 2
-
-
-def test_an_interrupted_installation_is_finished_by_the_next_run(connected: Machine) -> None:
-    connected.program("uv", UV + 'case "$2" in sync) exit 1;; esac')
-    failed = connected.python(PREPARE)
-    assert failed.returncode == 1
-    connected.program("uv", UV)
-    assert connected.python(PREPARE).returncode == 0
-
-
 def test_one_missing_tool_is_the_only_one_built(connected: Machine) -> None:
     (connected.bin / "kind").unlink()
     connected.program(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.machine.engine import daemon, network, restricted_host
+from toolchain.machine.engine import daemon, network
 from toolchain.steps import SetupError
 
 # What `dockerd --version` prints -> whether it takes an OOM score of its own from its configuration.
@@ -34,8 +34,8 @@ def dockerd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HOME", "RUN", "DATA", "CONFIG", "LOG", "SOCKET", "PIDFILE"):
         monkeypatch.setattr(daemon, name, tmp_path / name.lower())
     monkeypatch.setattr(network, "save_settings", lambda path: None)
-    monkeypatch.setattr(restricted_host, "detected", lambda: True)
-    monkeypatch.setattr(restricted_host, "install", lambda: None)
+    monkeypatch.setattr(daemon, "is_restricted", lambda: True)
+    monkeypatch.setattr(daemon, "install_runtime", lambda: None)
     return tmp_path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.machine import apt, locks, packages, preflight
+from toolchain.machine import locks, packages, preflight
 from toolchain.machine.engine import daemon, service
 from toolchain.steps import SetupError
 
@@ -55,7 +55,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: int) -> Ma
     monkeypatch.setattr(daemon, "DATA", tmp_path / "data")
     monkeypatch.setattr(daemon, "SOCKET", tmp_path / "socket")
     monkeypatch.setattr(daemon, "HOME", tmp_path / "home")
-    monkeypatch.setattr(apt, "available", lambda: True)
     monkeypatch.setattr(packages, "available", lambda: True)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(locks, "MACHINE", tmp_path)

@@ -59,28 +59,12 @@ def test_runc_reads_the_rewritten_bundle(tmp_path: Path) -> None:
     runc.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\n')
     runc.chmod(0o755)
 
-    command = [
-        sys.executable,
-        "-IS",
-        oci_runtime.__file__,
-        "--root",
-        "/r",
-        "create",
-        "--bundle",
-        str(bundle),
-        "id",
-    ]
+    words = ["--root", "/r", "create", "--bundle", str(bundle), "id"]
+    command = [sys.executable, "-IS", oci_runtime.__file__, *words]
     subprocess.run(command, env={"PATH": str(tmp_path)}, check=True)
 
     assert json.loads((bundle / "config.json").read_text()) == {
         "hostname": "kept",
         "process": {"oomScoreAdj": 0},
     }
-    assert (tmp_path / "called").read_text().split() == [
-        "--root",
-        "/r",
-        "create",
-        "--bundle",
-        str(bundle),
-        "id",
-    ]
+    assert (tmp_path / "called").read_text().split() == words

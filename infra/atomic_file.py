@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 
 @contextmanager
-def replacing(target: Path, written: float | None = None) -> Iterator[BinaryIO]:
-    """The file that takes the place of `target`, for everybody to read, when the block ends well. Raises OSError.
+def replacing(target: Path, written: float | None = None, mode: int = 0o644) -> Iterator[BinaryIO]:
+    """The file that takes the place of `target`, by default for all to read, when the block ends well. Raises OSError.
 
     Nothing is left of it where the block does not.
 
@@ -25,9 +25,15 @@ def replacing(target: Path, written: float | None = None) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
+        os.chmod(partial, mode)
         if written is not None:
             os.utime(partial, (written, written))
         os.replace(partial, target)
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+def write_whole(target: Path, text: str, mode: int = 0o644, written: float | None = None) -> None:
+    """As `replacing`, with `text`."""
+    with replacing(target, written, mode) as file:
+        file.write(text.encode())
