@@ -45,7 +45,7 @@ OF_API = {
         OF_JOBSET,
         "node-0-1-",
         True,
-        (f"{RUNTIME.lower()}s.{TRAINER_GROUP}", JOBSET.resource, "jobs.batch"),
+        (f"{RUNTIME.lower()}s.{TRAINER_GROUP}", JOBSET.resource, "jobs.batch", "configmaps"),
         "reaching max number of restarts",
     ),
 }
