@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from infra.objects import labels
-from toolchain.operating import adoption, recovery, state
+from toolchain.operating import adoption, recovery
+from toolchain.operating.state import HALF_REPLACED
 from toolchain.operating.state import SECRET as MASKED
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
@@ -134,7 +135,7 @@ def half_replaced(kind: str, metadata: dict[str, Any]) -> dict[str, Any]:
     """The resource of an object that a replacement has deleted."""
     resource = pending(kind, metadata)["resource"]
     old = {"inputs": {"metadata": metadata, "spec": "old"}, "outputs": {"spec": "old"}, "id": "old"}
-    return {**resource, **old, state.HALF_REPLACED: True}
+    return {**resource, **old, HALF_REPLACED: True}
 
 
 @pytest.mark.parametrize(("kind", "metadata", "identity"), OBJECTS)
@@ -154,7 +155,7 @@ def test_the_successor_of_a_deleted_object_takes_its_place(
     assert adoption.adopt_pending(state, there) == [old["urn"]]
     first, taken, last = state["resources"]
     assert (first["urn"], last) == (PARENT, behind)
-    assert (taken["id"], state.HALF_REPLACED in taken) == (identity, False)
+    assert (taken["id"], HALF_REPLACED in taken) == (identity, False)
     assert taken["inputs"] == (successor["resource"] if recorded else old)["inputs"]
     assert not recovery.has_pending(state)
 
