@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
@@ -21,13 +19,9 @@ from infra.config.job import JobConfig
 from infra.config.load import Sections, own, read, source
 from infra.config.training import Dataset
 from infra.review import folder, rendering
-from tests.unit.infra.config.wrong_stacks import CASES
-from tests.unit.infra.recorder import Recorder, hand_over
+from tests.unit.infra.config.wrong_stacks import CASES, refusal
 from tests.unit.infra.samples import JOB
 
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
-GONE: Any = object()
-"""That a key is not there."""
 VALUES: dict[str, tuple[Any, Any, Any]] = {
     "only the base has it": ({"a": 1}, {}, {"a": 1}),
     "only the stack has it": ({}, {"a": 1}, {"a": 1}),
@@ -201,29 +195,17 @@ def test_an_error_names_the_file_and_line_of_the_value(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Each wrong stack file, with all its values in a base: the key stands in the line that is named."""
-    recorder, case = Recorder(), CASES[name]
-    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
-    pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
-    monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
-    monkeypatch.setenv("PULUMI_CONFIG", "")
-    hand_over({"extends": "base"}, tmp_path)
-    base = tmp_path / "stacks" / "base.yaml"
-    config = {f"trainstack:{key}": value for key, value in case.sections.items()}
-    base.write_text(yaml.safe_dump({"config": config}, sort_keys=False))
-    with pytest.raises(pulumi.RunError) as refused:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-    said = str(refused.value)
+    case = CASES[name]
+    said = refusal({"extends": "base"}, tmp_path, monkeypatch, base=case.sections)
     case.check(re.sub(r"^stacks/base\.yaml:\d+: ", "stacks/Pulumi.dev.yaml: ", said))
     key = said.partition(": ")[2].partition(" = ")[0]
     is_written = key in {key_of(path) for path in written(case.sections)}
     place = re.match(r"stacks/base\.yaml:(\d+): ", said)
     assert bool(place) is is_written, said
     if place:
-        line = base.read_text().splitlines()[int(place[1]) - 1]
+        line = (tmp_path / "stacks" / "base.yaml").read_text().splitlines()[int(place[1]) - 1]
         last = re.split(r"\.|(?=\[)", key)[-1]
         assert line.lstrip().startswith("- ") if last.startswith("[") else f"{last}:" in line, said
-    assert recorder.registered == []
 
 
 def written(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

@@ -1,4 +1,4 @@
-"""Section `sweep`: which options a search has, and which jobs its trials are. What is refused is in wrong_stacks.py."""
+"""Section `sweep`: which options a search has, and which jobs its trials are. wrong_stacks.yaml has what is refused."""
 
 from __future__ import annotations
 
