@@ -37,8 +37,13 @@ class Case(NamedTuple):
         assert any(word in "\n".join(fixes) for word in self.fix.split("|")), f"the fix is said: {text}"
 
 
-TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
-CASES = {name: Case(row["stack"], *row["error"]) for name, row in TABLE.items() if name != "named"}
+def cases(file: str) -> dict[str, Case]:
+    """The rows of a file in this folder, by their names."""
+    table = yaml.safe_load((Path(__file__).parent / file).read_text())
+    return {name: Case(row["stack"], *row["error"]) for name, row in table.items() if name != "named"}
+
+
+CASES = cases("wrong_stacks.yaml")
 
 
 def refusal(
