@@ -219,7 +219,7 @@ MOVED: list[tuple[str, str | None, str | None, str, tuple[str, str] | None]] = [
 def test_a_key_of_before_is_refused_with_the_lines_to_write(
     kind: str, data_path: str | None, sets_path: str | None, key: str, wanted: tuple[str, str] | None
 ) -> None:
-    old = {"job": {**JOB, "datasetsPath": sets_path} if sets_path else JOB}
+    old: dict[str, Any] = {"job": {**JOB, "datasetsPath": sets_path} if sets_path else JOB}
     old |= {"storage": {"dataPath": data_path} if data_path else {}}
     with pytest.raises(ConfigError) as found:
         stack(**CLUSTERS[kind], **old)

@@ -169,7 +169,7 @@ def patch(path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("path", "key"), of_ours(OURS))
 @pytest.mark.parametrize("value", ["7", None], ids=["another", "removed"])
 def test_what_another_key_says_is_refused(path: str, key: str, value: str | None) -> None:
-    others = {"runAsUser": 7, "activeDeadlineSeconds": 7, "readOnlyRootFilesystem": True}
+    others: dict[str, Any] = {"runAsUser": 7, "activeDeadlineSeconds": 7, "readOnlyRootFilesystem": True}
     others |= {"command": ["x"], "args": ["x"]}
     said = refused(pod=patch(path, value and others.get(path.rpartition(".")[2], value)))
     assert f"job.pod.{path} = " in said

@@ -91,7 +91,7 @@ def test_room_for_both_is_enough_and_somebody_elses_operator_needs_none(
     kind: str, room: list[tuple[str, object]]
 ) -> None:
     for key, limit in room:
-        image = {"image": {"reference": IMAGE}} if kind == "existing" else {}
+        image: dict[str, Any] = {"image": {"reference": IMAGE}} if kind == "existing" else {}
         known = stack(cluster={"kind": kind, "quota": {**FIVE, key: limit}}, **image)
         assert rendering.preview(known, rendering.rendered_plan(known))
 

@@ -157,10 +157,10 @@ def test_nccl_takes_gpus_of_another_name() -> None:
 def test_a_pod_template_is_merged_over_ours(replica: str) -> None:
     """Its containers, volumes, mounts and variables are found by name; what it leaves out stays."""
     sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
-    own = {"name": "pytorch", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}
+    own: dict[str, Any] = {"name": "pytorch", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}
     own |= {"resources": {"limits": {"amd.com/gpu": "1"}}}
     own |= {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
-    spec = {"containers": [own], "initContainers": [sidecar], "serviceAccountName": "reader"}
+    spec: dict[str, Any] = {"containers": [own], "initContainers": [sidecar], "serviceAccountName": "reader"}
     sizes = {"shm": {"medium": "Memory", "sizeLimit": "1Gi"}, "tmp": {"sizeLimit": "5Gi"}}
     spec |= {"volumes": [{"name": name, "emptyDir": size} for name, size in sizes.items()]}
     metadata = {"annotations": {"a": "b"}, "labels": {"team": "vision"}}

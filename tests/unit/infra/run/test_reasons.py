@@ -210,7 +210,7 @@ def test_a_warning_about_a_job_without_pods(monkeypatch: pytest.MonkeyPatch, rea
 
 
 def test_only_a_mount_fails_for_want_of_a_client() -> None:
-    said = {"reason": "FailedCreatePodSandBox", "message": "nvidia: No such device"}
+    said: dict[str, Any] = {"reason": "FailedCreatePodSandBox", "message": "nvidia: No such device"}
     said |= {"source": {"component": "kubelet"}}
     (trouble,) = job_status.start_troubles(waits(), [said])
     assert (trouble.hopeless, job_status.CLIENT in trouble.message) == (False, False)
