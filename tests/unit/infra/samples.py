@@ -34,6 +34,16 @@ def job_context(**changes: Any) -> JobContext:
     return JobContext(**(usual | changes))
 
 
+def kubeconfig(server: str, cluster: dict[str, Any] | None = None, user: Any = None) -> dict[str, Any]:
+    """A kubeconfig with one context, `new`, which is the current one."""
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": server, **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "new", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "new",
+    }
+
+
 OVERLAY: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
     *(

@@ -28,14 +28,20 @@ def settled() -> list[dict[str, Any]]:
     return [*pairs, job, pod]
 
 
+def leaving(place: int) -> list[dict[str, Any]]:
+    """The objects, of which this one is on its way out."""
+    found = settled()
+    found[place]["metadata"] |= {"deletionTimestamp": "now", "finalizers": ["kubernetes.io/pvc-protection"]}
+    return found
+
+
 def test_a_settled_stack_has_no_findings() -> None:
     assert list(inspection.cluster_findings(STACK_, settled())) == []
 
 
 @pytest.mark.parametrize("place", range(len(settled())))
 def test_whatever_is_on_its_way_out_is_found(place: int) -> None:
-    found = settled()
-    found[place]["metadata"] |= {"deletionTimestamp": "now", "finalizers": ["kubernetes.io/pvc-protection"]}
+    found = leaving(place)
     (finding,) = inspection.cluster_findings(STACK_, found)
     title = f"{found[place]['kind']} {found[place]['metadata']['name']}"
     assert finding == f"{title} is Terminating; its finalizers: kubernetes.io/pvc-protection"
@@ -120,19 +126,15 @@ def test_another_runs_model_is_found(models: Path) -> None:
 
 
 def test_what_goes_in_time_is_no_finding(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    leaving = settled()
-    leaving[-1]["metadata"]["deletionTimestamp"] = "now"
-    views = iter([leaving, leaving, settled()])
+    views = iter([leaving(-1), leaving(-1), settled()])
     monkeypatch.setattr(inspection, "objects", lambda *_: next(views))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     assert inspection.inspect(STACK_, outputs(models), print) == []
 
 
 def test_what_stays_is_a_finding(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    leaving = settled()
-    leaving[1]["metadata"]["deletionTimestamp"] = "now"
     clock = iter(range(0, 1000, 20))
-    monkeypatch.setattr(inspection, "objects", lambda *_: leaving)
+    monkeypatch.setattr(inspection, "objects", lambda *_: leaving(1))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     (finding,) = inspection.inspect(STACK_, outputs(models), print)

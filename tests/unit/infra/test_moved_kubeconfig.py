@@ -18,6 +18,7 @@ from infra.objects.patience import Patience
 from infra.review import rendering
 from infra.run import provider
 from infra.run.ending import EndingProvider
+from tests.unit.infra import samples
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
 from tests.unit.infra.samples import JOB
@@ -86,14 +87,8 @@ def test_an_address_that_stays_is_no_difference(held: dict[str, dict[str, Any]])
     assert not any(of(inputs).diff("id", inputs | OUTCOME, inputs).changes for inputs in held.values())
 
 
-PROPS = {
-    "namespace": "team",
-    "job": "j",
-    "uid": "u",
-    "run": "j-1",
-    "rank0": "j-master-0",
-    "jobStatus": "Succeeded",
-}
+PROPS = {"namespace": "team", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0"}
+PROPS |= {"jobStatus": "Succeeded"}
 
 
 def kubeconfig(folder: Path, text: str | None) -> dict[str, Any]:
@@ -112,14 +107,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(agreed.DELETE_UNREACHABLE, raising=False)
 
 
-RENAMED_THERE = yaml.safe_dump(
-    {
-        "current-context": "new",
-        "contexts": [{"name": "new", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://nowhere.example"}}],
-        "users": [{"name": "u", "user": {}}],
-    }
-)
+RENAMED_THERE = yaml.safe_dump(samples.kubeconfig("https://nowhere.example"))
 UNUSABLE = pytest.mark.parametrize(
     "text", [None, RENAMED_THERE, "", "contexts: []"], ids=["moved", "renamed", "empty", "no context"]
 )

@@ -14,6 +14,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from infra import agreed, process
 from infra.objects.api import ApiAddress, api_client
+from tests.unit.infra.samples import kubeconfig
 
 ENDLESS = ["yes"]
 
@@ -45,11 +46,7 @@ def test_a_pipe_moves_all_of_it() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (
-            ENDLESS,
-            ["sh", "-c", "head -c 1 >/dev/null; echo no room >&2; exit 3"],
-            "(?s)`sh .*code 3.*no room",
-        ),
+        (ENDLESS, ["sh", "-c", "head -c 1 >/dev/null; echo full >&2; exit 3"], "(?s)`sh .*code 3.*full"),
         (["sh", "-c", "echo no such image >&2; exit 1"], ["cat"], "(?s)code 1.*no such image"),
         (ENDLESS, ["no-such-program"], "no-such-program is not on PATH"),
         (["no-such-program"], ["cat"], "no-such-program is not on PATH"),
@@ -71,16 +68,7 @@ def test_a_kubeconfigs_program_is_found_on_the_path_of_the_stack(tmp_path: Path)
     )
     (tmp_path / "login").chmod(0o755)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login"}
-    (tmp_path / "config").write_text(
-        json.dumps(
-            {
-                "clusters": [{"name": "c", "cluster": {"server": "https://c"}}],
-                "users": [{"name": "u", "user": {"exec": plugin}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
+    (tmp_path / "config").write_text(json.dumps(kubeconfig("https://c", user={"exec": plugin})))
     before = dict(os.environ)
     with process.given({"PATH": f"{tmp_path}:/bin:/usr/bin"}):
         found = api_client(ApiAddress(str(tmp_path / "config")))
@@ -90,17 +78,8 @@ def test_a_kubeconfigs_program_is_found_on_the_path_of_the_stack(tmp_path: Path)
 
 @pytest.mark.parametrize("insecure", [True, False])
 def test_what_the_kubeconfig_says_of_certificates_is_no_news(tmp_path: Path, insecure: bool) -> None:
-    cluster = {"server": "https://c", "insecure-skip-tls-verify": insecure}
-    (tmp_path / "config").write_text(
-        json.dumps(
-            {
-                "clusters": [{"name": "c", "cluster": cluster}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
+    written = kubeconfig("https://c", {"insecure-skip-tls-verify": insecure})
+    (tmp_path / "config").write_text(json.dumps(written))
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         api_client(ApiAddress(str(tmp_path / "config")))

@@ -63,7 +63,7 @@ STACKS = sorted(each.stem.removeprefix("Pulumi.") for each in (paths.ROOT / "sta
 # What set-up hands to the program on a machine that builds its own images.
 BUILT_HERE = {
     f"TRAINSTACK_{name}": f"trainstack/{name.lower()}:0"
-    for name in (
+    for name in [
         "NODE_IMAGE",
         "REGISTRY_IMAGE",
         "CPU_BASE",
@@ -72,52 +72,29 @@ BUILT_HERE = {
         "TRAINER_IMAGE",
         "JOBSET_IMAGE",
         "KUEUE_IMAGE",
-    )
+    ]
 }
 OURS, OTHERS = "dev", "matrix"
 WHOLE: dict[str, dict[str, Any]] = {OURS: read(paths.stack_file(OURS)), OTHERS: BASE}
 """Name of a base -> its sections: a stack on a cluster of its own, and the change matrix's on a cluster of others."""
 KEYS = {
-    OTHERS: (
-        *("cluster.guard", "cluster.quota.pods", "cluster.limitRange.memoryRatio"),
-        *("storage.kind", "storage.volume", "storage.prepare", "storage.shared"),
-        *(
-            "storage.keepRuns.number",
-            "storage.node",
-            "image.unpinned",
-            "job.replicas.worker",
-            "job.restartPolicy",
-        ),
-        *(
-            "job.training.epochs",
-            "job.envFrom.prefix",
-            "job.egress.namespace",
-            "job.data.claim",
-            "job.data.folder",
-            "job.data.nfs.server",
-            "job.data.configMap",
-            "job.elasticPolicy.maxRestarts",
-        ),
-        *(
-            "job.runPolicy.schedulingPolicy",
-            "job.pod",
-            "job.queue",
-            "job.rerun",
-            "matrix.options",
-            "matrix.maxParallel",
-        ),
-        "jobs",
-    ),
-    OURS: (
-        *("cluster.workers", "cluster.apiServerPort", "operator.namespace", "image.preset", "image.context"),
-        "job.model",
-    ),
+    OTHERS: """
+        cluster.guard cluster.quota.pods cluster.limitRange.memoryRatio
+        storage.kind storage.volume storage.prepare storage.shared storage.keepRuns.number storage.node
+        image.unpinned job.replicas.worker job.restartPolicy job.training.epochs job.envFrom.prefix
+        job.egress.namespace job.data.claim job.data.folder job.data.nfs.server job.data.configMap
+        job.elasticPolicy.maxRestarts job.runPolicy.schedulingPolicy job.pod job.queue job.rerun
+        matrix.options matrix.maxParallel jobs
+    """,
+    OURS: """
+        cluster.workers cluster.apiServerPort operator.namespace image.preset image.context job.model
+    """,
 }
 """Of the change matrix."""
 OF_THE_MATRIX = {
     key: (base, {**entries.OBJECTS, **entries.ON_KIND}[key].applied(key))
     for base, keys in KEYS.items()
-    for key in keys
+    for key in keys.split()
 }
 KUEUE = {
     "operator.queue": "kueue",

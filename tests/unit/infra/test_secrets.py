@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,13 @@ from tests.unit.infra.test_program import run_program
 FILE = "stacks/Pulumi.dev.yaml"
 WORD = "planted-word"
 CIPHER = {"secure": "v1:cipher"}
+Run = Callable[..., Recorder]
 
 
 def container(**job: Any) -> dict[str, Any]:
     wanted = manifest(stack(job={**JOB, **job}).jobs[0], job_context())
-    found: dict[str, Any] = wanted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][
-        0
-    ]
-    return found
+    worker = wanted["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    return dict(worker["containers"][0])
 
 
 def variable(value: Any) -> dict[str, Any]:
@@ -40,15 +40,16 @@ def variable(value: Any) -> dict[str, Any]:
     return {key: each for key, each in found.items() if key != "name"}
 
 
+def of_secret(name: str, key: str) -> dict[str, Any]:
+    return {"valueFrom": {"secretKeyRef": {"name": name, "key": key}}}
+
+
 @pytest.mark.parametrize(
     ("value", "entry"),
     [
         ("plain", {"value": "plain"}),
-        (
-            {"secret": "login", "key": "token"},
-            {"valueFrom": {"secretKeyRef": {"name": "login", "key": "token"}}},
-        ),
-        (CIPHER, {"valueFrom": {"secretKeyRef": {"name": "pytorch-simple-env", "key": "TOKEN"}}}),
+        ({"secret": "login", "key": "token"}, of_secret("login", "token")),
+        (CIPHER, of_secret("pytorch-simple-env", "TOKEN")),
     ],
 )
 def test_a_variable_has_one_of_three_forms(value: Any, entry: dict[str, Any]) -> None:
@@ -88,40 +89,38 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
     return recording(monkeypatch, tmp_path)
 
 
-def configured(folder: Path, monkeypatch: pytest.MonkeyPatch, job: dict[str, Any]) -> None:
-    """A stack file with cipher text, and what Pulumi hands over: the word in plain, and the section's name."""
-    file = folder / FILE
-    file.parent.mkdir()
-    file.write_text(yaml.safe_dump({"config": {"trainstack:job": job}}))
-    plain = json.dumps(job).replace(json.dumps(CIPHER), json.dumps(WORD))
-    monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"trainstack:job": plain}))
-    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", json.dumps(["trainstack:job"]))
+@pytest.fixture
+def run(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs the program on a stack file with cipher text, as Pulumi hands it over: the word in plain, and which
+    section had it."""
+
+    def of(section: Any, name: str = "job") -> Recorder:
+        (tmp_path / FILE).parent.mkdir()
+        (tmp_path / FILE).write_text(yaml.safe_dump({"config": {f"trainstack:{name}": section}}))
+        plain = json.dumps(section).replace(json.dumps(CIPHER), json.dumps(WORD))
+        monkeypatch.setenv("PULUMI_CONFIG", json.dumps({f"trainstack:{name}": plain}))
+        if WORD in plain:
+            monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", json.dumps([f"trainstack:{name}"]))
+        run_program()
+        return recorder
+
+    return of
 
 
-def test_only_the_secret_has_the_text(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    configured(tmp_path, monkeypatch, {**JOB, "env": {"TOKEN": CIPHER, "TEAM": "a"}})
-    run_program()
-    objects = recorder.manifests()
-    data = objects["Secret/pytorch-simple-env"]["data"]
+def test_only_the_secret_has_the_text(run: Run) -> None:
+    recorder = run({**JOB, "env": {"TOKEN": CIPHER, "TEAM": "a"}})
+    data = recorder.manifests()["Secret/pytorch-simple-env"]["data"]
     assert data[rpc._special_sig_key] == rpc._special_secret_sig, "Pulumi keeps it encrypted"
     assert data["value"] == {"TOKEN": "cGxhbnRlZC13b3Jk"}
-    others = [
-        args.inputs for args in recorder.registered if args.name != "Secret/kubeflow/pytorch-simple-env"
-    ]
+    secret = "Secret/kubeflow/pytorch-simple-env"
+    others = [args.inputs for args in recorder.registered if args.name != secret]
     assert len(others) == len(recorder.registered) - 1
     assert WORD not in json.dumps(others, default=str)
     assert "cGxhbnRlZC13b3Jk" not in json.dumps(others, default=str)
 
 
-def test_a_job_without_secrets_has_no_secret(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    configured(tmp_path, monkeypatch, {**JOB, "env": {"TEAM": "a"}})
-    monkeypatch.delenv("PULUMI_CONFIG_SECRET_KEYS")
-    run_program()
-    assert "Secret/pytorch-simple-env" not in recorder.manifests()
+def test_a_job_without_secrets_has_no_secret(run: Run) -> None:
+    assert "Secret/pytorch-simple-env" not in run({**JOB, "env": {"TEAM": "a"}}).manifests()
 
 
 @pytest.mark.parametrize(
@@ -137,11 +136,10 @@ def test_a_job_without_secrets_has_no_secret(
     ],
 )
 def test_a_secret_elsewhere_is_refused_and_not_shown(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, job: dict[str, Any], key: str
+    run: Run, recorder: Recorder, job: dict[str, Any], key: str
 ) -> None:
-    configured(tmp_path, monkeypatch, job)
     with pytest.raises(pulumi.RunError, match=re.escape(f"trainstack:{key} = (secret)")) as refused:
-        run_program()
+        run(job)
     assert WORD not in str(refused.value)
     assert recorder.registered == []
 
@@ -161,12 +159,9 @@ def test_no_other_key_takes_a_secret(key: str) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"replicas": {"worker": 0}}, {"env": {"TOKEN": CIPHER, "A": 1}}, {"nmae": "x"}]
 )
-def test_an_error_beside_a_secret_does_not_show_it(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: dict[str, Any]
-) -> None:
-    configured(tmp_path, monkeypatch, {**JOB, "env": {"TOKEN": CIPHER}, **wrong})
+def test_an_error_beside_a_secret_does_not_show_it(run: Run, wrong: dict[str, Any]) -> None:
     with pytest.raises(pulumi.RunError) as refused:
-        run_program()
+        run({**JOB, "env": {"TOKEN": CIPHER}, **wrong})
     assert WORD not in str(refused.value)
 
 
@@ -202,15 +197,7 @@ def test_only_pulumis_own_form_is_encrypted(value: Any) -> None:
     assert not encrypted.is_encrypted(value)
 
 
-def test_each_of_several_jobs_has_its_own(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_of_several_jobs_has_its_own(run: Run) -> None:
     jobs = [{"name": "one", "env": {"A": CIPHER}}, {"name": "two", "env": {"B": CIPHER}}, {"name": "three"}]
-    configured(tmp_path, monkeypatch, JOB)
-    (tmp_path / FILE).write_text(yaml.safe_dump({"config": {"trainstack:jobs": jobs}}))
-    plain = json.dumps(jobs).replace(json.dumps(CIPHER), json.dumps(WORD))
-    monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"trainstack:jobs": plain}))
-    monkeypatch.setenv("PULUMI_CONFIG_SECRET_KEYS", json.dumps(["trainstack:jobs"]))
-    run_program()
-    secrets = {name for name in recorder.manifests() if name.endswith("-env")}
+    secrets = {name for name in run(jobs, "jobs").manifests() if name.endswith("-env")}
     assert secrets == {"Secret/one-env", "Secret/two-env"}

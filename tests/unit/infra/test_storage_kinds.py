@@ -82,13 +82,6 @@ def test_a_key_that_a_kind_needs_is_asked_for(kind: StorageKind, name: str) -> N
     assert f"fix: add `{key}: …`" in text
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(
-        ConfigError, match=r"(?s)storage\.kind = 'ceph'.*hostPath, class, claim, nfs.*fix: write `kind"
-    ):
-        stack(storage={"kind": "ceph"})
-
-
 @pytest.mark.parametrize("kind", StorageKind)
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_rendering_passes_the_policies_and_holds_what_is_ours(

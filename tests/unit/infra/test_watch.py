@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.unit.infra.run.test_run import FakeApi, job
 
 STACK = from_file(Path(__file__).parents[3] / "stacks" / "Pulumi.dev.yaml")
 LIVE = {"metadata": {"uid": "u", "name": "pytorch-simple", "labels": {RUN: "pytorch-simple-1"}}}
+Watched = Callable[..., int]
 AT = "2026-01-01T00:00:01Z"
 
 
@@ -46,42 +48,42 @@ class Gone(FakeApi):
         raise self.error
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
-    monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
-    monkeypatch.setattr(JobApi, "of_engine", lambda *_: None)
-    monkeypatch.setattr(addresses, "of_stack", lambda _: None)
-    return watch.main("dev")
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watched:
+    """Watches the stack with this job, whose models are in `tmp_path`; returns the status."""
+    monkeypatch.setattr(paths, "models", lambda _: tmp_path)
+
+    def main(api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
+        monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
+        monkeypatch.setattr(JobApi, "of_engine", lambda *_: None)
+        monkeypatch.setattr(addresses, "of_stack", lambda _: None)
+        return watch.main("dev")
+
+    return main
 
 
 @pytest.mark.parametrize(("how", "status"), [("Succeeded", watch.ENDED), ("Failed", watch.FAILED)])
 def test_the_status_tells_how_it_ended_and_the_timeline_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, status: int
+    tmp_path: Path, watched: Watched, how: str, status: int
 ) -> None:
-    monkeypatch.setattr(paths, "models", lambda _: tmp_path)
     folder = tmp_path / "runs" / "pytorch-simple-1"
     folder.mkdir(parents=True)
     api = FakeApi([job("Running"), ended(how)], log=["accuracy=0.9", "loss=0.1"])
-    assert watched(monkeypatch, api) == status
+    assert watched(api) == status
     assert [what for _, _, what in json.loads((folder / agreed.TIMELINE).read_text())] == [how]
 
 
-def test_a_job_in_a_queue_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "models", lambda _: tmp_path)
+def test_a_job_in_a_queue_is_waited_for(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "has_queue", lambda *_: True)
     queued = tuple(each.model_copy(update={"queue": "team-a"}) for each in STACK.jobs)
     monkeypatch.setattr(watch, "from_file", lambda _: replace(STACK, jobs=queued))
     api = FakeApi([job("Suspended"), job("Running"), job("Succeeded")])
-    assert watched(monkeypatch, api) == watch.ENDED
+    assert watched(api) == watch.ENDED
     assert "queued in team-a" in api.shown[0]
 
 
-def test_the_result_is_told_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(paths, "models", lambda _: tmp_path)
-    assert (
-        watched(monkeypatch, FakeApi([ended("Succeeded")], log=["accuracy=0.9", "loss=0.1"])) == watch.ENDED
-    )
+def test_the_result_is_told_at_the_end(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watched(FakeApi([ended("Succeeded")], log=["accuracy=0.9", "loss=0.1"])) == watch.ENDED
     assert capsys.readouterr().out.splitlines()[-1] == "pytorch-simple: accuracy=0.9 loss=0.1"
 
 
@@ -94,16 +96,14 @@ def test_the_result_is_told_at_the_end(
     ],
 )
 def test_what_cannot_be_told_is_no_failure_of_the_job(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+    watched: Watched, capsys: pytest.CaptureFixture[str], error: Exception, said: str
 ) -> None:
-    assert watched(monkeypatch, Gone(error)) == watch.UNKNOWN
+    assert watched(Gone(error)) == watch.UNKNOWN
     assert f"pytorch-simple: {said}" in capsys.readouterr().out
 
 
-def test_a_job_that_is_not_there_cannot_be_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert watched(monkeypatch, FakeApi([]), None) == watch.UNKNOWN
+def test_a_missing_job_cannot_be_told(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watched(FakeApi([]), None) == watch.UNKNOWN
     assert "there is no such PyTorchJob in namespace kubeflow" in capsys.readouterr().out
 
 
@@ -126,12 +126,9 @@ def test_the_newest_job_of_an_engine_is_followed(
     """Its name is that of its run; others' jobs and runs look alike."""
     wanted = replace(STACK, operator=STACK.operator.model_copy(update={"api": OperatorApi(api)}))
     monkeypatch.setattr(paths, "models", lambda _: tmp_path)
-    there = [
-        made("pytorch-simple-1", "pytorch-simple-1", "2026-01-01T00:00:00Z"),
-        made("pytorch-simple-2", "pytorch-simple-2", "2026-01-02T00:00:00Z"),
-        made("pytorch-simple-large-3", "pytorch-simple-large-3", "2026-01-03T00:00:00Z"),
-        made("of-a-notebook", "pytorch-simple-4", "2026-01-04T00:00:00Z"),
-    ]
+    runs = ("pytorch-simple-1", "pytorch-simple-2", "pytorch-simple-large-3")
+    there = [made(run, run, f"2026-01-0{day}T00:00:00Z") for day, run in enumerate(runs, 1)]
+    there.append(made("of-a-notebook", "pytorch-simple-4", "2026-01-04T00:00:00Z"))
 
     class Served:
         """The cluster's API."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,13 @@ github.com/BurntSushi/toml v1.4.0/go.mod h1:other=
 k8s.io/api v0.34.4 h1:api=
 example.com/odd v1.0.0 h1:odd=
 """
+LOCKS = {
+    **{
+        f"of-{name}": f"requirements-{name}.lock"
+        for name in ("board", "browser", "plots", "site", "sweep", "workflows")
+    },
+    "of-cuda": "toolchain/images/gpu-base.lock",
+}
 MIT = "MIT License\n\nPermission is hereby granted, free of charge, to any\nperson obtaining a copy"
 APACHE = "Apache License\n    Version 2.0, January 2004"
 BSD2 = "Redistribution and use in source and binary forms, with or without modification"
@@ -58,16 +64,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "go.mod").write_text(GO_MOD)
     (folder / "go.sum").write_text(GO_SUM)
     (tmp_path / "requirements.lock").write_text(LOCK)
-    (tmp_path / "requirements-board.lock").write_text("of-the-board==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-browser.lock").write_text("of-a-test==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-sweep.lock").write_text("of-a-search==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-plots.lock").write_text("of-a-plot==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-site.lock").write_text("of-a-site==1.0 \\\n    --hash=sha256:" + 64 * "c")
-    (tmp_path / "requirements-workflows.lock").write_text("of-a-rule==1.0 \\\n    --hash=sha256:" + 64 * "c")
     (tmp_path / "toolchain" / "images").mkdir()
-    (tmp_path / "toolchain" / "images" / "gpu-base.lock").write_text(
-        "of-cuda==1.0 \\\n    --hash=sha256:" + 64 * "d"
-    )
+    for package, lock in LOCKS.items():
+        (tmp_path / lock).write_text(f"{package}==1.0 \\\n    --hash={B}")
     (tmp_path / "Dockerfile_training").write_text(
         f"ARG CPU_BASE=debian:slim@{A}\nARG GPU_BASE=r.io:5000/gpu\nFROM x\n"
     )
@@ -93,12 +92,7 @@ def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path
     assert found["pyyaml"].licence == "MIT"
     assert found["not-here"].checksums == (A,)
     assert found["not-here"].gaps() == ["licence"]
-    assert found["of-the-board"].place == "requirements-board.lock"
-    assert found["of-a-test"].place == "requirements-browser.lock"
-    assert found["of-a-plot"].place == "requirements-plots.lock"
-    assert found["of-a-rule"].place == "requirements-workflows.lock"
-    assert found["of-a-search"].place == "requirements-sweep.lock"
-    assert found["of-cuda"].place == "toolchain/images/gpu-base.lock"
+    assert {name: found[name].place for name in LOCKS} == LOCKS
 
 
 def test_every_package_of_our_own_locks_is_found() -> None:
@@ -128,15 +122,9 @@ def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path
 def test_no_module_of_our_own_tools_is_missed() -> None:
     found = {(each.name, each.version) for each in software_packages.modules(paths.ROOT)}
     for file in (paths.ROOT / software_packages.TOOLS).glob("*/go.mod"):
-        text = file.read_text()
-        replaced = {
-            line.split()[-4] for line in text.splitlines() if " => " in line and len(line.split()) > 3
-        }
-        wanted = [
-            line.split()
-            for line in text.splitlines()
-            if line.startswith("\t") and " v" in line and "=>" not in line
-        ]
+        lines = file.read_text().splitlines()
+        replaced = {line.split()[-4] for line in lines if " => " in line and len(line.split()) > 3}
+        wanted = [line.split() for line in lines if line[0:1] == "\t" and " v" in line and "=>" not in line]
         assert [words for words in wanted if words[0] not in replaced and tuple(words[:2]) not in found] == []
 
 
@@ -160,10 +148,8 @@ def test_a_licence_is_named_only_by_its_own_words(text: str, licence: str) -> No
 def test_an_image_without_a_digest_is_a_gap(root: Path) -> None:
     found = by_name(images.published(root, f"kindest/node:v1@{B}"))
     assert (found["debian"].version, found["debian"].checksums) == ("slim", (A,))
-    assert (found["r.io:5000/gpu"].version, found["r.io:5000/gpu"].gaps()) == (
-        "",
-        ["version", "checksum", "licence"],
-    )
+    assert found["r.io:5000/gpu"].version == ""
+    assert found["r.io:5000/gpu"].gaps() == ["version", "checksum", "licence"]
     assert found["kindest/node"].checksums == (B,)
     assert "checksum" in found["registry"].gaps()
 
@@ -173,27 +159,25 @@ COPYRIGHT = "bash/copyright:License: GPL-3+\nbash/copyright:License: GFDL\n"
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """An engine with one image; `with_dpkg` says whether dpkg is in it."""
+def engine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An engine with one image; programs that are in what is returned are in none."""
+    missing: list[str] = []
 
-    def make(with_dpkg: bool = True) -> None:
-        def output(*command: str) -> str:
-            if "dpkg-query" in command and not with_dpkg:
-                raise CommandError("no such program")
-            if command[:3] == ("docker", "image", "inspect"):
-                return f"{B}\n"
-            return "1.21" if "--version" in command else COPYRIGHT if "sh" in command else DPKG
+    def output(*command: str) -> str:
+        if set(missing) & set(command):
+            raise CommandError("no such program")
+        if command[:3] == ("docker", "image", "inspect"):
+            return f"{B}\n"
+        return "1.21" if "--version" in command else COPYRIGHT if "sh" in command else DPKG
 
-        for module in (software_packages, images):
-            monkeypatch.setattr(module, "output", output)
-        monkeypatch.setattr(docker, "has_image", lambda name: name == "trainstack/node:1")
-        monkeypatch.setattr(docker, "ensure_answers", lambda: None)
-
-    return make
+    for module in (software_packages, images):
+        monkeypatch.setattr(module, "output", output)
+    monkeypatch.setattr(docker, "has_image", lambda name: name == "trainstack/node:1")
+    monkeypatch.setattr(docker, "ensure_answers", lambda: None)
+    return missing
 
 
-def test_an_images_debian_packages(engine: Callable[..., None]) -> None:
-    engine()
+def test_an_images_debian_packages(engine: list[str]) -> None:
     found = [each for each in software_packages.in_image("trainstack/node:1") if isinstance(each, Trusted)]
     assert [(each.name, each.version, each.licence) for each in found] == [
         ("bash", "5.2", "GFDL, GPL-3+"),
@@ -202,24 +186,22 @@ def test_an_images_debian_packages(engine: Callable[..., None]) -> None:
     assert found[1].gaps() == ["checksum", "licence"]
 
 
-def test_an_image_without_dpkg_has_none_and_one_that_is_away_is_unknown(engine: Callable[..., None]) -> None:
-    engine(with_dpkg=False)
+def test_an_image_without_dpkg_has_none_and_one_that_is_away_is_unknown(engine: list[str]) -> None:
+    engine.append("dpkg-query")
     assert list(software_packages.in_image("trainstack/node:1")) == []
     (away,) = software_packages.in_image("elsewhere:1")
     assert isinstance(away, Unknown)
 
 
-def test_on_the_host_only_what_we_installed_counts(engine: Callable[..., None], tmp_path: Path) -> None:
-    engine()
+def test_on_the_host_only_what_we_installed_counts(engine: list[str], tmp_path: Path) -> None:
     assert list(software_packages.on_host({agreed.MACHINE: str(tmp_path)})) == []
     (tmp_path / "packages").write_text("bash\nremoved-since\n")
     assert [each.name for each in software_packages.on_host({agreed.MACHINE: str(tmp_path)})] == ["bash"]
 
 
 def test_the_list_names_every_gap_and_the_bill_has_all(
-    root: Path, engine: Callable[..., None], capsys: pytest.CaptureFixture[str]
+    root: Path, engine: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    engine()
     bill = root / "audit" / "bill.json"
     environment = {"TRAINSTACK_NODE_IMAGE": "trainstack/node:1", agreed.MACHINE: str(root)}
     sbom.write(root, "audit/bill.json", environment, f"kindest/node:v1@{B}")
@@ -230,7 +212,7 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
         "     2  Debian packages",
         "     6  images",
         "gap: 8 Python packages without a licence: "
-        "not-here, of-the-board, of-a-test, of-a-plot, of-a-site, of-a-search and 2 more",
+        "not-here, of-board, of-browser, of-plots, of-site, of-sweep and 2 more",
         "gap: 1 Go modules without a checksum: example.com/nosum",
         "gap: 2 Debian packages without a checksum: bash, zlib1g",
         "gap: 1 images without a version: r.io:5000/gpu",
@@ -238,11 +220,8 @@ def test_the_list_names_every_gap_and_the_bill_has_all(
     ):
         assert line in said.splitlines()
     written = json.loads(bill.read_text())
-    assert (written["bomFormat"], written["specVersion"], len(written["components"])) == (
-        "CycloneDX",
-        "1.6",
-        21,
-    )
+    assert (written["bomFormat"], written["specVersion"]) == ("CycloneDX", "1.6")
+    assert len(written["components"]) == 21
     (node,) = (each for each in written["components"] if each["name"] == "kindest/node")
     assert node["hashes"] == [{"alg": "SHA-256", "content": "b" * 64}]
     (pyyaml,) = (each for each in written["components"] if each["name"] == "pyyaml")

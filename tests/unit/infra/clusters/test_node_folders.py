@@ -23,9 +23,8 @@ Nodes = dict[str, list[dict[str, Any]]]
 
 
 def elsewhere(job: dict[str, Any] | None = None, **storage: Any) -> Stack:
-    return stack(
-        "gpu", cluster={"kind": "existing"}, image=IMAGE, storage=storage, job={**JOB, **(job or {})}
-    )
+    of_job = {**JOB, **(job or {})}
+    return stack("gpu", cluster={"kind": "existing"}, image=IMAGE, storage=storage, job=of_job)
 
 
 def tolerating(*tolerations: dict[str, Any]) -> dict[str, Any]:
@@ -59,9 +58,8 @@ def test_one_node_that_takes_the_pods_has_the_folder(nodes: Nodes) -> None:
 )
 def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: list[dict[str, Any]]) -> None:
     tolerant = tolerating(*tolerations)
-    with pytest.raises(
-        ConfigError, match=r"(?s)storage\.node = \(absent\).*a, b.*`node: a`, or `shared: true`"
-    ):
+    told = r"(?s)storage\.node = \(absent\).*a, b.*`node: a`, or `shared: true`"
+    with pytest.raises(ConfigError, match=told):
         ensure_one_folder(elsewhere(tolerant), nodes)
     ensure_one_folder(elsewhere(tolerant, node="b"), nodes)
     ensure_one_folder(elsewhere(tolerant, shared=True), nodes)

@@ -42,16 +42,16 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
     )
 
 
+JOB = "  trainstack:job:\n    name: mnist\n"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("config:\n  trainstack:job:\n    name: mnist\n", "trainstack-dev"),
+        (f"config:\n{JOB}", "trainstack-dev"),
         ("config:\n  trainstack:cluster:\n    workers: 1\n    name: mine\n", "mine"),
-        ("config:\n  trainstack:cluster:\n    name: 'mine'\n  trainstack:job:\n    name: mnist\n", "mine"),
-        (
-            "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:job:\n    name: mnist\n",
-            "trainstack-dev",
-        ),
+        (f"config:\n  trainstack:cluster:\n    name: 'mine'\n{JOB}", "mine"),
+        (f"config:\n  trainstack:cluster:\n    workers: 1\n{JOB}", "trainstack-dev"),
         ("config:\n  trainstack:cluster:\n    kind: existing\n", None),
         ("config:\n  trainstack:cluster: {kind: existing}\n", None),
         ("config:\n  trainstack:cluster: # of the company\n    kind: existing\n", None),
@@ -121,8 +121,7 @@ def test_tells_the_claim_and_whether_it_waits_for_a_pod(
 ) -> None:
     job = f"{{name: x, {held}}}"
     section = f"{{{storage}, prepare: {str(prepare).lower()}}}"
-    text = f"config:\n  trainstack:storage: {section}\n  trainstack:job: {job}\n"
-    found = access(stack_file(tmp_path, text))
+    found = access(stack_file(tmp_path, f"config: {{trainstack:storage: {section}, trainstack:job: {job}}}"))
     assert found.claim == name
     assert found.claim_may_wait is ("class" in storage and bool(held) and not prepare)
 
@@ -139,16 +138,13 @@ def test_tells_the_claim_and_whether_it_waits_for_a_pod(
     ],
 )
 def test_what_cannot_be_understood_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    file = stack_file(tmp_path, text)
     with pytest.raises(ConfigError, match=r"Pulumi\.dev\.yaml") as refused:
-        access(file)
+        access(stack_file(tmp_path, text))
     assert said in str(refused.value)
 
 
 @pytest.mark.parametrize("api", OperatorApi)
-def test_tells_which_api_the_jobs_are_for_whatever_is_wrong_with_them(
-    tmp_path: Path, api: OperatorApi
-) -> None:
+def test_tells_which_api_wrong_jobs_are_for(tmp_path: Path, api: OperatorApi) -> None:
     file = stack_file(tmp_path, f"config:\n  trainstack:operator: {{api: {api}}}\n  trainstack:job: {{}}\n")
     assert access(file).operator_api is api
 
@@ -164,6 +160,5 @@ def test_tells_which_api_the_jobs_are_for_whatever_is_wrong_with_them(
 )
 def test_a_cluster_is_named_by_its_server_or_its_id(tmp_path: Path, cluster: str, named: bool) -> None:
     """A context alone is a name of this machine's, and is looked up by each call."""
-    file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text(f"config:\n  trainstack:cluster: {cluster}\n  trainstack:job: {{name: mnist}}\n")
-    assert access(file).is_named is named
+    text = f"config:\n  trainstack:cluster: {cluster}\n  trainstack:job: {{name: mnist}}\n"
+    assert access(stack_file(tmp_path, text)).is_named is named

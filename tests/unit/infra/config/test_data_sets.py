@@ -153,10 +153,8 @@ def test_the_page_of_a_review_names_what_has_changed() -> None:
 
 
 def test_jobs_share_the_volume_of_one_source() -> None:
-    jobs = [
-        {**JOB, "name": name, "data": [{"path": f"/{name}", "folder": NODES_FOLDER}]}
-        for name in ("one", "two")
-    ]
+    data = {name: [{"path": f"/{name}", "folder": NODES_FOLDER}] for name in ("one", "two")}
+    jobs = [{**JOB, "name": name, "data": each} for name, each in data.items()]
     found = volumes.data(stack(**CLUSTERS["existing"], jobs=jobs))
     assert len(found) == 1
     several = volumes.data(with_data(*({"path": f"/{n}", "folder": f"{NODES_FOLDER}/{n}"} for n in "abc")))
@@ -166,9 +164,8 @@ def test_jobs_share_the_volume_of_one_source() -> None:
 def test_a_long_stack_name_makes_no_label_that_is_too_long() -> None:
     name = "a" * 60
     given = {**CLUSTERS["existing"], "storage": {"kind": "claim", "claim": "models"}}
-    (found,) = volumes.data(
-        stack(name, **given, job={**JOB, "data": [{"path": "/d", "folder": NODES_FOLDER}]})
-    )
+    job = {**JOB, "data": [{"path": "/d", "folder": NODES_FOLDER}]}
+    (found,) = volumes.data(stack(name, **given, job=job))
     assert max(map(len, found.selector.values())) <= 63
 
 
@@ -177,9 +174,7 @@ def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
     data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
     known = with_data(*data, operator={"api": api})
     (job,) = known.jobs
-    templates = [
-        each for made in apis.objects(job, context(known, IMAGE, None)) for each in templates_in(made)
-    ]
+    templates = templates_in(apis.objects(job, context(known, IMAGE, None)))
     assert templates
     for each in templates:
         (container,) = each["spec"]["containers"]
@@ -188,7 +183,7 @@ def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
         seen = {path: by_name[mount["name"]] for path, mount in mounts.items() if path.startswith("/data/")}
         assert all(mounts[path]["readOnly"] for path in seen)
         sources = {
-            path: source.get("configMap") or source["persistentVolumeClaim"] for path, source in seen.items()
+            path: each.get("configMap") or each["persistentVolumeClaim"] for path, each in seen.items()
         }
         assert sources["/data/claim"] == {"claimName": "images", "readOnly": True}
         assert sources["/data/configMap"] == {"name": "words"}
@@ -202,61 +197,41 @@ def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
 def test_job_pod_is_merged_over_data(api: str) -> None:
     mount = {"mountPath": "/data", "subPath": "2024", "name": "data"}
     pod = {"spec": {"containers": [{"name": "pytorch", "volumeMounts": [mount]}]}}
-    known = stack(
-        **CLUSTERS["existing"],
-        operator={"api": api},
-        job={**JOB, "data": [{"path": "/other", "claim": "a"}], "pod": pod},
-    )
-    for made in apis.objects(known.jobs[0], context(known, IMAGE, None)):
-        for each in templates_in(made):
-            assert mount in each["spec"]["containers"][0]["volumeMounts"]
+    job = {**JOB, "data": [{"path": "/other", "claim": "a"}], "pod": pod}
+    known = stack(**CLUSTERS["existing"], operator={"api": api}, job=job)
+    for each in templates_in(apis.objects(known.jobs[0], context(known, IMAGE, None))):
+        assert mount in each["spec"]["containers"][0]["volumeMounts"]
 
 
-Moved = tuple[str, dict[str, Any], str, list[dict[str, Any]] | None]
-MOVED: list[Moved] = [
-    (
-        "existing",
-        {"storage": {"dataPath": "/srv/a"}},
-        "storage.dataPath",
-        [{"path": "/data", "folder": "/srv/a"}],
-    ),
-    (
-        "existing",
-        {"storage": {"dataPath": "/srv/a"}, "job": {"datasetsPath": "/sets"}},
-        "storage.dataPath",
-        [{"path": "/sets", "folder": "/srv/a"}],
-    ),
-    (
-        "microk8s",
-        {"storage": {"dataPath": "/srv/a"}},
-        "storage.dataPath",
-        [{"path": "/data", "folder": "/srv/a"}],
-    ),
-    ("existing", {"job": {"datasetsPath": "/sets"}}, "job.datasetsPath", None),
-    ("kind", {"job": {"datasetsPath": "/sets"}}, "job.datasetsPath", [{"path": "/sets", "folder": "data"}]),
-    ("kind", {"job": {"datasetsPath": "/data"}}, "job.datasetsPath", None),
-    ("kind", {"storage": {"dataPath": "/srv/a"}}, "storage.dataPath", None),
+MOVED: list[tuple[str, str | None, str | None, str, tuple[str, str] | None]] = [
+    ("existing", "/srv/a", None, "storage.dataPath", ("/data", "/srv/a")),
+    ("existing", "/srv/a", "/sets", "storage.dataPath", ("/sets", "/srv/a")),
+    ("microk8s", "/srv/a", None, "storage.dataPath", ("/data", "/srv/a")),
+    ("existing", None, "/sets", "job.datasetsPath", None),
+    ("kind", None, "/sets", "job.datasetsPath", ("/sets", "data")),
+    ("kind", None, "/data", "job.datasetsPath", None),
+    ("kind", "/srv/a", None, "storage.dataPath", None),
 ]
-"""Cluster, its old keys, the one that the error names, and the data that come of it; None for the default."""
+"""Cluster, its two old keys, the one that the error names, and path and folder of what becomes of them."""
 
 
-@pytest.mark.parametrize(("kind", "given", "key", "data"), MOVED)
+@pytest.mark.parametrize(("kind", "data_path", "sets_path", "key", "wanted"), MOVED)
 def test_a_key_of_before_is_refused_with_the_lines_to_write(
-    kind: str, given: dict[str, Any], key: str, data: list[dict[str, Any]] | None
+    kind: str, data_path: str | None, sets_path: str | None, key: str, wanted: tuple[str, str] | None
 ) -> None:
-    sections = {**CLUSTERS[kind], "storage": given.get("storage", {}), "job": {**JOB, **given.get("job", {})}}
+    old: dict[str, Any] = {"job": {**JOB, "datasetsPath": sets_path} if sets_path else JOB}
+    old |= {"storage": {"dataPath": data_path} if data_path else {}}
     with pytest.raises(ConfigError) as found:
-        stack(**sections)
+        stack(**CLUSTERS[kind], **old)
     told = str(found.value)
     assert f"trainstack:{key} = " in told
     written = re.findall(r"below job `(data: .*?)`", told)
-    assert bool(written) is (data is not None), told
+    assert bool(written) is (wanted is not None), told
     after = {**JOB, **(yaml.safe_load(written[0]) if written else {})}
-    assert after.get("data") == data
+    assert after.get("data") == (wanted and [dict(zip(("path", "folder"), wanted, strict=True))])
     (job,) = stack(**CLUSTERS[kind], job=after).jobs
     places = [each.path for each in job.data or ()]
-    seen_before = given.get("job", {}).get("datasetsPath", "/data")
-    assert places == ([seen_before] if data or kind == "kind" else [])
+    assert places == ([sets_path or "/data"] if wanted or kind == "kind" else [])
 
 
 def test_each_of_several_jobs_gets_its_lines() -> None:
@@ -280,10 +255,6 @@ def test_each_block_of_the_page_is_taken(block: str) -> None:
 
 
 def test_no_page_but_the_records_names_the_keys_of_before() -> None:
-    pages = [
-        *paths.ROOT.glob("*.md"),
-        *(paths.ROOT / "docs").glob("*.md"),
-        *(paths.ROOT / "stacks").glob("*.yaml"),
-    ]
+    pages = [each for glob in ("*.md", "docs/*.md", "stacks/*.yaml") for each in paths.ROOT.glob(glob)]
     named = {each.name for each in pages if re.search("dataPath|datasetsPath", each.read_text())}
     assert named <= {"CHANGELOG.md", "data.md"}

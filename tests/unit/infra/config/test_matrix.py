@@ -14,7 +14,7 @@ from infra.config import ConfigError, Stack, from_file, from_raw
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
 from infra.config.load import sections
-from infra.config.matrix import MOST_JOBS, label
+from infra.config.matrix import label
 from infra.config.matrix_keys import segments
 from infra.config.names import JOB_NAME, JOB_NAME_LENGTH
 from infra.config.reference import PAGE
@@ -22,6 +22,7 @@ from infra.job.manifest import manifest, run_of
 from infra.program import ran_before
 from tests.matrix.entries import OBJECTS, ON_KIND
 from tests.matrix.project import set_key
+from tests.unit.infra.config.wrong_stacks import cases
 from tests.unit.infra.samples import job_context
 
 JOB = {"name": "mnist", "training": {"epochs": 2}}
@@ -135,158 +136,14 @@ def test_an_encrypted_variable_of_the_template_reaches_every_job() -> None:
     ]
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
-    "a typing error": (
-        {"options": {"training.sed": [1]}},
-        "matrix.options.training.sed = (unknown)",
-        "the keys of job.training: backend, ",
-        "did you mean training.seed?",
-    ),
-    "a typing error further out": (
-        {"options": {"trainin.seed": [1]}},
-        "matrix.options.trainin.seed = (unknown)",
-        "the keys of job: ",
-        "did you mean training.seed?",
-    ),
-    "a key below a plain one": (
-        {"options": {"training.seed.x": [1]}},
-        "matrix.options.training.seed.x = (unknown)",
-        "job.training.seed itself",
-        "remove the key",
-    ),
-    "a section": (
-        {"options": {"training": [1]}},
-        "matrix.options.training = (a list or a mapping)",
-        "a number, a text",
-        "further inside",
-    ),
-    "a mapping of the user's": (
-        {"options": {"env": ["a"]}},
-        "matrix.options.env = (a list or a mapping)",
-        "a number, a text",
-        "further inside",
-    ),
-    "a list": (
-        {"options": {"args": ["a"]}},
-        "matrix.options.args = (a list or a mapping)",
-        "a number, a text",
-        "stand in jobs",
-    ),
-    "a key in a list": (
-        {"options": {"egress.port": [1]}},
-        "matrix.options.egress.port = (a list or a mapping)",
-        "a number, a text",
-        "stand in jobs",
-    ),
-    "a name": ({"options": {"name": ["a"]}}, "matrix.options.name = ", "but name and runId", "named after"),
-    "no option": ({"options": {}}, "matrix.options = {}", "at least one key", "write `options: "),
-    "nothing": ({}, "matrix.options = (absent)", "a mapping of a job's keys", "add `options: "),
-    "no list": ({"options": {"training.seed": 3}}, "training.seed = 3", "a list", "in brackets"),
-    "no value": (
-        {"options": {"training.seed": []}},
-        "training.seed = []",
-        "at least one value",
-        "add a value",
-    ),
-    "a list as a value": (
-        {"options": {"training.seed": [[1]]}},
-        "seed[0] = [1]",
-        "a number, a text",
-        "further",
-    ),
-    "a value twice": (
-        {"options": {"training.lr": [1, 0.1, "1.0"]}},
-        "matrix.options.training.lr[2] = '1.0'",
-        "that differ in the jobs' names",
-        "remove one of the two",
-    ),
-    "a value without a name": (
-        {"options": {"env.A": ["x", "--"]}},
-        "matrix.options.env.A[1] = '--'",
-        "a letter or a digit",
-        "write the value differently",
-    ),
-    "a value that the key does not take": (
-        {"options": {"training.seed": [1, -1]}},
-        "matrix.options.training.seed[1] = -1",
-        "at least 0",
-        "`seed: 1`",
-    ),
-    "values that do not go together": (
-        {"options": {"training.backend": ["gloo", "nccl"]}},
-        "job.resources.gpu = 0",
-        "at least 1 where the backend is nccl",
-        "in: job mnist-backend-nccl, made by matrix",
-    ),
-    "names too long": (
-        {"options": {f"env.A_LONG_NAME_{each}": ["a_long_value"] for each in "AB"}},
-        "matrix.options = (makes mnist-a-long-name-a-a-long-value-a-long-name-b-a-long-value)",
-        "at most 50 characters; this one has 59",
-        "shorten job.name, mnist",
-    ),
-    "names that are the same": (
-        {"options": {"env.A": ["x-b-y", "x"], "env.B": ["y", "y-b-y"]}},
-        "matrix.options = (makes mnist-a-x-b-y-b-y twice)",
-        "names that differ",
-        "write one of the values differently",
-    ),
-    "too many": (
-        {"options": {"training.seed": [*range(40)], "training.epochs": [*range(1, 41)]}},
-        "matrix.options = (1600 combinations, exclude aside)",
-        f"at most {MOST_JOBS}",
-        "several stacks",
-    ),
-    "an exclusion of no key": (
-        {"options": SEEDS, "exclude": [{"training.lr": 1}]},
-        "matrix.exclude[0].training.lr = 1",
-        "keys of options",
-        "take one of: training.seed",
-    ),
-    "an exclusion of no value": (
-        {"options": SEEDS, "exclude": [{"training.seed": 1}, {"training.seed": 4}]},
-        "matrix.exclude[1].training.seed = 4",
-        "values that options lists",
-        "take one of: 1, 2, 3",
-    ),
-    "an exclusion of all": (
-        {"options": {"training.seed": [1]}, "exclude": [{"training.seed": 1}]},
-        "matrix.exclude = ",
-        "one combination at least",
-        "remove an entry",
-    ),
-    "an empty exclusion": (
-        {"options": SEEDS, "exclude": [{}]},
-        "matrix.exclude[0] = {}",
-        "at least one key",
-        "remove the entry",
-    ),
-    "nothing at once": ({"options": SEEDS, "maxParallel": 0}, "matrix.maxParallel = 0", "at least 1", "8"),
-}
+REFUSED = cases("wrong_matrices.yaml")
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_wrong_is_said_with_the_way_out(case: str) -> None:
-    matrix, key, allowed, fix = REFUSED[case]
     with pytest.raises(ConfigError) as refused:
-        from_raw("dev", {"job": JOB, "matrix": matrix}, "stacks/Pulumi.dev.yaml")
-    text = str(refused.value)
-    assert re.match(rf"stacks/Pulumi\.dev\.yaml: trainstack:\S*{re.escape(key.partition(' ')[0])} = ", text)
-    for each in (key, allowed, fix):
-        assert each in text
-
-
-@pytest.mark.parametrize(
-    ("given", "fix"),
-    [
-        ({"jobs": [JOB]}, "in place of jobs"),
-        ({}, "add `trainstack:job"),
-        ({"job": {**JOB, "runId": "mnist-0a1b2c3d"}}, "remove it"),
-    ],
-    ids=["a list of jobs", "no template", "a finished run"],
-)
-def test_it_stands_beside_a_template_alone(given: dict[str, Any], fix: str) -> None:
-    with pytest.raises(ConfigError, match=fix):
-        from_raw("dev", {**given, "matrix": {"options": SEEDS}}, "stacks/Pulumi.dev.yaml")
+        from_raw("dev", REFUSED[case].sections, "stacks/Pulumi.dev.yaml")
+    REFUSED[case].check(str(refused.value))
 
 
 def test_other_errors_name_the_template() -> None:

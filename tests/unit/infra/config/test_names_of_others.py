@@ -47,40 +47,21 @@ QUANTITIES = {
 }
 
 
-def existing(**keys: Any) -> dict[str, Any]:
-    return {"kind": "existing", **keys}
-
-
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_the_usual_contexts_are_taken_as_they_are(context: str, tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text(yaml.safe_dump({"contexts": [{"name": context, "context": {}}]}))
-    found = stack(
-        cluster=existing(context=context, kubeconfig=str(file)),
-        image={"repository": "registry.example/trainer"},
-    )
+    cluster = {"kind": "existing", "context": context, "kubeconfig": str(file)}
+    found = stack(cluster=cluster, image={"repository": "registry.example/trainer"})
     assert found.cluster.context == context
     ensure_named(found.file, found.cluster, Look(ApiAddress(str(file)), print))
-    assert kubectl(ApiAddress(str(file), context))[-2:] == ["--context", context], (
-        "it is one word of a command"
-    )
-
-
-def test_a_context_has_a_name() -> None:
-    with pytest.raises(ConfigError, match=r"cluster\.context"):
-        stack(cluster=existing(context=""), image={"repository": "registry.example/trainer"})
+    assert kubectl(ApiAddress(str(file), context))[-2:] == ["--context", context], "one word of a command"
 
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_an_nfs_server_is_a_name_or_an_address(server: str) -> None:
     found = stack(storage={"kind": "nfs", "nfsServer": server, "nfsPath": "/exports"})
     assert found.storage.nfs_server == server
-
-
-@pytest.mark.parametrize("server", ["", "nfs server", "nfs:/exports", "2001:db8:::7", "-nfs", "nfs."])
-def test_anything_else_is_no_nfs_server(server: str) -> None:
-    with pytest.raises(ConfigError, match=r"storage\.nfsServer"):
-        stack(storage={"kind": "nfs", "nfsServer": server, "nfsPath": "/exports"})
 
 
 @pytest.mark.parametrize("text", QUANTITIES)
@@ -90,12 +71,23 @@ def test_every_form_of_a_quantity_is_one(text: str) -> None:
     assert stack(job=job).jobs[0].resources.cpu == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".", "1 Gi", "1GB", "1e", "1e1.5", "1ki", "Gi", "0", "0e3", "-1", "1KiB"]
-)
-def test_anything_else_is_no_quantity(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"job\.resources\.memory"):
-        stack(job={**JOB, "resources": {"memory": text}})
+NEITHER: list[dict[str, Any]] = [
+    {"cluster": {"kind": "existing", "context": ""}, "image": {"repository": "registry.example/trainer"}},
+    *(
+        {"storage": {"kind": "nfs", "nfsServer": server, "nfsPath": "/exports"}}
+        for server in ("", "nfs server", "nfs:/exports", "2001:db8:::7", "-nfs", "nfs.")
+    ),
+    *(
+        {"job": {**JOB, "resources": {"memory": text}}}
+        for text in ("", ".", "1 Gi", "1GB", "1e", "1e1.5", "1ki", "Gi", "0", "0e3", "-1", "1KiB")
+    ),
+]
+
+
+@pytest.mark.parametrize("sections", NEITHER, ids=str)
+def test_anything_else_is_no_context_server_or_quantity(sections: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"cluster\.context|storage\.nfsServer|job\.resources\.memory"):
+        stack(**sections)
 
 
 LABELS = {

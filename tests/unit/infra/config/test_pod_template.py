@@ -46,6 +46,11 @@ def refused(**job: Any) -> str:
     return str(error.value)
 
 
+def in_container(**fields: Any) -> dict[str, Any]:
+    """A pod that says this of the trainer's container."""
+    return {"spec": {"containers": [{"name": "pytorch", **fields}]}}
+
+
 def lines(said: str) -> dict[str, Any]:
     """The job's keys that a refusal tells to write."""
     (text,) = re.findall(r"write `(pod: .*)`", said)
@@ -69,9 +74,8 @@ def test_a_key_that_has_moved_is_refused_with_the_lines_to_write_and_leaves_the_
 def test_what_has_moved_says_of_a_pod_what_it_said_before(several: int) -> None:
     """All keys at once, beside a `pod` that is there already."""
     said = refused(**GIVEN, pod={"spec": {"hostNetwork": True}})
-    for now, plain in zip(
-        pods(built({**JOB, **lines(said)}, nodes=several)), pods(built(nodes=several)), strict=True
-    ):
+    moved = pods(built({**JOB, **lines(said)}, nodes=several))
+    for now, plain in zip(moved, pods(built(nodes=several)), strict=True):
         env = [("NCCL_SOCKET_IFNAME", "eth0"), ("NCCL_DEBUG", "INFO"), ("NCCL_IB_DISABLE", "1")]
         (container,), (ours,) = now["containers"], plain["containers"]
         assert container["env"] == [*ours["env"], *({"name": name, "value": value} for name, value in env)]
@@ -93,7 +97,7 @@ def test_what_has_moved_says_of_a_pod_what_it_said_before(several: int) -> None:
     [
         ("volumes", [{"name": "x", "emptyDir": {}}], {"spec": {"volumes": [{"name": "x", "emptyDir": {}}]}}),
         ("hostNetwork", True, {"spec": {"hostNetwork": True}}),
-        ("workingDir", "/srv", {"spec": {"containers": [{"name": "pytorch", "workingDir": "/srv"}]}}),
+        ("workingDir", "/srv", in_container(workingDir="/srv")),
     ],
 )
 def test_a_field_of_pods_is_refused_with_its_place(key: str, value: Any, place: dict[str, Any]) -> None:
@@ -123,9 +127,7 @@ def test_a_moved_key_with_a_bad_value_is_refused_too(key: str, value: Any, pod: 
 def test_the_labels_by_which_pods_are_found_stay(metadata: Any, api: OperatorApi) -> None:
     found = stack(operator={"api": api}, job={**JOB, "pod": {"metadata": metadata}})
     objects = workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None})
-    templates = [
-        template for each in objects for template in templates_in(each) if "pytorch" in str(template)
-    ]
+    templates = [each for each in templates_in(objects) if "pytorch" in str(each)]
     assert templates
     for each in templates:
         assert each["metadata"]["labels"].items() >= {OF_JOB: JOB["name"]}.items()
@@ -167,14 +169,9 @@ def patch(path: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("path", "key"), of_ours(OURS))
 @pytest.mark.parametrize("value", ["7", None], ids=["another", "removed"])
 def test_what_another_key_says_is_refused(path: str, key: str, value: str | None) -> None:
-    of_type: Any = value
-    if value and path.endswith(("runAsUser", "activeDeadlineSeconds")):
-        of_type = 7
-    elif value and path.endswith("readOnlyRootFilesystem"):
-        of_type = True
-    elif value and path.endswith(("command", "args")):
-        of_type = ["x"]
-    said = refused(pod=patch(path, of_type))
+    others: dict[str, Any] = {"runAsUser": 7, "activeDeadlineSeconds": 7, "readOnlyRootFilesystem": True}
+    others |= {"command": ["x"], "args": ["x"]}
+    said = refused(pod=patch(path, value and others.get(path.rpartition(".")[2], value)))
     assert f"job.pod.{path} = " in said
     assert f"{key} says it" in said
 
@@ -184,7 +181,7 @@ def test_what_another_key_says_is_refused(path: str, key: str, value: str | None
     [
         {"spec": {"$patch": "replace", "hostNetwork": True}},
         {"spec": {"containers": [{"$patch": "replace"}, {"name": "other", "image": "other"}]}},
-        {"spec": {"containers": [{"name": "pytorch", "$patch": "delete"}]}},
+        in_container(**{"$patch": "delete"}),
         {"spec": {"volumes": [{"name": "models", "emptyDir": {}}]}},
         {"spec": {"volumes": [{"$patch": "replace"}]}},
     ],
@@ -194,27 +191,17 @@ def test_nothing_of_ours_can_be_patched_away(pod: dict[str, Any]) -> None:
     assert "take it out of pod" in refused(pod=pod)
 
 
-@pytest.mark.parametrize("name", ["name", "namespace", "finalizers"])
-def test_of_the_metadata_it_has_labels_and_annotations(name: str) -> None:
-    said = refused(pod={"metadata": {name: ["x"] if name == "finalizers" else "x"}})
-    assert f"job.pod.metadata.{name} = " in said
-    assert "allowed: a field of ObjectMeta: annotations, labels" in said
+ENV = {"name": "NCCL_DEBUG", "value": "INFO"}
 
 
 @pytest.mark.parametrize(
     ("pod", "counts"),
     [
-        ({"spec": {"containers": [{"name": "pytorch", "env": [{"name": "X", "value": "1"}]}]}}, True),
-        ({"spec": {"containers": [{"name": "pytorch", "workingDir": "/opt"}]}}, True),
+        (in_container(env=[{"name": "X", "value": "1"}]), True),
+        (in_container(workingDir="/opt"), True),
         ({"spec": {"initContainers": [{"name": "fetch", "image": "fetch:1"}]}}, True),
-        (
-            {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}]}},
-            False,
-        ),
-        (
-            {"spec": {"containers": [{"name": "pytorch", "resources": {"limits": {"amd.com/gpu": "1"}}}]}},
-            False,
-        ),
+        (in_container(env=[ENV]), False),
+        (in_container(resources={"limits": {"amd.com/gpu": "1"}}), False),
         ({"spec": {"hostNetwork": True}}, False),
         ({"metadata": {"labels": {"a": "b"}}}, False),
     ],
@@ -226,12 +213,8 @@ def test_the_run_depends_on_what_is_trained_alone(pod: dict[str, Any], counts: b
 
 def of_the_page() -> list[dict[str, Any]]:
     """The keys of a job that each block of docs/pods.md shows, and the pod of docs/own-project.md."""
-    found = [
-        block
-        for page in ("pods", "own-project")
-        for block in BLOCK.findall((DOCS / f"{page}.md").read_text())
-    ]
-    return [job for job in map(yaml.safe_load, found) if job.keys() & {"pod", "resources"}]
+    text = "".join((DOCS / f"{page}.md").read_text() for page in ("pods", "own-project"))
+    return [job for job in map(yaml.safe_load, BLOCK.findall(text)) if job.keys() & {"pod", "resources"}]
 
 
 DOCS = paths.ROOT / "docs"

@@ -98,33 +98,22 @@ UNCHANGING = {
     "DELETE_UNREACHABLE": "the program takes it out, and `make` asks for it itself: infra/clusters/kind/old_objects.py",
     "ENABLE_PATCH_FORCE": "the program says it itself: TAKES_FIELDS_BACK",
     "AWAIT_ALL": "waits longer for the same objects",
-    **dict.fromkeys(("CLIENT_BURST", "CLIENT_QPS", "CLIENT_TIMEOUT"), "how fast the plugin asks"),
-    **dict.fromkeys(("SUPPRESS_DEPRECATION_WARNINGS", "SUPPRESS_HELM_HOOK_WARNINGS"), "what it prints"),
-    **dict.fromkeys(
-        (
-            "HELM_DRIVER",
-            "HELM_PLUGINS_PATH",
-            "HELM_REGISTRY_CONFIG_PATH",
-            "HELM_REPOSITORY_CACHE",
-            "HELM_REPOSITORY_CONFIG_PATH",
-        ),
-        "the program has no chart",
-    ),
+    **{f"CLIENT_{name}": "how fast the plugin asks" for name in ("BURST", "QPS", "TIMEOUT")},
+    **{f"SUPPRESS_{name}_WARNINGS": "what it prints" for name in ("DEPRECATION", "HELM_HOOK")},
+    **{
+        f"HELM_{name}": "the program has no chart"
+        for name in ("DRIVER", "PLUGINS_PATH", "REGISTRY_CONFIG_PATH")
+    },
+    **{f"HELM_REPOSITORY_{name}": "the program has no chart" for name in ("CACHE", "CONFIG_PATH")},
 }
 """Variables of the Kubernetes plugin that change nothing that a stack applies, without `PULUMI_K8S_`, and why."""
 
 
 def test_each_variable_of_the_kubernetes_plugin_is_in_one_class() -> None:
     sdk = Path(pulumi_kubernetes.__file__).parent
-    read = {
-        name
-        for file in (
-            sdk / "provider.py",
-            sdk / "_inputs.py",
-            paths.ROOT / "standins/pulumi_standins/border.py",
-        )
-        for name in re.findall(r"['\"`](PULUMI_K8S_[A-Z0-9_]+)", file.read_text())
-    }
+    files = [sdk / "provider.py", sdk / "_inputs.py", paths.ROOT / "standins/pulumi_standins/border.py"]
+    text = "".join(file.read_text() for file in files)
+    read = set(re.findall(r"['\"`](PULUMI_K8S_[A-Z0-9_]+)", text))
     changing = {name for name in CHANGES if name.startswith("PULUMI_K8S_")}
     assert read - changing == {f"PULUMI_K8S_{name}" for name in UNCHANGING}
     assert changing <= read

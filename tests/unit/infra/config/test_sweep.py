@@ -1,4 +1,4 @@
-"""Section `sweep`: which options a search has, and which jobs its trials are. What is refused is in wrong_stacks.py."""
+"""Section `sweep`: which options a search has, and which jobs its trials are. wrong_stacks.yaml has what is refused."""
 
 from __future__ import annotations
 
@@ -138,16 +138,28 @@ def test_the_program_adds_the_trials_that_are_under_way(
     assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
     assert stack.own_jobs == of().jobs
     assert read(file).trials[1] == Trial(3, {"training.lr": 0.3})
+    before, after = (program.model_path(each, each.jobs[0], "mnist-0") for each in (of(), stack))
+    assert before == after, "the model of the stack's own job stays where it was"
     another = from_raw("gpu", {"job": JOB}, "stacks/Pulumi.gpu.yaml")
     assert program.with_trials(another) == another, "another stack of this process has no search"
 
 
-# What the stack file has become while its search is under way.
-EDITS: dict[str, dict[str, Any]] = {
-    "no sweep": {"job": JOB},
-    "jobs in place of it": {"jobs": [JOB, {**JOB, "name": "other"}]},
-    "another name of the search": {"job": JOB, "sweep": {"options": LR, "name": "rates"}},
-    "another name of the job": {"job": {**JOB, "name": "other"}, "sweep": {"options": LR}},
+# What the stack file has become while its search is under way, and what is said of it. A search whose trials could not
+# be compared with those before is another one; tests/unit/infra/sweep/test_search.py has every kind.
+SWEEP = {"options": LR}
+GONE, OTHER = "whose trials are mnist-sweep-0", "sweep.name another name"
+EDITS: dict[str, tuple[dict[str, Any], str]] = {
+    "no sweep": ({"job": JOB}, GONE),
+    "jobs in place of it": ({"jobs": [JOB, {**JOB, "name": "other"}]}, GONE),
+    "another name of the search": ({"job": JOB, "sweep": {**SWEEP, "name": "rates"}}, GONE),
+    "another name of the job": ({"job": {**JOB, "name": "other"}, "sweep": SWEEP}, GONE),
+    "other options": ({"job": JOB, "sweep": {"options": {"training.lr": [0.1, 0.2]}}}, OTHER),
+    "another objective": ({"job": JOB, "sweep": {**SWEEP, "objective": "loss"}}, OTHER),
+    "more epochs": ({"job": {**JOB, "training": {"epochs": 3}}, "sweep": SWEEP}, OTHER),
+    "another image": (
+        {"job": JOB, "sweep": SWEEP, "image": {"reference": "registry.example/other@sha256:" + "1" * 64}},
+        OTHER,
+    ),
 }
 
 
@@ -155,38 +167,16 @@ EDITS: dict[str, dict[str, Any]] = {
 def test_an_update_of_a_stack_that_asks_for_the_search_no_more_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
 ) -> None:
-    stack = from_raw("dev", EDITS[edit], "stacks/Pulumi.dev.yaml")
+    sections, said = EDITS[edit]
+    stack = from_raw("dev", sections, "stacks/Pulumi.dev.yaml")
     monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     with pytest.raises(ConfigError, match=r"trainstack:sweep = \(") as refused:
         program.with_trials(stack)
-    assert "whose trials are mnist-sweep-0" in str(refused.value)
+    assert said in str(refused.value)
     assert "undo the edit" in str(refused.value)
+    assert ("(another search)" in str(refused.value)) is (said == OTHER)
     monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path)))
     assert program.with_trials(stack) == stack, "an update without trials is that of the stack"
-
-
-# Whose trials could not be compared with those before; tests/unit/infra/sweep/test_search.py has every kind.
-OTHER_TRAININGS: dict[str, dict[str, Any]] = {
-    "other options": {"job": JOB, "sweep": {"options": {"training.lr": [0.1, 0.2]}}},
-    "another objective": {"job": JOB, "sweep": {"options": LR, "objective": "loss"}},
-    "more epochs": {"job": {**JOB, "training": {"epochs": 3}}, "sweep": {"options": LR}},
-    "another image": {
-        "job": JOB,
-        "sweep": {"options": LR},
-        "image": {"reference": "registry.example/other@sha256:" + "1" * 64},
-    },
-}
-
-
-@pytest.mark.parametrize("edit", OTHER_TRAININGS)
-def test_an_update_whose_trials_could_not_be_compared_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, edit: str
-) -> None:
-    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
-    with pytest.raises(ConfigError, match=r"trainstack:sweep = \(another search\)") as refused:
-        program.with_trials(from_raw("dev", OTHER_TRAININGS[edit], "stacks/Pulumi.dev.yaml"))
-    assert "undo the edit" in str(refused.value)
-    assert "sweep.name another name" in str(refused.value)
 
 
 def test_an_update_may_change_how_many_trials_there_are(
@@ -207,13 +197,3 @@ def test_the_program_reads_the_search_that_the_stack_file_has(
     handed = encrypted.restored(json.loads(json.dumps(given)), written, {"job"}, "stacks/Pulumi.dev.yaml")
     found = [search.identity(from_raw("dev", each, "stacks/Pulumi.dev.yaml")) for each in (written, handed)]
     assert found[0] == found[1]
-
-
-def test_a_model_stays_where_it_was_while_there_are_trials(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    before = program.model_path(of(), of().jobs[0], "mnist-0")
-    monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
-    stack = program.with_trials(of())
-    assert len(stack.jobs) == 2
-    assert program.model_path(stack, stack.jobs[0], "mnist-0") == before

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from infra import volumes
 from infra.clusters import namespaces
@@ -17,7 +19,8 @@ from storage.manifests import manifests as volume_manifests
 from tests.unit.infra.samples import job_context
 
 Manifest = dict[str, Any]
-Edit = Callable[[Manifest], Any]
+UNPINNED = ("trainer:latest has no digest", "unpinned: true")
+RIGHT = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 SELECTED = {"app": "guarded"}
 # What a kind needs beside its pods.
 REQUIRED: dict[str, Manifest] = {
@@ -32,8 +35,7 @@ def good(stack: Stack) -> dict[str, Manifest]:
     """Kind -> an object of it in the stack's namespace that keeps to all rules."""
     namespace = stack.cluster.namespace
     job = manifest(stack.jobs[0], job_context(namespace=namespace, claim=stack.claim))
-    right = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "rules": [right]}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "rules": [RIGHT]}
     labels = stack_labels(stack.name)
     objects = [
         namespaces.manifest(stack, namespace),
@@ -67,175 +69,65 @@ def running(kind: str, namespace: str, pod: Manifest) -> Manifest:
 def pod_of(each: Manifest) -> Manifest:
     """The spec of an object's pods; of a PyTorchJob its master's."""
     found: Any = copy.deepcopy(each)
-    path = KINDS[each["kind"]].pod or ("spec", "pytorchReplicaSpecs", "Master", "template", "spec")
-    for word in path:
+    for word in _pod_of(each["kind"]):
         found = found[word]
     return dict(found)
 
 
-def _master(job: Manifest) -> Manifest:
-    found: Manifest = job["spec"]["pytorchReplicaSpecs"]["Master"]
-    return found
-
-
-def _container(job: Manifest) -> Manifest:
-    found: Manifest = _master(job)["template"]["spec"]["containers"][0]
-    return found
+def _pod_of(kind: str) -> tuple[str, ...]:
+    return KINDS[kind].pod or ("spec", "pytorchReplicaSpecs", "Master", "template", "spec")
 
 
 @dataclass(frozen=True)
 class Bad:
-    """An object of `kind` that breaks `rule` alone once `edit` has changed it; a review says `problem` and `fix`."""
+    """An object of `kind` that breaks `rule` alone once `changes` are made; a review says `problem` and `fix`."""
 
     rule: str
     kind: str
-    edit: Edit
+    changes: dict[str, Any]
     problem: str
     fix: str
 
     def of(self, stack: Stack) -> Manifest:
         """The manifest, for this stack."""
         made = copy.deepcopy(good(stack)[self.kind])
-        self.edit(made)
+        for path, value in self.changes.items():
+            _change(made, path.replace("pod.", ".".join((*_pod_of(self.kind), "")), 1).split("."), value)
         return made
 
 
-def _role(kind: str, key: str) -> Bad:
-    right = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], key: ["*"]}
-    return Bad(
-        {"apiGroups": "API groups named", "resources": "resources named", "verbs": "verbs named"}[key],
-        kind,
-        lambda role: role["rules"].append(right),
-        f"every one of {key}",
-        f"list the {key}",
-    )
+def _change(found: Any, path: list[str], value: Any) -> None:
+    *outer, last = path
+    for word in outer:
+        found = found[int(word)] if word.isdigit() else found[word]
+    if last == "-":
+        found.append(value)
+    elif value is None:
+        del found[last]
+    else:
+        found[last] = value
 
 
-JOB = "PyTorchJob"
-ROOT = {"runAsUser": 0}
+TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+NAMED = {"apiGroups": "API groups named", "resources": "resources named", "verbs": "verbs named"}
 BAD: dict[str, Bad] = {
-    "image by tag": Bad(
-        "image by digest",
-        JOB,
-        lambda job: _container(job).update(image="trainer:latest"),
-        "trainer:latest has no digest",
-        "unpinned: true",
-    ),
-    "image of an init container by tag": Bad(
-        "image by digest",
-        JOB,
-        lambda job: _master(job)["template"]["spec"].update(
-            initContainers=[{**_container(job), "name": "first", "image": "busybox:latest"}]
-        ),
-        "busybox:latest has no digest",
-        "unpinned: true",
-    ),
-    "no CPU limit": Bad(
-        "CPU limit", JOB, lambda job: _container(job)["resources"]["limits"].pop("cpu"), "no cpu limit", "cpu"
-    ),
-    "no memory limit": Bad(
-        "memory limit",
-        JOB,
-        lambda job: _container(job)["resources"]["limits"].pop("memory"),
-        "no memory limit",
-        "memory",
-    ),
-    "root": Bad(
-        "not root",
-        JOB,
-        lambda job: _container(job)["securityContext"].update(ROOT),
-        "may run as root",
-        "runAsNonRoot: true",
-    ),
-    "perhaps root": Bad(
-        "not root",
-        JOB,
-        lambda job: _container(job)["securityContext"].update(runAsNonRoot=False),
-        "may run as root",
-        "runAsNonRoot: true",
-    ),
-    "no deadline": Bad(
-        "deadline",
-        JOB,
-        lambda job: job["spec"]["runPolicy"].pop("activeDeadlineSeconds"),
-        "activeDeadlineSeconds is not set",
-        "activeDeadlineSeconds",
-    ),
-    "no back-off limit": Bad(
-        "back-off limit",
-        JOB,
-        lambda job: job["spec"]["runPolicy"].pop("backoffLimit"),
-        "backoffLimit is not set",
-        "backoffLimit",
-    ),
-    "no restart policy": Bad(
-        "restart policy",
-        JOB,
-        lambda job: _master(job).pop("restartPolicy"),
-        "no restartPolicy",
-        "restartPolicy: OnFailure",
-    ),
-    "models may be deleted": Bad(
-        "models kept",
-        "PersistentVolume",
-        lambda volume: volume["spec"].update(persistentVolumeReclaimPolicy="Delete"),
-        "Delete may delete the models",
-        "reclaimPolicy: Retain",
-    ),
-    "hostPath elsewhere": Bad(
-        "hostPath of a volume",
-        "PersistentVolume",
-        lambda volume: volume["spec"]["hostPath"].update(path="/var/lib/trainstack-not/x"),
-        "is not below /var/lib/trainstack",
-        "allowedRoots",
-    ),
-    "hostPath of a pod": Bad(
-        "hostPath of a pod",
-        JOB,
-        lambda job: _master(job)["template"]["spec"]["volumes"].append(
-            {"name": "x", "hostPath": {"path": "/etc"}}
-        ),
-        "hostPath /etc",
-        "move it there",
-    ),
-    "hostPath of a pod that leads back": Bad(
-        "hostPath of a pod",
-        JOB,
-        lambda job: _master(job)["template"]["spec"]["volumes"].append(
-            {"name": "x", "hostPath": {"path": "/var/lib/trainstack/../../etc"}}
-        ),
-        "is not below",
-        "move it there",
-    ),
-    "namespace without a level": Bad(
-        "pod security",
-        "Namespace",
-        lambda namespace: namespace["metadata"]["labels"].clear(),
-        "no Pod Security level",
-        "enforce: baseline",
-    ),
     **{
-        f"every one of {key} in a {kind}": _role(kind, key)
-        for kind in ("Role", "ClusterRole")
-        for key in ("apiGroups", "resources", "verbs")
+        name: Bad(rule, kind, changes, problem, fix)
+        for name, row in TABLE.items()
+        for kind, changes, (rule, problem, fix) in [(*next(iter(row.items())), row["breaks"])]
     },
     **{
-        f"image of a {kind} by tag": Bad(
-            "image by digest",
-            kind,
-            lambda each: _bad_image(each),
-            "trainer:latest has no digest",
-            "unpinned: true",
+        f"every one of {key} in a {kind}": Bad(
+            rule, kind, {"rules.-": {**RIGHT, key: ["*"]}}, f"every one of {key}", f"list the {key}"
         )
+        for kind in ("Role", "ClusterRole")
+        for key, rule in NAMED.items()
+    },
+    **{
+        f"image of a {kind} by tag": replace(bad, kind=kind)
+        for bad in [Bad("image by digest", "", {"pod.containers.0.image": "trainer:latest"}, *UNPINNED)]
         for kind, known in KINDS.items()
         if known.pod
     },
 }
 """What is wrong -> the manifest."""
-
-
-def _bad_image(each: Manifest) -> None:
-    found: Any = each
-    for word in KINDS[each["kind"]].pod or ():
-        found = found[word]
-    found["containers"][0]["image"] = "trainer:latest"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from infra.config import ConfigError
 from infra.guard import admission
 from tests.unit.infra.samples import IMAGE, stack
 
@@ -36,24 +35,6 @@ def actions(**cluster: Any) -> list[str] | None:
 )
 def test_who_is_warned_and_who_is_refused(cluster: dict[str, Any], expected: list[str] | None) -> None:
     assert actions(**cluster) == expected
-
-
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"namespace": "kubeflow"}, "cluster.namespace = 'kubeflow'"),
-        ({"podSecurity": "baseline"}, "cluster.podSecurity = 'baseline'"),
-        ({"kind": "microk8s", "channel": "1.29/stable"}, "cluster.guard = 'deny'"),
-    ],
-)
-def test_a_refusal_that_would_refuse_too_much_is_refused(changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        actions(**{**OWN, **changed})
-
-
-def test_where_root_is_refused_no_job_of_root_prepares_the_folder() -> None:
-    with pytest.raises(ConfigError, match=r"(?s)storage.prepare.*cluster.guard is deny.*prepare: false"):
-        stack(cluster={"kind": "existing", **OWN}, image={"reference": IMAGE})
 
 
 def test_stacks_of_one_namespace_or_one_name_have_policies_of_their_own() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import yaml
 
 from infra import paths
-from infra.config import ConfigError, from_file
+from infra.config import from_file
 from infra.guard import component
 from infra.job.manifest import manifest
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
@@ -67,21 +66,6 @@ def test_what_the_stack_file_lists_is_reached() -> None:
 def test_in_a_cluster_that_is_there_only_who_asks_gets_one() -> None:
     assert component.network_policies(stack(**EXISTING)) == []
     assert len(component.network_policies(stack(**EXISTING, job={**JOB, "egress": []}))) == 1
-
-
-@pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        ({"port": 443, "cidr": "192.0.2.1/24"}, r"egress\[0\]\.cidr = '192.0.2.1/24'"),
-        ({"port": 443, "cidr": "everywhere"}, r"egress\[0\]\.cidr = 'everywhere'"),
-        ({"port": 443, "cidr": "192.0.2.0/24", "namespace": "x"}, r"egress\[0\]\.namespace = 'x'"),
-        ({"port": 0}, r"egress\[0\]\.port = 0"),
-        ({}, r"egress\[0\]\.port"),
-    ],
-)
-def test_a_wrong_entry_is_refused(entry: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        egress(entry)
 
 
 def test_every_stack_that_downloads_its_data_may() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from infra.config import ConfigError
 from infra.config.names import quantity
 from infra.folder_preparation import manifest as preparation
-from infra.guard import component, namespace_limits
+from infra.guard import namespace_limits
 from infra.objects.api import ApiAddress
 from infra.review import folder, rendering
 from infra.run.reader_pod import MountedClaim
@@ -29,12 +30,8 @@ def test_nothing_is_limited_unasked() -> None:
 def test_they_are_as_the_stack_file_says() -> None:
     cluster = {"quota": QUOTA, "limitRange": {"cpu": 1, "memory": "1Gi", "memoryRatio": 4}}
     quota, limit_range = namespace_limits.manifests(stack(cluster=cluster))
-    assert quota["spec"]["hard"] == {
-        "limits.cpu": "4",
-        "limits.memory": "8Gi",
-        "requests.nvidia.com/gpu": "2",
-        "pods": "10",
-    }
+    hard = {"limits.cpu": "4", "limits.memory": "8Gi", "requests.nvidia.com/gpu": "2", "pods": "10"}
+    assert quota["spec"]["hard"] == hard
     defaults = {"cpu": "1", "memory": "1Gi"}
     ratio = {"maxLimitRequestRatio": {"memory": "4"}}
     assert limit_range["spec"]["limits"] == [
@@ -53,11 +50,8 @@ def test_a_quota_below_the_stacks_own_jobs_is_refused(key: str, too_little: obje
 
 
 def test_gpus_are_counted_by_the_names_that_the_jobs_have_for_them() -> None:
-    other = {
-        "name": "other",
-        "resources": {"gpu": 2, "gpuResource": "amd.com/gpu"},
-        "replicas": {"worker": 1},
-    }
+    resources = {"gpu": 2, "gpuResource": "amd.com/gpu"}
+    other = {"name": "other", "resources": resources, "replicas": {"worker": 1}}
     jobs = [GPU_JOB, other]
     (quota,) = namespace_limits.manifests(stack(jobs=jobs, job=None, cluster={"quota": {"gpu": 4}}))
     assert quota["spec"]["hard"] == {"requests.amd.com/gpu": "4", "requests.nvidia.com/gpu": "4"}
@@ -88,24 +82,18 @@ def test_an_operator_in_the_jobs_namespace_counts(key: str, limit: object, looke
 
     with pytest.raises(ConfigError, match=rf"(?s)cluster.quota.{key}.*controllers.*operator\.namespace"):
         objects()
-    assert objects(namespace="training-operator"), (
-        "with a namespace of its own it takes nothing from the jobs"
-    )
+    assert objects(namespace="training-operator"), "with one of its own it takes nothing from the jobs"
 
 
 @pytest.mark.usefixtures("overlay_of_samples")
-@pytest.mark.parametrize(("key", "limit"), ENOUGH)
-def test_room_for_both_is_enough(key: str, limit: object) -> None:
-    known = stack(cluster={"quota": {**FIVE, key: limit}})
-    assert rendering.preview(known, rendering.rendered_plan(known))
-
-
-@pytest.mark.usefixtures("overlay_of_samples")
-@pytest.mark.parametrize(("key", "limit"), TOO_LITTLE)
-def test_somebody_elses_operator_is_not_the_stacks_to_count(key: str, limit: object) -> None:
-    cluster = {"kind": "existing", "quota": {**FIVE, key: limit}}
-    known = stack(cluster=cluster, image={"reference": IMAGE})
-    assert rendering.preview(known, rendering.rendered_plan(known))
+@pytest.mark.parametrize(("kind", "room"), [("kind", ENOUGH), ("existing", TOO_LITTLE)])
+def test_room_for_both_is_enough_and_somebody_elses_operator_needs_none(
+    kind: str, room: list[tuple[str, object]]
+) -> None:
+    for key, limit in room:
+        image: dict[str, Any] = {"image": {"reference": IMAGE}} if kind == "existing" else {}
+        known = stack(cluster={"kind": kind, "quota": {**FIVE, key: limit}}, **image)
+        assert rendering.preview(known, rendering.rendered_plan(known))
 
 
 def controller(name: str, namespace: str, replicas: int = 1) -> Any:
@@ -127,13 +115,7 @@ def test_each_pod_of_each_controller_counts(number: int, replicas: int) -> None:
 
 def test_a_ratio_below_a_jobs_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"(?s)memoryRatio = 3.*limit is 2Gi and whose request 512Mi"):
-        component.manifests(stack(cluster={"limitRange": {"memoryRatio": 3}}))
-
-
-@pytest.mark.parametrize("section", ["quota", "limitRange"])
-def test_an_empty_section_is_refused(section: str) -> None:
-    with pytest.raises(ConfigError, match=f"cluster.{section}"):
-        stack(cluster={section: {}})
+        namespace_limits.manifests(stack(cluster={"limitRange": {"memoryRatio": 3}}))
 
 
 def test_the_requests_of_our_own_pods_are_near_their_limits() -> None:
@@ -148,12 +130,8 @@ def test_the_requests_of_our_own_pods_are_near_their_limits() -> None:
         operator["spec"]["template"]["spec"],
     ]
     resources = [each["resources"] for pod in pods for each in pod["containers"]]
-    lines = [
-        line.split("memory: ")[1].rstrip("}")
-        for line in patches.INIT_CONTAINER.splitlines()
-        if "memory" in line
-    ]
-    resources.append({"limits": {"memory": lines[0]}, "requests": {"memory": lines[1]}})
+    limit, request = re.findall(r"memory: ([^}\n]+)", patches.INIT_CONTAINER)
+    resources.append({"limits": {"memory": limit}, "requests": {"memory": request}})
     ratios = [quantity(each["limits"]["memory"]) / quantity(each["requests"]["memory"]) for each in resources]
     assert len(ratios) == 4
     assert max(ratios) <= 2

@@ -117,13 +117,8 @@ PUSH = [("docker", "tag"), ("docker", "push"), ("docker", "image"), ("docker", "
 def test_the_digest_is_the_engines_whatever_a_tag_of_the_registry_stands_for(
     commands: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    props = {
-        "image": "trainer:1",
-        "registry": "c-registry",
-        "container": "x",
-        "repository": "trainer",
-        "tag": "1",
-    }
+    props = {"image": "trainer:1", "registry": "c-registry", "container": "x"}
+    props |= {"repository": "trainer", "tag": "1"}
     made = RegistryImageProvider().create(props).outs or {}
     assert made["reference"] == f"c-registry:5000/trainer@{OURS}"
     assert commands == PUSH, "it is pushed in any case, and named no longer by its port"

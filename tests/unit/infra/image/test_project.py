@@ -17,25 +17,25 @@ from infra.image.project_image import ProjectImageProvider
 from infra.process import CommandError
 
 
+def written(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """The folder of our Dockerfile."""
-    made = tmp_path / "clone"
-    (made / "trainer").mkdir(parents=True)
-    (made / "Dockerfile_training").write_text("FROM x AS cpu\n")
-    (made / "trainer" / "train.py").write_text("pass\n")
-    return made
+    ours = {"Dockerfile_training": "FROM x AS cpu\n", "trainer/train.py": "pass\n"}
+    return written(tmp_path / "clone", ours)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A user's project."""
-    made = tmp_path / "project"
-    (made / "net").mkdir(parents=True)
-    (made / "net" / "model.py").write_text("pass\n")
-    (made / "requirements.txt").write_text("einops==0.8.2\n")
-    (made / "Dockerfile").write_text("FROM x\n")
-    return made
+    theirs = {"net/model.py": "pass\n", "requirements.txt": "einops==0.8.2\n", "Dockerfile": "FROM x\n"}
+    return written(tmp_path / "project", theirs)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,8 @@ def test_links_go_in_as_links_and_caches_never(folder: Path) -> None:
 
 
 def test_the_copy_is_what_is_hashed_and_may_be_read_by_everybody(folder: Path, tmp_path: Path) -> None:
-    (folder / ".dockerignore").write_text("requirements.txt\n")
+    written(folder, {".dockerignore": "requirements.txt\n", "run.sh": ""})
     (folder / "net" / "model.py").chmod(0o600)
-    (folder / "run.sh").write_text("")
     (folder / "run.sh").chmod(0o700)
     (folder / "linked").symlink_to("net")
     copied = tmp_path / "copied"
@@ -89,8 +88,7 @@ def test_the_copy_is_what_is_hashed_and_may_be_read_by_everybody(folder: Path, t
 
 @pytest.mark.parametrize("hidden", ["trainer.py", "trainer/__init__.py", "random.py", "json/__init__.py"])
 def test_a_project_that_hides_a_module_is_refused(root: Path, folder: Path, hidden: str) -> None:
-    (folder / hidden).parent.mkdir(exist_ok=True)
-    (folder / hidden).write_text("")
+    written(folder, {hidden: ""})
     with pytest.raises(CommandError, match=rf"{hidden} hides .*\n  fix: rename it"):
         tags(root, context=str(folder))
     tags(root, dockerfile=str(folder / "Dockerfile"))
@@ -100,8 +98,7 @@ def test_a_project_that_hides_a_module_is_refused(root: Path, folder: Path, hidd
 
 @pytest.mark.parametrize("allowed", ["train.py", "net/random.py", "random/notes.txt", "test/__init__.py"])
 def test_a_project_may_use_other_names(root: Path, folder: Path, allowed: str) -> None:
-    (folder / allowed).parent.mkdir(exist_ok=True)
-    (folder / allowed).write_text("")
+    written(folder, {allowed: ""})
     tags(root, context=str(folder))
 
 
@@ -123,9 +120,8 @@ def test_a_name_that_is_not_utf_8_is_named(root: Path, folder: Path, name: bytes
     path = Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
     path.parent.mkdir(exist_ok=True)
     path.write_text("")
-    with pytest.raises(
-        CommandError, match=r"caf\\xe9.*is not UTF-8\n  fix: rename it, or name it in .docker"
-    ):
+    told = r"caf\\xe9.*is not UTF-8\n  fix: rename it, or name it in .docker"
+    with pytest.raises(CommandError, match=told):
         tags(root, context=str(folder))
     (folder / ".dockerignore").write_bytes(name + b"\n")
     tags(root, context=str(folder))
@@ -172,10 +168,9 @@ def test_tag_and_identity_follow_what_goes_in(root: Path, folder: Path, change: 
 
 
 def test_what_is_ignored_makes_no_other_image(root: Path, folder: Path) -> None:
-    (folder / ".dockerignore").write_text("data\n")
+    written(folder, {".dockerignore": "data\n"})
     before = tags(root, context=str(folder))
-    (folder / "data").mkdir()
-    (folder / "data" / "a.bin").write_text("")
+    written(folder, {"data/a.bin": ""})
     assert tags(root, context=str(folder)) == before
 
 
@@ -332,18 +327,15 @@ def test_a_project_that_changes_while_it_is_copied_is_not_built(
     assert built == {}
 
 
+KNOWN: dict[str, Any] = {"context": "gone", "dockerfile": None, "arguments": {}, "trainer": "ours:1"}
+
+
 def test_what_the_engine_has_is_not_built_again(built: dict[str, Any]) -> None:
-    props: dict[str, Any] = {
-        "context": "gone",
-        "dockerfile": None,
-        "arguments": {},
-        "trainer": "ours:1",
-        "tag": "there",
-    }
+    props = KNOWN | {"tag": "there"}
     assert ProjectImageProvider().create(props).outs
     assert built == {}
-    assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:there"}).id == "x"
-    assert ProjectImageProvider().read("x", {**props, "image": "trainstack/trainer:lost"}).id == ""
+    for tag, id_ in (("there", "x"), ("lost", "")):
+        assert ProjectImageProvider().read("x", {**props, "image": f"trainstack/trainer:{tag}"}).id == id_
 
 
 @pytest.mark.parametrize("kind", ["ours", "onto ours", "own"])
@@ -364,12 +356,6 @@ def test_what_is_fetched_is_what_the_program_builds(
 
 
 def test_another_tag_alone_builds_anew() -> None:
-    known: dict[str, Any] = {
-        "context": "a",
-        "dockerfile": None,
-        "arguments": {},
-        "trainer": "ours:1",
-        "tag": "1",
-    }
+    known = KNOWN | {"tag": "1"}
     assert not ProjectImageProvider().diff("x", known, {**known, "context": "moved"}).changes
     assert ProjectImageProvider().diff("x", known, {**known, "tag": "2"}).changes

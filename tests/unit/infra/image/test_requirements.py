@@ -16,6 +16,7 @@ from infra.process import CommandError
 
 PACKAGED = '[project]\nname = "mine"\nversion = "1"\n[build-system]\nrequires = ["setuptools"]\n'
 LISTED = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["einops"]\n'
+ASKED = "--requirement"
 HAS = requirements.Contents("3.13", "x86_64", {"torch": "2.6.0+cpu", "Jinja2": "3.1.6", "odd": "1:2~deb"})
 
 
@@ -42,11 +43,11 @@ def write(folder: Path, **files: str) -> None:
         ({"pyproject__toml": LISTED}, ["--requirement pyproject.toml"]),
         (
             {"pyproject__toml": LISTED, "requirements__txt": "Mine[gpu]>=1"},
-            [".", "--requirement requirements.txt"],
+            [".", f"{ASKED} requirements.txt"],
         ),
         (
             {"pyproject__toml": LISTED, "requirements__txt": "mine-too"},
-            ["--requirement pyproject.toml", "--requirement requirements.txt"],
+            [f"{ASKED} pyproject.toml", f"{ASKED} requirements.txt"],
         ),
         ({"pyproject__toml": "[tool.ruff]\n"}, []),
     ],

@@ -47,6 +47,11 @@ def test_dev_is_the_published_job() -> None:
     assert container(job)["command"] == ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]
     assert container(job)["name"] == "pytorch", "the operator looks for this name"
     assert "args" not in container(job)
+    assert job["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
+    for replica in replicas:
+        labels = pod(job, replica)["metadata"]["labels"]
+        assert job["metadata"]["name"] == labels["job-name"] == labels["pytorch_job_name"] == "pytorch-simple"
+        assert labels["replica-type"] == replica.lower(), "the older labels"
 
 
 def test_without_a_command_the_options_are_args_of_two_words() -> None:
@@ -74,9 +79,7 @@ def test_pods_pass_restricted_pod_security() -> None:
 
 
 def test_only_the_model_volume_and_tmp_are_writable() -> None:
-    mounts = {
-        mount["mountPath"]: mount.get("readOnly", False) for mount in container(built())["volumeMounts"]
-    }
+    mounts = {each["mountPath"]: each.get("readOnly", False) for each in container(built())["volumeMounts"]}
     assert mounts == {"/opt/mnist/models": False, "/tmp": False, "/data": True}
 
 
@@ -85,8 +88,7 @@ def test_the_run_id_names_the_folder_and_a_label() -> None:
     run = run_of(job)
     assert environment(job)["TRAINER_RUN"] == run
     assert pod(job)["metadata"]["labels"]["trainstack/run"] == run
-    assert run.startswith("pytorch-simple-")
-    assert len(run) == len("pytorch-simple-") + 8
+    assert re.fullmatch("pytorch-simple-.{8}", run)
 
 
 @pytest.mark.parametrize(
@@ -119,19 +121,7 @@ def test_each_variable_of_ours_is_the_stacks_own_or_may_be_set_by_hand() -> None
     assert set_for({**JOB, "env": chosen}).items() >= chosen.items()
 
 
-def test_the_name_is_the_configured_one() -> None:
-    assert built()["metadata"]["name"] == "pytorch-simple"
-
-
-@pytest.mark.parametrize("replica", ["Master", "Worker"])
-def test_pods_carry_the_older_labels(replica: str) -> None:
-    labels = pod(built(), replica)["metadata"]["labels"]
-    assert labels["job-name"] == labels["pytorch_job_name"] == "pytorch-simple"
-    assert labels["replica-type"] == replica.lower()
-
-
-def test_torchrun_starts_one_process_in_a_pod() -> None:
-    assert built()["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
+DISK = "ephemeral-storage"
 
 
 @pytest.mark.parametrize(
@@ -141,12 +131,8 @@ def test_torchrun_starts_one_process_in_a_pod() -> None:
         ({"gpu": 2, "gpuResource": "amd.com/gpu"}, {"amd.com/gpu": "2"}, {}),
         ({"gpuResource": "amd.com/gpu"}, {}, {}),
         ({"nvidia.com/mig-1g.5gb": 1, "gpu": 1}, {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.5gb": "1"}, {}),
-        (
-            {"ephemeral-storage": "8Gi", "requests": {"ephemeral-storage": "4Gi"}},
-            {"ephemeral-storage": "8Gi"},
-            {"ephemeral-storage": "4Gi"},
-        ),
-        ({"requests": {"ephemeral-storage": "4Gi"}}, {}, {"ephemeral-storage": "4Gi"}),
+        ({DISK: "8Gi", "requests": {DISK: "4Gi"}}, {DISK: "8Gi"}, {DISK: "4Gi"}),
+        ({"requests": {DISK: "4Gi"}}, {}, {DISK: "4Gi"}),
         ({"hugepages-2Mi": "64Mi"}, {"hugepages-2Mi": "64Mi"}, {}),
     ],
 )
@@ -163,37 +149,25 @@ def test_resources_of_every_name(given: Any, limits: Any, requests: Any) -> None
 
 
 def test_nccl_takes_gpus_of_another_name() -> None:
-    assert built(
-        {"name": "x", "training": {"backend": "nccl"}, "resources": {"gpu": 1, "gpuResource": "amd.com/gpu"}}
-    )
+    resources = {"gpu": 1, "gpuResource": "amd.com/gpu"}
+    assert built({"name": "x", "training": {"backend": "nccl"}, "resources": resources})
 
 
 @pytest.mark.parametrize("replica", ["Master", "Worker"])
 def test_a_pod_template_is_merged_over_ours(replica: str) -> None:
     """Its containers, volumes, mounts and variables are found by name; what it leaves out stays."""
     sidecar = {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"}
-    own = {
-        "name": "pytorch",
-        "env": [{"name": "NCCL_DEBUG", "value": "INFO"}],
-        "resources": {"limits": {"amd.com/gpu": "1"}},
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
-    }
-    spec = {
-        "containers": [own],
-        "initContainers": [sidecar],
-        "serviceAccountName": "reader",
-        "volumes": [
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "5Gi"}},
-        ],
-    }
+    own: dict[str, Any] = {"name": "pytorch", "env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}
+    own |= {"resources": {"limits": {"amd.com/gpu": "1"}}}
+    own |= {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+    spec: dict[str, Any] = {"containers": [own], "initContainers": [sidecar], "serviceAccountName": "reader"}
+    sizes = {"shm": {"medium": "Memory", "sizeLimit": "1Gi"}, "tmp": {"sizeLimit": "5Gi"}}
+    spec |= {"volumes": [{"name": name, "emptyDir": size} for name, size in sizes.items()]}
     metadata = {"annotations": {"a": "b"}, "labels": {"team": "vision"}}
     plain, job = built(), built({**JOB, "pod": {"metadata": metadata, "spec": spec}})
     before, after = pod(plain, replica), pod(job, replica)
-    assert after["metadata"]["labels"].items() >= {
-        **before["metadata"]["labels"],
-        "team": "vision",
-    }.items() - {(RUN, run_of(plain))}
+    labels = {**before["metadata"]["labels"], "team": "vision"}
+    assert after["metadata"]["labels"].items() >= labels.items() - {(RUN, run_of(plain))}
     assert after["metadata"]["annotations"] == {"a": "b"}
     assert (after["spec"]["initContainers"], after["spec"]["serviceAccountName"]) == ([sidecar], "reader")
     changed = {name for name in before["spec"] if before["spec"][name] != after["spec"][name]}
@@ -205,27 +179,7 @@ def test_a_pod_template_is_merged_over_ours(replica: str) -> None:
     assert {name for name in ours if ours[name] != now[name]} == {"env", "resources", "volumeMounts"}
     assert {"name": "NCCL_DEBUG", "value": "INFO"} in now["env"]
     assert now["resources"]["limits"] == {**ours["resources"]["limits"], "amd.com/gpu": "1"}
-    assert [each["mountPath"] for each in now["volumeMounts"]] == [
-        *(each["mountPath"] for each in ours["volumeMounts"]),
-        "/dev/shm",
-    ]
-
-
-def test_every_field_of_the_run_policy_is_handed_on() -> None:
-    policy = {
-        "backoffLimit": 2,
-        "activeDeadlineSeconds": 60,
-        "ttlSecondsAfterFinished": 5,
-        "cleanPodPolicy": "Running",
-        "suspend": True,
-        "schedulingPolicy": {
-            "minAvailable": 2,
-            "queue": "q",
-            "minResources": {"cpu": "2"},
-            "priorityClass": "high",
-        },
-    }
-    assert built({"name": "x", "runPolicy": policy})["spec"]["runPolicy"] == policy
+    assert now["volumeMounts"] == [*ours["volumeMounts"], *own["volumeMounts"]]
 
 
 @pytest.mark.parametrize("replica", ["Master", "Worker"])
@@ -253,43 +207,19 @@ def test_elastic_workers_that_can_meet_are_taken(
     assert job["spec"]["elasticPolicy"].items() >= policy.items()
 
 
-def test_an_elastic_job() -> None:
-    job = built(
-        {
-            "name": "x",
-            "replicas": {"master": None, "worker": 3},
-            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 5, "rdzvPort": 29400},
-            "nprocPerNode": 2,
-        }
-    )
+def test_an_elastic_job_has_workers_alone() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 3, "maxRestarts": 5, "rdzvPort": 29400}
+    replicas = {"master": None, "worker": 3}
+    job = built({"name": "x", "replicas": replicas, "elasticPolicy": policy, "nprocPerNode": 2})
     assert list(job["spec"]["pytorchReplicaSpecs"]) == ["Worker"]
-    assert job["spec"]["elasticPolicy"] == {
-        "minReplicas": 1,
-        "maxReplicas": 3,
-        "maxRestarts": 5,
-        "rdzvPort": 29400,
-        "rdzvBackend": "c10d",
-    }
+    assert job["spec"]["elasticPolicy"] == {**policy, "rdzvBackend": "c10d"}
     assert job["spec"]["nprocPerNode"] == "2"
-
-
-def test_annotations_and_labels() -> None:
-    job = built(
-        {
-            "name": "x",
-            "annotations": {"sidecar.istio.io/inject": "false"},
-            "labels": {"team": "vision"},
-        }
-    )
-    assert pod(job)["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
-    assert pod(job)["metadata"]["labels"]["team"] == job["metadata"]["labels"]["team"] == "vision"
 
 
 def test_replicas_spread_only_where_there_are_several_nodes() -> None:
     assert "topologySpreadConstraints" not in pod(built(nodes=1))["spec"]
-    assert (
-        pod(built(nodes=2))["spec"]["topologySpreadConstraints"][0]["topologyKey"] == "kubernetes.io/hostname"
-    )
+    (spread,) = pod(built(nodes=2))["spec"]["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_an_image_of_the_users_may_need_another_user_and_a_root_to_write_to() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +124,9 @@ def test_the_data_set_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        *((name, "other") for name in ("namespace", "claim", "mount_path", "stack")),
         ("image", "elsewhere.example/trainer:tag"),
-        ("namespace", "other"),
-        ("claim", "other"),
-        ("mount_path", "/other"),
-        ("stack", "other"),
-        ("nodes", 3),
-        ("keep_runs", KeepRuns(number=1)),
+        *(("nodes", 3), ("keep_runs", KeepRuns(number=1))),
     ],
 )
 def test_where_it_runs_and_how_the_image_is_named_do_not(name: str, value: object) -> None:
@@ -170,22 +167,26 @@ def test_a_base_that_stands_in_for_debians_makes_no_difference(
     assert image(root, {"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}) == image(root)
 
 
-@pytest.mark.parametrize("change", ["a base of the user's", "another base", "a file", "preset", "target"])
+CHANGES: dict[str, Callable[[Path], str]] = {
+    "a base of the user's": lambda root: image(root, {"TRAINSTACK_CPU_BASE": "mine@sha256:2"}),
+    "another base": lambda root: image(
+        written(root, "Dockerfile_training", "ARG CPU_BASE=debian@sha256:2\n")
+    ),
+    "a file": lambda root: image(written(root, "trainer/train.py", "pass  # changed")),
+    "preset": lambda root: image(root, preset="traindb"),
+    "target": lambda root: image(root, target="gpu"),
+}
+
+
+def written(root: Path, name: str, text: str) -> Path:
+    (root / name).write_text(text)
+    return root
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_what_goes_into_an_image_makes_another_one(root: Path, change: str) -> None:
     before = image(root)
-    match change:
-        case "a base of the user's":
-            assert image(root, {"TRAINSTACK_CPU_BASE": "mine@sha256:2"}) != before
-        case "another base":
-            (root / "Dockerfile_training").write_text("ARG CPU_BASE=debian@sha256:2\n")
-            assert image(root) != before
-        case "a file":
-            (root / "trainer" / "train.py").write_text("pass  # changed")
-            assert image(root) != before
-        case "preset":
-            assert image(root, preset="traindb") != before
-        case _:
-            assert image(root, target="gpu") != before
+    assert CHANGES[change](root) != before
 
 
 def test_the_dockerfile_names_its_bases_by_digest() -> None:

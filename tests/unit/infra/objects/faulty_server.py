@@ -15,6 +15,7 @@ from infra.objects import job_kinds
 from infra.objects.cluster_api import JSON
 from infra.objects.job_kinds import SHARED
 from infra.objects.look import READY
+from tests.unit.infra import samples
 
 LOGIN = b"<html><body>Log in to go on</body></html>"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -166,13 +167,5 @@ def kubeconfig(server: Server, folder: Path) -> Path:
     """A file that names the server."""
     file = folder / "kubeconfig.yaml"
     url = f"http://127.0.0.1:{server.server_address[1]}"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": {"server": url}}],
-        "users": [{"name": "it", "user": {"token": "secret"}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "current-context": "it",
-    }
-    file.write_text(json.dumps(config))
+    file.write_text(json.dumps(samples.kubeconfig(url, user={"token": "secret"})))
     return file

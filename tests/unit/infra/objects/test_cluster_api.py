@@ -6,114 +6,89 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kubernetes.client.exceptions import ApiException
 
 from infra import paths
 from infra.objects import kinds
-from infra.objects.cluster_api import OPERATIONS, PART, ClusterApi
+from infra.objects.cluster_api import JSON, OPERATIONS, PART, ClusterApi
 from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB
 from infra.objects.kinds import CLAIM, NODE, POD, VOLUME, Kind
 from tests.unit.infra.objects.played_api import Request, listed, played
 
 CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 JOBS = "/apis/kubeflow.org/v1/namespaces/team/pytorchjobs"
+LOG = "/api/v1/namespaces/team/pods/a/log?container=c"
+SINCE = "2026-01-01T00:00:00+02:00"
 MADE = {"metadata": {"name": "a", "namespace": "team"}}
 UID = [{"op": "remove", "path": "/spec/claimRef/uid"}]
-JSON = "application/json"
-CALLS: dict[str, tuple[Callable[[ClusterApi], object], Request]] = {
-    "get": (lambda api: api.get(CLAIM, "a", "team"), Request("GET", f"{CLAIMS}/a")),
-    "get of none": (lambda api: api.get(VOLUME, "a"), Request("GET", "/api/v1/persistentvolumes/a")),
-    "get of a group": (lambda api: api.get(PYTORCHJOB, "a", "team"), Request("GET", f"{JOBS}/a")),
-    "get of an odd name": (
-        lambda api: api.get(VOLUME, "a/b"),
-        Request("GET", "/api/v1/persistentvolumes/a%2Fb"),
-    ),
-    "listed": (lambda api: api.listed(PYTORCHJOB, "team"), Request("GET", JOBS)),
-    "listed everywhere": (
-        lambda api: api.listed(PYTORCHJOB),
-        Request("GET", "/apis/kubeflow.org/v1/pytorchjobs"),
-    ),
+Call = Callable[[ClusterApi], object]
+READS: dict[str, tuple[Call, str]] = {
+    "get": (lambda api: api.get(CLAIM, "a", "team"), f"{CLAIMS}/a"),
+    "get of none": (lambda api: api.get(VOLUME, "a"), "/api/v1/persistentvolumes/a"),
+    "get of a group": (lambda api: api.get(PYTORCHJOB, "a", "team"), f"{JOBS}/a"),
+    "get of an odd name": (lambda api: api.get(VOLUME, "a/b"), "/api/v1/persistentvolumes/a%2Fb"),
+    "listed": (lambda api: api.listed(PYTORCHJOB, "team"), JOBS),
+    "listed everywhere": (lambda api: api.listed(PYTORCHJOB), "/apis/kubeflow.org/v1/pytorchjobs"),
     "listed by label": (
         lambda api: api.listed(CLAIM, "team", labels="a=b,c in (d)"),
-        Request("GET", CLAIMS, {"labelSelector": "a=b,c in (d)"}),
+        f"{CLAIMS}?labelSelector=a=b,c in (d)",
     ),
     "listed by field": (
         lambda api: api.listed(NODE, fields="metadata.name=a"),
-        Request("GET", "/api/v1/nodes", {"fieldSelector": "metadata.name=a"}),
+        "/api/v1/nodes?fieldSelector=metadata.name=a",
     ),
     "snapshot": (
         lambda api: api.snapshot(POD, "team", labels="a", fields="type=b"),
-        Request("GET", "/api/v1/namespaces/team/pods", {"labelSelector": "a", "fieldSelector": "type=b"}),
+        "/api/v1/namespaces/team/pods?labelSelector=a&fieldSelector=type=b",
     ),
     "watched": (
         lambda api: list(api.watched(PYTORCHJOB, "team", "7", 20, labels="a")),
-        Request(
-            "GET",
-            JOBS,
-            {
-                "watch": "true",
-                "allowWatchBookmarks": "true",
-                "resourceVersion": "7",
-                "timeoutSeconds": "20",
-                "labelSelector": "a",
-            },
-        ),
+        f"{JOBS}?watch=true&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=20&labelSelector=a",
     ),
-    "read": (lambda api: api.read("/readyz"), Request("GET", "/readyz")),
-    "resources": (lambda api: api.resources("kubeflow.org", "v1"), Request("GET", "/apis/kubeflow.org/v1")),
-    "preferred_version": (
-        lambda api: api.preferred_version("kueue.x-k8s.io"),
-        Request("GET", "/apis/kueue.x-k8s.io"),
-    ),
-    "create": (lambda api: api.create(CLAIM, MADE), Request("POST", CLAIMS, {}, MADE, JSON)),
-    "create, only asked": (
-        lambda api: api.create(PYTORCHJOB, MADE, dry_run=True),
-        Request("POST", JOBS, {"dryRun": "All"}, MADE, JSON),
-    ),
-    "patch by operations": (
-        lambda api: api.patch(VOLUME, "a", UID),
-        Request("PATCH", "/api/v1/persistentvolumes/a", {}, UID, OPERATIONS),
-    ),
-    "patch by a part": (
-        lambda api: api.patch(PYTORCHJOB, "a", MADE, "team"),
-        Request("PATCH", f"{JOBS}/a", {}, MADE, PART),
-    ),
-    "delete": (lambda api: api.delete(CLAIM, "a", "team"), Request("DELETE", f"{CLAIMS}/a")),
-    "delete before what made it": (
-        lambda api: api.delete(PYTORCHJOB, "a", "team", propagation="Foreground"),
-        Request("DELETE", f"{JOBS}/a", {"propagationPolicy": "Foreground"}),
-    ),
+    "read": (lambda api: api.read("/readyz"), "/readyz"),
+    "resources": (lambda api: api.resources("kubeflow.org", "v1"), "/apis/kubeflow.org/v1"),
+    "preferred_version": (lambda api: api.preferred_version("kueue.x-k8s.io"), "/apis/kueue.x-k8s.io"),
     "log": (
         lambda api: api.log("a", "team", container="c", previous=True, tailLines=20),
-        Request(
-            "GET",
-            "/api/v1/namespaces/team/pods/a/log",
-            {"container": "c", "previous": "true", "tailLines": "20"},
-        ),
+        f"{LOG}&previous=true&tailLines=20",
     ),
     "log_stream": (
         lambda api: list(api.log_stream("a", "team", "c")),
-        Request(
-            "GET",
-            "/api/v1/namespaces/team/pods/a/log",
-            {"container": "c", "follow": "true", "timestamps": "true"},
-        ),
+        f"{LOG}&follow=true&timestamps=true",
     ),
     "log_stream after a line": (
-        lambda api: list(api.log_stream("a", "team", "c", "2026-01-01T00:00:00+02:00")),
-        Request(
-            "GET",
-            "/api/v1/namespaces/team/pods/a/log",
-            {
-                "container": "c",
-                "follow": "true",
-                "timestamps": "true",
-                "sinceTime": "2026-01-01T00:00:00+02:00",
-            },
-        ),
+        lambda api: list(api.log_stream("a", "team", "c", SINCE)),
+        f"{LOG}&follow=true&timestamps=true&sinceTime={SINCE}",
     ),
+}
+"""Name -> call, and where it asks, with its query before it is quoted."""
+WRITES: dict[str, tuple[Call, str, Any, Any]] = {
+    "create": (lambda api: api.create(CLAIM, MADE), f"POST {CLAIMS}", MADE, JSON),
+    "create, only asked": (
+        lambda api: api.create(PYTORCHJOB, MADE, dry_run=True),
+        *(f"POST {JOBS}?dryRun=All", MADE, JSON),
+    ),
+    "patch by operations": (
+        lambda api: api.patch(VOLUME, "a", UID),
+        *("PATCH /api/v1/persistentvolumes/a", UID, OPERATIONS),
+    ),
+    "patch by a part": (
+        lambda api: api.patch(PYTORCHJOB, "a", MADE, "team"),
+        *(f"PATCH {JOBS}/a", MADE, PART),
+    ),
+    "delete": (lambda api: api.delete(CLAIM, "a", "team"), f"DELETE {CLAIMS}/a", None, None),
+    "delete before what made it": (
+        lambda api: api.delete(PYTORCHJOB, "a", "team", propagation="Foreground"),
+        *(f"DELETE {JOBS}/a?propagationPolicy=Foreground", None, None),
+    ),
+}
+"""Name -> call, method and place, body, and what kind that is."""
+CALLS: dict[str, tuple[Call, str, Any, Any]] = {
+    **{name: (call, f"GET {place}", None, None) for name, (call, place) in READS.items()},
+    **WRITES,
 }
 
 
@@ -124,7 +99,7 @@ def test_every_call_has_its_request() -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_server_is_asked_for(name: str) -> None:
-    call, wanted = CALLS[name]
+    call, place, body, content = CALLS[name]
     asked: list[Request] = []
 
     def answer(request: Request) -> object:
@@ -132,7 +107,10 @@ def test_the_server_is_asked_for(name: str) -> None:
         return "a line" if request.name == "log" else {"items": []}
 
     call(played(answer))
-    assert asked == [wanted]
+    method, _, url = place.partition(" ")
+    path, _, query = url.partition("?")
+    given = dict(each.split("=", 1) for each in query.split("&") if each)
+    assert asked == [Request(method, path, given, body, content)]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,10 +11,9 @@ from infra import agreed
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership, Survey
 from infra.objects.labels import OWNER, STACK, is_copied
-from infra.objects.look import READY
 from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
-from tests.unit.infra.objects.played_api import look
+from tests.unit.infra.objects.played_api import Request, look, play
 
 MINE, OTHERS = "0123456789abcdef", "f" * 16
 
@@ -124,12 +120,8 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
             "urn:5": {"type": "trainstack:job:Job"},
         }
     )
-    assert held == StackState(
-        MINE,
-        frozenset({"Namespace/kubeflow"}),
-        cluster=True,
-        kind_cluster={"config": "{}"},
-    )
+    objects = frozenset({"Namespace/kubeflow"})
+    assert held == StackState(MINE, objects, cluster=True, kind_cluster={"config": "{}"})
     assert stack_state.from_outputs({}) == StackState()
 
 
@@ -185,65 +177,41 @@ def test_without_a_state_the_cluster_comes_first(tmp_path: Path) -> None:
         )
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    """An API server with one object of each scope and group; all others are 404. Yields its address."""
-    paths = {
-        "/api/v1/namespaces/kubeflow",
-        "/api/v1/persistentvolumes/kubeflow",
-        "/api/v1/namespaces/b/persistentvolumeclaims/kubeflow",
-        "/apis/apps/v1/namespaces/b/deployments/kubeflow",
-        "/apis/networking.k8s.io/v1/namespaces/b/networkpolicies/kubeflow",
-        "/apis/rbac.authorization.k8s.io/v1/clusterroles/kubeflow",
-    }
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = {"metadata": {"name": "kubeflow", "labels": marked(MINE)}}
-            body = json.dumps(found if self.path in paths else {"kind": "Status"}).encode()
-            if self.path == READY:
-                body = b"ok"
-            self.send_response(200 if self.path in {*paths, READY} else 404)
-            self.send_header("Content-Type", "text/plain" if self.path == READY else "application/json")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *said: object) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{serving.server_address[1]}"
-        serving.shutdown()
+# Objects of each scope and group, whose namespace is `b` or none, and where they are.
+THERE = {
+    ("v1", "Namespace"): "/api/v1/namespaces/kubeflow",
+    ("v1", "PersistentVolume"): "/api/v1/persistentvolumes/kubeflow",
+    ("v1", "PersistentVolumeClaim"): "/api/v1/namespaces/b/persistentvolumeclaims/kubeflow",
+    ("apps/v1", "Deployment"): "/apis/apps/v1/namespaces/b/deployments/kubeflow",
+    (
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+    ): "/apis/networking.k8s.io/v1/namespaces/b/networkpolicies/kubeflow",
+    (
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+    ): "/apis/rbac.authorization.k8s.io/v1/clusterroles/kubeflow",
+}
+MISSING = {
+    ("v1", "ConfigMap"): "/api/v1/namespaces/b/configmaps/kubeflow",
+    ("kubeflow.org/v1", "PyTorchJob"): "/apis/kubeflow.org/v1/namespaces/b/pytorchjobs/kubeflow",
+}
 
 
-def test_objects_of_any_kind_are_found(server: str, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig.yaml"
-    config = {
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
-        "users": [{"name": "it", "user": {"token": "secret"}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "current-context": "it",
-    }
-    kubeconfig.write_text(json.dumps(config))
-    kinds = [
-        ("v1", "Namespace", None),
-        ("v1", "PersistentVolume", None),
-        ("v1", "PersistentVolumeClaim", "b"),
-        ("apps/v1", "Deployment", "b"),
-        ("networking.k8s.io/v1", "NetworkPolicy", "b"),
-        ("rbac.authorization.k8s.io/v1", "ClusterRole", None),
-        ("v1", "ConfigMap", "b"),
-        ("kubeflow.org/v1", "PyTorchJob", "b"),
-    ]
+def test_objects_of_any_kind_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: Request) -> object:
+        assert request.path in {*THERE.values(), *MISSING.values()}
+        return live(**marked(MINE)) if request.path in THERE.values() else 404
+
+    play(monkeypatch, answer)
     planned: list[Manifest] = [
         {
             "apiVersion": version,
             "kind": kind,
-            "metadata": {"name": "kubeflow", **({"namespace": space} if space else {})},
+            "metadata": {"name": "kubeflow", **({"namespace": "b"} if "/b/" in path else {})},
         }
-        for version, kind, space in kinds
+        for (version, kind), path in {**THERE, **MISSING}.items()
     ]
-    found = adoption.survey(look(kubeconfig=str(kubeconfig)), planned, Ownership(StackState(), MINE, False))
-    assert [each["kind"] for each in found.lost] == [kind for _, kind, _ in kinds[:-2]]
+    found = adoption.survey(look(), planned, Ownership(StackState(), MINE, False))
+    assert [each["kind"] for each in found.lost] == [kind for _, kind in THERE]
     assert found.others == ()

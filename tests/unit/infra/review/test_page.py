@@ -37,6 +37,7 @@ KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secre
 ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"name": "mnist"}}
 ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
 NO_TRAINING = "No training starts from its beginning: no job has another run to train."
+ELASTIC = {"minReplicas": 1, "maxReplicas": 7}
 SECRET = {"secure": "v1:first:cipher"}
 
 
@@ -138,16 +139,8 @@ def test_of_many_jobs_the_head_stays_short(repository: Repository, monkeypatch: 
 
 
 VALUES = (
-    "a`b",
-    "`@everybody`",
-    "``",
-    "x ``` y",
-    "@everybody",
-    "<img src=x>",
-    "[a](b)",
-    "a|b",
-    "**b**",
-    " spaced ",
+    *("a`b", "`@everybody`", "``", "x ``` y", "@everybody"),
+    *("<img src=x>", "[a](b)", "a|b", "**b**", " spaced "),
 )
 
 
@@ -192,13 +185,10 @@ def test_another_version_of_the_operator_says_who_gets_it(
         (repository.now / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump({"config": config}))
     text = repository.shown(**ON_KIND)
     first, beside = part(text, "Versions")
-    assert (
-        first
-        == f"- `training-operator` goes {told} {vendored.version('training-operator').removeprefix('v')}."
-    )
-    assert (
-        beside == "Other stacks of this repository on its cluster: `beside`. Others' jobs there get it, too."
-    )
+    version = vendored.version("training-operator").removeprefix("v")
+    assert first == f"- `training-operator` goes {told} {version}."
+    others = "Other stacks of this repository on its cluster: `beside`."
+    assert beside == f"{others} Others' jobs there get it, too."
     assert any("the API server drops them" in line for line in part(text, "Lost")) is lost
     assert "Nothing that the stack applies has changed." not in text
 
@@ -265,9 +255,7 @@ def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository
     repository.before(job=None, jobs=[first, second])
     text = repository.shown(job=None, jobs=[first, {**second, "training": {"epochs": 2}}])
     assert list(rows(text, "Keys")) == ["jobs[second].training.epochs"]
-    assert [line for line in part(text, "Replaced") if "PyTorchJob" in line] == [
-        "- `PyTorchJob/kubeflow/second`"
-    ]
+    assert [each for each in part(text, "Replaced") if "Job" in each] == ["- `PyTorchJob/kubeflow/second`"]
     text = repository.shown(job=None, jobs=[first])
     assert list(rows(text, "Keys")) == ["jobs[second]"]
     assert "- The objects that go: `PyTorchJob/kubeflow/second`." in part(text, "Lost")
@@ -289,12 +277,8 @@ def test_a_matrix_is_one_row_for_each_of_its_keys(repository: Repository) -> Non
 def test_a_job_that_becomes_a_template_goes(repository: Repository) -> None:
     repository.before()
     text = repository.shown(**{"matrix.options": {"training.seed": [1, 2]}})
-    assert list(rows(text, "Keys")) == [
-        "jobs[mnist]",
-        "jobs[mnist-seed-1]",
-        "jobs[mnist-seed-2]",
-        "matrix.options",
-    ]
+    jobs = [f"jobs[mnist{end}]" for end in ("", "-seed-1", "-seed-2")]
+    assert list(rows(text, "Keys")) == [*jobs, "matrix.options"]
     assert "- The objects that go: `PyTorchJob/kubeflow/mnist`." in part(text, "Lost")
 
 
@@ -309,34 +293,16 @@ def test_what_an_encrypted_value_is_stays_out_of_the_page(repository: Repository
 @pytest.mark.parametrize(
     ("changes", "pods", "gpus", "gpu_hours"),
     [
-        ({"job.training.epochs": 2}, "2", "0", "0"),
-        (
-            {
-                "job.replicas.worker": 3,
-                "job.resources.gpu": 2,
-                "job.runPolicy.activeDeadlineSeconds": 5400,
-            },
-            "4",
-            "2",
-            "12",
-        ),
-        (
-            {
-                "job.elasticPolicy": {"minReplicas": 1, "maxReplicas": 7},
-                "job.resources.gpu": 1,
-                "job.rerun": 1,
-            },
-            "8",
-            "1",
-            "8",
-        ),
+        ({"training.epochs": 2}, "2", "0", "0"),
+        ({"replicas.worker": 3, "resources.gpu": 2, "runPolicy.activeDeadlineSeconds": 5400}, "4", "2", "12"),
+        ({"elasticPolicy": ELASTIC, "resources.gpu": 1, "rerun": 1}, "8", "1", "8"),
     ],
 )
 def test_a_new_run_costs_gpus_until_its_deadline(
     repository: Repository, changes: dict[str, Any], pods: str, gpus: str, gpu_hours: str
 ) -> None:
     repository.before()
-    (cost,) = rows(repository.shown(**changes), "Cost").values()
+    (cost,) = rows(repository.shown(**{f"job.{key}": each for key, each in changes.items()}), "Cost").values()
     assert (cost[0], cost[1], cost[3]) == (pods, gpus, gpu_hours)
 
 
@@ -345,11 +311,7 @@ AUTO = {"dataset": "auto", "epochs": 1, "digitsEpochs": 12}
 
 @pytest.mark.parametrize(
     ("training", "starts"),
-    [
-        ({**AUTO, "digitsEpochs": 24}, True),
-        ({"dataset": "mnist", "epochs": 1}, True),
-        (AUTO, False),
-    ],
+    [({**AUTO, "digitsEpochs": 24}, True), ({"dataset": "mnist", "epochs": 1}, True), (AUTO, False)],
 )
 def test_a_run_that_is_another_on_the_digits_alone_starts_there(
     repository: Repository, training: dict[str, Any], starts: bool
@@ -384,17 +346,15 @@ def test_labels_alone_replace_no_job(repository: Repository) -> None:
     assert consequences.replaced([], changes, [before]) == []
 
 
-def test_the_same_run_costs_nothing_new(repository: Repository) -> None:
-    repository.before()
-    text = repository.shown(**{"job.resources.memory": "3Gi"})
-    assert replaced(text) == {"PyTorchJob"}
-    assert part(text, "Cost") == [NO_TRAINING]
-
-
-def test_a_run_that_is_taken_again_costs_nothing(repository: Repository) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"job.resources.memory": "3Gi"}, {"job.runId": "mnist-0a1b2c3d"}],
+    ids=["the same", "taken again"],
+)
+def test_a_run_that_is_there_costs_nothing_new(repository: Repository, changes: dict[str, Any]) -> None:
     usual = {"job.model": "mnist_cnn.pt"}
     repository.before(**usual)
-    text = repository.shown(**usual, **{"job.runId": "mnist-0a1b2c3d"})
+    text = repository.shown(**usual, **changes)
     assert replaced(text) == {"PyTorchJob"}
     assert part(text, "Cost") == [NO_TRAINING]
 
@@ -422,21 +382,16 @@ def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> Non
     assert part(text, "Lost")[0] == "- The stack's objects in the old cluster; its nodes keep the files."
 
 
+ID = "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"
+PROD = {"context": "prod", "server": "https://prod", "kubeconfig": "/etc/prod.yaml"}
 EXISTING_PLACES: dict[str, dict[str, Any]] = {
     "existing, not named: whatever the current context is": {},
     "existing, kubeconfig `/etc/prod.yaml`, not named: whatever the current context is": {
-        "cluster.kubeconfig": "/etc/prod.yaml"
+        "kubeconfig": "/etc/prod.yaml"
     },
-    "existing, context `prod`": {"cluster.context": "prod"},
-    "existing, kubeconfig `/etc/prod.yaml`, context `prod`, server `https://prod`": {
-        "cluster.context": "prod",
-        "cluster.server": "https://prod",
-        "cluster.kubeconfig": "/etc/prod.yaml",
-    },
-    "existing, server `https://prod`, id `3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13`": {
-        "cluster.server": "https://prod",
-        "cluster.id": "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13",
-    },
+    "existing, context `prod`": {"context": "prod"},
+    "existing, kubeconfig `/etc/prod.yaml`, context `prod`, server `https://prod`": PROD,
+    f"existing, server `https://prod`, id `{ID}`": {"server": "https://prod", "id": ID},
 }
 STAY = "all files on the old one stay there"
 
@@ -452,7 +407,7 @@ def test_a_page_names_the_cluster_and_what_stays_where_it_changes(
 ) -> None:
     """Whatever this shell reaches."""
     monkeypatch.setenv("KUBECONFIG", "/nowhere/else")
-    given = EXISTING_PLACES[place]
+    given = {f"cluster.{key}": each for key, each in EXISTING_PLACES[place].items()}
     assert where(repository.shown(**given)) == f"Cluster: {place}.", "a new stack"
     repository.before(**given)
     assert where(repository.shown(**given)) == f"Cluster: {place}."
@@ -477,14 +432,8 @@ def test_naming_the_cluster_replaces_nothing_and_another_server_all(repository: 
 # What the present program refuses in the stack file of a base, and a word of the reason.
 REFUSED_BASES: dict[str, tuple[Any, str]] = {
     "a key of another release": ({"job": {"nome": "mnist"}}, "trainstack:job.nome"),
-    "a folder that the branch has renamed": (
-        {"image": {"context": "examples/renamed-away"}},
-        "image.context",
-    ),
-    "a Dockerfile that the branch has renamed": (
-        {"image": {"dockerfile": "gone/Dockerfile"}},
-        "image.dockerfile",
-    ),
+    "a folder that the branch has renamed": ({"image": {"context": "examples/gone"}}, "image.context"),
+    "a renamed Dockerfile": ({"image": {"dockerfile": "gone/Dockerfile"}}, "image.dockerfile"),
     "a rule between two sections": ({"jobs": [{"name": "mnist"}]}, "trainstack:job"),
     "no mapping": ("config: 7\n", "not a stack file"),
     "no YAML": ("config: [\n", "not YAML"),
@@ -516,44 +465,43 @@ def test_a_base_that_is_refused_leaves_open_what_is_replaced_and_lost(
     assert replaced(text) == ({"PyTorchJob"} if "job.training.epochs" in changes else set())
 
 
-def test_of_a_base_that_is_refused_no_shared_object_is_called_new(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operators of both APIs."""
     monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
     monkeypatch.setattr(rendering, "operator", operators.manifests)
+
+
+@pytest.mark.usefixtures("both")
+def test_of_a_base_that_is_refused_no_shared_object_is_called_new(repository: Repository) -> None:
     repository.before(**ON_KIND)
     (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: 7\n")
     assert part(repository.shown(**ON_KIND), "Objects") == ["No object changes."]
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize("api", OperatorApi)
 def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch, api: OperatorApi
+    repository: Repository, api: OperatorApi
 ) -> None:
     """As docs/trainer-v2.md promises, there and back."""
-    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
-    monkeypatch.setattr(rendering, "operator", operators.manifests)
     (other,) = set(OperatorApi) - {api}
     repository.before(**ON_KIND, **{"operator.api": other.value})
     text = repository.shown(**ON_KIND, **{"operator.api": api.value})
     told = rows(text, "Keys")["operator.api"]
     assert told[:2] == [other.value, api.value]
     assert "The run goes on under its id." in told[2]
-    comes, goes = (
-        {line.split("`")[1] for line in part(text, "Objects") if line.endswith(word)}
-        for word in (" is new.", " goes.")
-    )
-    assert comes == shown_of(api)
-    assert goes == shown_of(other)
+    lines = part(text, "Objects")
+    for word, told_of in ((" is new.", api), (" goes.", other)):
+        assert {line.split("`")[1] for line in lines if line.endswith(word)} == shown_of(told_of)
     assert replaced(text) == {OF_API[other].kind, *([RUNTIME] if other is OperatorApi.V2 else [])}
     (told_lost,) = [line for line in part(text, "Lost") if line.startswith("- The objects that go: ")]
-    assert all(each in told_lost for each in goes)
+    assert all(each in told_lost for each in shown_of(other))
     assert part(text, "Cost") == [NO_TRAINING]
 
-    repository.before(**ON_KIND, **{"operator.api": api.value})
-    assert "Nothing that the stack applies has changed." in repository.shown(
-        **ON_KIND, **{"operator.api": api.value}
-    )
+    same = {**ON_KIND, "operator.api": api.value}
+    repository.before(**same)
+    assert "Nothing that the stack applies has changed." in repository.shown(**same)
 
 
 def shown_of(api: OperatorApi) -> set[str]:
@@ -574,13 +522,10 @@ def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -
     assert repository.passed
 
 
+VERSION = {"name": "v1", "schema": {"openAPIV3Schema": {}}}
 CRD = {
     "kind": "CustomResourceDefinition",
-    "spec": {
-        "group": "kubeflow.org",
-        "names": {"kind": "PyTorchJob"},
-        "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {}}}],
-    },
+    "spec": {"group": "kubeflow.org", "names": {"kind": "PyTorchJob"}, "versions": [VERSION]},
 }
 
 
@@ -595,14 +540,8 @@ def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     monkeypatch.setenv(agreed.OPENAPI, str(tmp_path / "swagger.json"))
 
     def play(status: str) -> None:
-        found = {
-            "filename": "$7/jobs.yaml",
-            "kind": "Job",
-            "name": "x",
-            "msg": "no such key",
-            "status": status,
-        }
-        told = json.dumps({"resources": [found]})
+        found = {"filename": "$7/jobs.yaml", "kind": "Job", "name": "x", "msg": "no such key"}
+        told = json.dumps({"resources": [found | {"status": status}]})
         program = tmp_path / "bin" / "kubeconform"
         program.write_text(f"#!/bin/sh\ncat <<END\n{told}\nEND\n")
         program.chmod(0o755)

@@ -1,6 +1,6 @@
 """What the stack reports is what rank 0 printed last."""
 
-from infra.run.metrics import metrics
+from infra.run.metrics import is_progress, metrics
 
 CLOSING = "{metricName: accuracy, metricValue: 0.9912};{metricName: loss, metricValue: 0.0312}"
 
@@ -20,5 +20,9 @@ def test_a_run_resumed_at_its_end_prints_the_closing_line_alone() -> None:
     assert metrics(["resumed at epoch 2, image 0", CLOSING]) == {"accuracy": 0.9912, "loss": 0.0312}
 
 
-def test_progress_is_no_result() -> None:
-    assert metrics(["Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975"]) == {}
+def test_a_step_is_progress_and_no_result_and_an_epoch_the_other_way() -> None:
+    step = "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975"
+    assert metrics([step, "accuracy=0.9912", "loss=3.1e-2"]) == {"accuracy": 0.9912, "loss": 0.031}
+    assert metrics([step]) == {}
+    assert is_progress(step)
+    assert not is_progress("accuracy=0.9912")

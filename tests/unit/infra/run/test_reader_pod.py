@@ -62,9 +62,8 @@ def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     monkeypatch.setattr(reader_pod, "output", made.output)
     monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
     monkeypatch.setattr("infra.objects.patience.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(
-        "infra.objects.patience.time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds)
-    )
+    sleep = "infra.objects.patience.time.sleep"
+    monkeypatch.setattr(sleep, lambda seconds: now.__setitem__(0, now[0] + seconds))
     return made
 
 
@@ -121,19 +120,16 @@ def test_the_whole_run_comes_with_its_times(kubectl: Kubectl, tmp_path: Path, is
     target = (run if is_the_runs else tmp_path) / "mnist_cnn.pt"
     kubectl.exec_codes = [(1, "error: unexpected EOF")]
     fetch(VOLUME, RUN, "mnist_cnn.pt", target, lambda line: None)
-    assert {file.name: file.read_bytes() for file in run.iterdir()} == {
-        "mnist_cnn.pt": b"trained",
-        "report.html": b"<html>",
-    }
+    files = {"mnist_cnn.pt": b"trained", "report.html": b"<html>"}
+    assert {file.name: file.read_bytes() for file in run.iterdir()} == files
     assert target.read_bytes() == b"trained"
     assert (run / "report.html").stat().st_mtime == 1000
 
 
 def test_nothing_of_the_volume_is_written_anywhere_else(kubectl: Kubectl, tmp_path: Path) -> None:
     names = ("../out", "/out", "./events/out", "./link")
-    kubectl.archive = packed(
-        *((name, None if name == "./link" else b"out") for name in names), ("./in", b"in")
-    )
+    planted = [(name, None if name == "./link" else b"out") for name in names]
+    kubectl.archive = packed(*planted, ("./in", b"in"))
     assert copied(tmp_path / "stack") == b"model", "the run has none of its own, so that of the volume's top"
     files = [path.name for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()]
     assert sorted(files) == ["in", "mnist_cnn.pt"]
@@ -161,9 +157,8 @@ def test_other_errors_are_not_tried_again(kubectl: Kubectl, tmp_path: Path) -> N
 @pytest.fixture
 def volume(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MountedClaim:
     """A folder in the place of a volume: what would run in a pod runs here."""
-    monkeypatch.setattr(
-        copy, "running", lambda *_, **options: nullcontext([] if options["writes"] else ["false"])
-    )
+    run = {True: list[str](), False: ["false"]}
+    monkeypatch.setattr(copy, "running", lambda *_, **options: nullcontext(run[options["writes"]]))
     return replace(VOLUME, mount_path=str(tmp_path))
 
 
@@ -183,12 +178,9 @@ def test_a_record_goes_to_the_volume_and_a_model_on_top(
         (tmp_path / "own.pt").write_text("old")
         os.utime(tmp_path / "own.pt", (top, top))
     copy.send(volume, RUN, "own.pt", {"run.json": b"{}", "j-master-0.log": b"step"}, on_top=on_top)
-    assert {each.name: each.read_text() for each in run.iterdir()} == {
-        **{"own.pt": "new", "run.json": "{}", "j-master-0.log": "step"},
-    }
-    assert {each.stat().st_mtime for each in run.iterdir()} == {1000}, (
-        "the model tells when the run has ended"
-    )
+    files = {"own.pt": "new", "run.json": "{}", "j-master-0.log": "step"}
+    assert {each.name: each.read_text() for each in run.iterdir()} == files
+    assert {each.stat().st_mtime for each in run.iterdir()} == {1000}, "it tells when the run has ended"
     latest = tmp_path / "own.pt"
     assert (latest.read_text() if latest.exists() else None) == ("new" if placed else "old" if top else None)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []

@@ -18,124 +18,97 @@ from tests.unit.infra.run.test_run import FakeApi, end, job, pod
 NOW, SOON, LATER, NO_LIMIT, ORDINARY = 0, 15, 300, None, "nothing is said"
 """When the wait is given up, in seconds; ORDINARY where the reason is part of every start."""
 
-WAITING: dict[str, dict[str, Any]] = {
-    "kubelet/kubelet_pods.go": {"ContainerCreating": ORDINARY, "PodInitializing": ORDINARY},
-    "kubelet/images/types.go": {
-        "ImagePullBackOff": SOON,
-        "ImageInspectError": NOW,
-        "ErrImagePull": SOON,
-        "ErrImageNeverPull": NOW,
-        "InvalidImageName": NOW,
-    },
-    "cri-api pkg/errors/errors.go": {
-        "RegistryUnavailable": SOON,
-        "SignatureValidationFailed": SOON,
-        "RROUnsupported": NO_LIMIT,
-        "ImageVolumeMountFailed": SOON,
-    },
-    "kubelet/kuberuntime/kuberuntime_container.go": {
-        "CreateContainerConfigError": NOW,
-        "PreCreateHookError": NO_LIMIT,
-        "CreateContainerError": SOON,
-        "PreStartHookError": NO_LIMIT,
-        "PostStartHookError": NO_LIMIT,
-    },
-    "kubelet/container/sync_result.go": {
+WAITING: dict[Any, dict[str, str]] = {
+    ORDINARY: {
+        "kubelet/kubelet_pods.go": "ContainerCreating PodInitializing",
         # Its end is told instead, where it was bad.
-        "CrashLoopBackOff": ORDINARY,
-        "RunContainerError": SOON,
-        "KillContainerError": NO_LIMIT,
-        "CreatePodSandboxError": NO_LIMIT,
-        "ConfigPodSandboxError": NO_LIMIT,
-        "KillPodSandboxError": NO_LIMIT,
-        "ResizePodInPlaceError": NO_LIMIT,
+        "kubelet/container/sync_result.go": "CrashLoopBackOff",
     },
-    "unknown": {"OfALaterRelease": NO_LIMIT},
+    NOW: {
+        "kubelet/images/types.go": "ImageInspectError ErrImageNeverPull InvalidImageName",
+        "kubelet/kuberuntime/kuberuntime_container.go": "CreateContainerConfigError",
+    },
+    SOON: {
+        "kubelet/images/types.go": "ImagePullBackOff ErrImagePull",
+        "cri-api pkg/errors/errors.go": "RegistryUnavailable SignatureValidationFailed ImageVolumeMountFailed",
+        "kubelet/kuberuntime/kuberuntime_container.go": "CreateContainerError",
+        "kubelet/container/sync_result.go": "RunContainerError",
+    },
+    NO_LIMIT: {
+        "cri-api pkg/errors/errors.go": "RROUnsupported",
+        "kubelet/kuberuntime/kuberuntime_container.go": "PreCreateHookError PreStartHookError PostStartHookError",
+        "kubelet/container/sync_result.go": "KillContainerError CreatePodSandboxError ConfigPodSandboxError"
+        " KillPodSandboxError ResizePodInPlaceError",
+        "unknown": "OfALaterRelease",
+    },
 }
 """Reasons of a container's waiting state."""
 
 TERMINATED = {
-    "kubelet/container/runtime.go": ["ContainerStatusUnknown"],
-    "containerd internal/cri/server/helpers.go": [
-        *("Error", "OOMKilled", "StartError", "Unknown"),
-    ],
-    "kubelet/kuberuntime/kuberuntime_container.go": ["ContainerCannotRun"],
-    "unknown": ["OfALaterRelease"],
+    "kubelet/container/runtime.go": "ContainerStatusUnknown",
+    "containerd internal/cri/server/helpers.go": "Error OOMKilled StartError Unknown",
+    "kubelet/kuberuntime/kuberuntime_container.go": "ContainerCannotRun",
+    "unknown": "OfALaterRelease",
 }
 """Reasons of a container's bad end. `Completed` is the good one."""
 
 FAILED = {
-    "kubelet/eviction/helpers.go": ["Evicted"],
-    "kubelet/active_deadline.go": ["DeadlineExceeded"],
-    "kubelet/events/event.go": ["Preempting"],
-    "kubelet/nodeshutdown/nodeshutdown_manager.go": ["NodeShutdown", "Terminated"],
-    "kubelet/cm/admission/errors.go": ["UnexpectedAdmissionError"],
-    "kubelet/lifecycle/handlers.go": ["AppArmor", "PodLevelResourcesNotSupported"],
-    "kubelet/lifecycle/predicate.go": [
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "PodOSNotSupported",
-        "InvalidNodeInfo",
-        "InitContainerRestartPolicyForbidden",
-        "SupplementalGroupsPolicyNotSupported",
-        "UnknownReason",
-        "UnexpectedPredicateFailureType",
-        # InsufficientResourcePrefix and the resource's name.
-        "OutOfcpu",
-        "OutOfnvidia.com/gpu",
-    ],
-    "unknown": ["OfALaterRelease"],
+    "kubelet/eviction/helpers.go": "Evicted",
+    "kubelet/active_deadline.go": "DeadlineExceeded",
+    "kubelet/events/event.go": "Preempting",
+    "kubelet/nodeshutdown/nodeshutdown_manager.go": "NodeShutdown Terminated",
+    "kubelet/cm/admission/errors.go": "UnexpectedAdmissionError",
+    "kubelet/lifecycle/handlers.go": "AppArmor PodLevelResourcesNotSupported",
+    # OutOf is InsufficientResourcePrefix, before the resource's name.
+    "kubelet/lifecycle/predicate.go": "PodOSSelectorNodeLabelDoesNotMatch PodOSNotSupported InvalidNodeInfo"
+    " InitContainerRestartPolicyForbidden SupplementalGroupsPolicyNotSupported UnknownReason"
+    " UnexpectedPredicateFailureType OutOfcpu OutOfnvidia.com/gpu",
+    "unknown": "OfALaterRelease",
 }
 """Reasons of a pod that has failed as a whole."""
 
 CONDITIONS = {
-    ("api core/v1/types.go", "PodScheduled", "False"): ["Unschedulable", "SchedulingGated", "SchedulerError"],
-    ("api core/v1/types.go", "DisruptionTarget", "True"): ["TerminationByKubelet", "PreemptionByScheduler"],
-    ("registry/core/pod/storage/eviction.go", "DisruptionTarget", "True"): ["EvictionByEvictionAPI"],
-    ("controller/podgc/gc_controller.go", "DisruptionTarget", "True"): ["DeletionByPodGC"],
-    ("controller/tainteviction/taint_eviction.go", "DisruptionTarget", "True"): ["DeletionByTaintManager"],
-    ("unknown", "DisruptionTarget", "True"): ["OfALaterRelease"],
+    ("api core/v1/types.go", "PodScheduled", "False"): "Unschedulable SchedulingGated SchedulerError",
+    ("api core/v1/types.go", "DisruptionTarget", "True"): "TerminationByKubelet PreemptionByScheduler",
+    ("registry/core/pod/storage/eviction.go", "DisruptionTarget", "True"): "EvictionByEvictionAPI",
+    ("controller/podgc/gc_controller.go", "DisruptionTarget", "True"): "DeletionByPodGC",
+    ("controller/tainteviction/taint_eviction.go", "DisruptionTarget", "True"): "DeletionByTaintManager",
+    ("unknown", "DisruptionTarget", "True"): "OfALaterRelease",
 }
 
-EVENTS: dict[str, dict[str, Any]] = {
-    "kubelet/events/event.go": {
-        "FailedMount": LATER,
-        "FailedAttachVolume": LATER,
-        "FailedMapVolume": LATER,
-        "FailedMountOnFilesystemMismatch": NO_LIMIT,
-        "AlreadyMountedVolume": NO_LIMIT,
-        "FailedCreatePodSandBox": NO_LIMIT,
-        "FailedPodSandBoxStatus": NO_LIMIT,
-        "FailedPrepareDynamicResources": NO_LIMIT,
-        "FailedCreatePodContainer": NO_LIMIT,
-        "FailedKillPod": NO_LIMIT,
-        "FailedSync": NO_LIMIT,
-        "FailedValidation": NO_LIMIT,
-        "Failed": NO_LIMIT,
-        "NetworkNotReady": NO_LIMIT,
+EVENTS: dict[Any, dict[str, str]] = {
+    LATER: {"kubelet/events/event.go": "FailedMount FailedAttachVolume FailedMapVolume"},
+    NO_LIMIT: {
+        "kubelet/events/event.go": "FailedMountOnFilesystemMismatch AlreadyMountedVolume FailedCreatePodSandBox"
+        " FailedPodSandBoxStatus FailedPrepareDynamicResources FailedCreatePodContainer FailedKillPod FailedSync"
+        " FailedValidation Failed NetworkNotReady",
+        "unknown": "OfALaterRelease",
     },
-    "unknown": {"OfALaterRelease": NO_LIMIT},
 }
 """Reasons of the kubelet's warnings about a pod whose containers it has not made yet."""
 
 BY_JOBS = {
-    "controller/controller_utils.go": ["FailedCreate", "FailedDelete"],
-    "api batch/v1/types.go": [
-        *("PodFailurePolicy", "BackoffLimitExceeded", "DeadlineExceeded"),
-        *("MaxFailedIndexesExceeded", "FailedIndexes"),
-    ],
-    "unknown": ["OfALaterRelease"],
+    "controller/controller_utils.go": "FailedCreate FailedDelete",
+    "api batch/v1/types.go": "PodFailurePolicy BackoffLimitExceeded DeadlineExceeded MaxFailedIndexesExceeded"
+    " FailedIndexes",
+    "unknown": "OfALaterRelease",
 }
 """Reasons of warnings about a job that lacks pods."""
 WORDS = "why, in Kubernetes' own words"
 
 
-def each(table: dict[Any, Any]) -> list[Any]:
-    """A case for each reason of each source, with what its source says of it."""
+def each(table: dict[str, str], *limit: Any) -> list[Any]:
+    """A case for each reason of each source, with the limit that all of them have."""
     return [
-        pytest.param(*found, id=f"{found[0]} of {source}")
+        pytest.param(reason, *limit, id=f"{reason} of {source}")
         for source, reasons in table.items()
-        for found in (reasons.items() if isinstance(reasons, dict) else ((name,) for name in reasons))
+        for reason in reasons.split()
     ]
+
+
+def limited(tables: dict[Any, dict[str, str]]) -> list[Any]:
+    """The cases of all limits."""
+    return [case for limit, table in tables.items() for case in each(table, limit)]
 
 
 def lasts(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> tuple[float, str]:
@@ -159,7 +132,7 @@ def waits(**status: Any) -> dict[str, Any]:
     return {**pod(phase="Pending", **status), "spec": {"nodeName": "node-1"}}
 
 
-@pytest.mark.parametrize(("reason", "limit"), each(WAITING))
+@pytest.mark.parametrize(("reason", "limit"), limited(WAITING))
 def test_a_container_that_waits(monkeypatch: pytest.MonkeyPatch, reason: str, limit: Any) -> None:
     state = {"waiting": {"reason": reason, "message": WORDS}}
     api = FakeApi([job("Created")], [waits(containerStatuses=[{"name": "pytorch", "state": state}])])
@@ -201,7 +174,11 @@ def test_a_pod_on_a_node_that_is_lost_runs_on_as_far_as_anybody_knows() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status", "reason"),
-    [(kind, status, reason) for (_, kind, status), reasons in CONDITIONS.items() for reason in reasons],
+    [
+        (kind, status, reason)
+        for (_, kind, status), reasons in CONDITIONS.items()
+        for reason in reasons.split()
+    ],
 )
 def test_a_condition_of_a_pod(monkeypatch: pytest.MonkeyPatch, kind: str, status: str, reason: str) -> None:
     condition = {"type": kind, "status": status, "reason": reason, "message": WORDS}
@@ -211,7 +188,7 @@ def test_a_condition_of_a_pod(monkeypatch: pytest.MonkeyPatch, kind: str, status
     _ensure_given_up(seconds, NO_LIMIT)
 
 
-@pytest.mark.parametrize(("reason", "limit"), each(EVENTS))
+@pytest.mark.parametrize(("reason", "limit"), limited(EVENTS))
 def test_a_warning_about_a_pod_that_waits(
     monkeypatch: pytest.MonkeyPatch, reason: str, limit: float | None
 ) -> None:
@@ -233,11 +210,8 @@ def test_a_warning_about_a_job_without_pods(monkeypatch: pytest.MonkeyPatch, rea
 
 
 def test_only_a_mount_fails_for_want_of_a_client() -> None:
-    said = {
-        "reason": "FailedCreatePodSandBox",
-        "message": "nvidia: No such device",
-        "source": {"component": "kubelet"},
-    }
+    said: dict[str, Any] = {"reason": "FailedCreatePodSandBox", "message": "nvidia: No such device"}
+    said |= {"source": {"component": "kubelet"}}
     (trouble,) = job_status.start_troubles(waits(), [said])
     assert (trouble.hopeless, job_status.CLIENT in trouble.message) == (False, False)
 
@@ -249,8 +223,11 @@ def _ensure_given_up(seconds: float, limit: float | None) -> None:
 
 
 def test_every_reason_that_ends_the_wait_is_in_the_tables() -> None:
-    tables = [reasons for each_source in (WAITING, EVENTS) for reasons in each_source.values()]
-    known = {
-        name: limit for table in tables for name, limit in table.items() if limit not in (None, ORDINARY)
+    given_up = {
+        reason: limit
+        for tables in (WAITING, EVENTS)
+        for limit, table in tables.items()
+        for reason in " ".join(table.values()).split()
+        if limit not in (NO_LIMIT, ORDINARY)
     }
-    assert known == job_status.GIVEN_UP_S
+    assert given_up == job_status.GIVEN_UP_S

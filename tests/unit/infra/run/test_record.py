@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +29,10 @@ from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, play
 
-KINDS = pytest.mark.parametrize("kind", OF_API.values(), ids=lambda kind: kind.kind)
 SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "login", "key": "token"}}}
 PLAIN = [{"name": "LR", "value": "0.1"}, {"name": "TRAINER_RUN", "value": "j-1"}, SECRET]
 IMAGE = "registry/own@sha256:1"
+Follow = Callable[..., list[str]]
 
 
 def at(second: int) -> str:
@@ -151,25 +151,39 @@ class Cluster:
         return Played(ApiAddress(None), "kubeflow", "j", "u", show, self.kind)
 
 
-def followed(
-    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, folder: Path, model: str | None = None
-) -> list[str]:
-    """What a wait for the job in `cluster` has shown, which ends with its error's text where there is one."""
-    shown: list[str] = []
-    api = cluster.api(monkeypatch, shown)
-    wait = Waiting(
-        api, record.leader(job(cluster.kind), "j", cluster.kind), record=Record(api, folder, model)
-    )
-    try:
-        wait.until_end()
-    except (RunFailedError, JobGoneError) as error:
-        shown.append(str(error))
-    return shown
+def ending(kind: JobKind, outcome: str, pods: Any = (), logs: Any = None, **given: Any) -> Cluster:
+    """A cluster whose job has ended at the first look."""
+    return Cluster(kind, [Moment(job(kind, outcome, **given), [*pods])], logs or {})
+
+
+@pytest.fixture(params=OF_API.values(), ids=lambda kind: kind.kind)
+def kind(request: pytest.FixtureRequest) -> JobKind:
+    found: JobKind = request.param
+    return found
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return tmp_path / "models" / "dev" / "runs" / "j-1"
+
+
+@pytest.fixture
+def follow(monkeypatch: pytest.MonkeyPatch, run: Path) -> Follow:
+    """Waits for a cluster's job; returns what was shown, which ends with its error's text where there is one."""
+    monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
+    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+
+    def followed(cluster: Cluster, model: str | None = None) -> list[str]:
+        shown: list[str] = []
+        api = cluster.api(monkeypatch, shown)
+        leader = record.leader(job(cluster.kind), "j", cluster.kind)
+        try:
+            Waiting(api, leader, record=Record(api, run, model)).until_end()
+        except (RunFailedError, JobGoneError) as error:
+            shown.append(str(error))
+        return shown
+
+    return followed
 
 
 def told(run: Path) -> dict[str, Any]:
@@ -188,20 +202,19 @@ def line(second: int, text: str) -> str:
     return f"{at(second)} {text}\n"
 
 
-@KINDS
-def test_a_run_that_succeeds_is_told_whole(monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind) -> None:
+def test_a_run_that_succeeds_is_told_whole(follow: Follow, run: Path, kind: JobKind) -> None:
     first, second = names(kind)
     done = [pod(kind, each, state=ended(0)) for each in (first, second)]
-    logs = {
-        first: line(3, "epoch 1: loss=0.5, lr=1e-3") + line(9, "accuracy=0.9"),
-        second: line(3, "loss=7"),
-    }
-    cluster = Cluster(kind, [Moment(job(kind, "Succeeded"), done)], logs)
-    followed(monkeypatch, cluster, run)
+    text = line(3, "epoch 1: loss=0.5, lr=1e-3") + line(9, "accuracy=0.9")
+    logs = {first: text, second: line(3, "loss=7")}
+    follow(ending(kind, "Succeeded", done, logs))
     found = told(run)
-    assert (found["outcome"], found["begin"], found["started"], found["end"]) == (
-        *("Succeeded", at(0), at(2), at(30)),
-    )
+    assert [found[key] for key in ("outcome", "begin", "started", "end")] == [
+        "Succeeded",
+        at(0),
+        at(2),
+        at(30),
+    ]
     assert found["configuration"] == {
         "image": IMAGE,
         "command": ["train.py"],
@@ -216,9 +229,8 @@ def test_a_run_that_succeeds_is_told_whole(monkeypatch: pytest.MonkeyPatch, run:
     assert "== Completed, exit code 0 ==" in log_of(run, kind, first)
 
 
-@KINDS
 def test_a_failure_at_the_limit_keeps_the_log_of_each_start_of_each_replica(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, run: Path, kind: JobKind
 ) -> None:
     """The operators take the pods away: each log is read when its container has ended."""
     one, two = ([pod(kind, each, state=ended(1)) for each in names(kind, start)] for start in (0, 1))
@@ -235,7 +247,7 @@ def test_a_failure_at_the_limit_keeps_the_log_of_each_start_of_each_replica(
         yield Moment(job(kind, "Failed", message="limit"), [])
 
     cluster.moments = moments()  # type: ignore[assignment]
-    assert "limit" in followed(monkeypatch, cluster, run)[-1]
+    assert "limit" in follow(cluster)[-1]
     assert (told(run)["outcome"], told(run)["message"]) == ("Failed", "limit")
     for each in names(kind):
         text = log_of(run, kind, each)
@@ -243,39 +255,33 @@ def test_a_failure_at_the_limit_keeps_the_log_of_each_start_of_each_replica(
         assert text.count("== Error, exit code 1 ==") == 2
 
 
-@KINDS
-def test_an_evicted_replica_says_so_where_its_log_would_be(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
-) -> None:
+def test_an_evicted_replica_says_so_where_its_log_would_be(follow: Follow, run: Path, kind: JobKind) -> None:
     first, second = names(kind)
     evicted = pod(kind, second)
     evicted["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low."}
     there = pod(kind, first, state=running())
-    cluster = Cluster(kind, [Moment(job(kind, "Failed"), [there, evicted])], {first: line(3, "step")})
-    followed(monkeypatch, cluster, run)
+    follow(ending(kind, "Failed", [there, evicted], {first: line(3, "step")}))
     assert "Evicted: The node was low." in log_of(run, kind, second)
     assert "it was running when this was read" in log_of(run, kind, first)
     assert "Evicted" in told(run)["message"]
 
 
-@KINDS
 @pytest.mark.parametrize("how", ["deleted", "replaced"])
 def test_a_job_that_goes_under_our_feet_ends_as_deleted(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, how: str
+    follow: Follow, run: Path, kind: JobKind, how: str
 ) -> None:
     first, _ = names(kind)
     going = pod(kind, first, state=running())
     going["metadata"]["deletionTimestamp"] = at(5)
     moments = [Moment(job(kind), [going]), Moment(JobGoneError(how), [])]
-    followed(monkeypatch, Cluster(kind, moments, {first: line(3, "loss=0.5")}), run)
+    follow(Cluster(kind, moments, {first: line(3, "loss=0.5")}))
     assert told(run)["outcome"] == DELETED
     assert told(run)["end"]
     assert "loss=0.5" in log_of(run, kind, first)
 
 
-@KINDS
 def test_a_follower_that_is_started_again_goes_on(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
 ) -> None:
     """What the first one has kept stays, also of a log whose beginning the kubelet has rotated away."""
     first, _ = names(kind)
@@ -284,25 +290,21 @@ def test_a_follower_that_is_started_again_goes_on(
     killed = Record(api, run)
     killed.see(job(kind), [pod(kind, first, state=ended(1))])
     assert (told(run)["outcome"], told(run)["end"]) == (None, None)
-    cluster = Cluster(
-        kind, [Moment(job(kind, "Succeeded"), [pod(kind, first, 1, state=ended(0))])], {first: late}
-    )
-    followed(monkeypatch, cluster, run)
+    follow(ending(kind, "Succeeded", [pod(kind, first, 1, state=ended(0))], {first: late}))
     assert [each["loss"] for each in printed(run)] == [0.9, 0.5]
     assert told(run)["outcome"] == "Succeeded"
     text = log_of(run, kind, first)
     assert text.index("loss=0.9") < text.index("loss=0.5")
 
 
-@KINDS
 @pytest.mark.parametrize("left", [line(8, "late"), ""], ids=["rotated", "deleted"])
 def test_what_was_followed_is_kept_of_a_log_that_the_node_has_no_longer(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, left: str
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, left: str
 ) -> None:
     """Not what another start of the container has printed: that stands above."""
     first, second = names(kind)
     pods = [pod(kind, each, state=ended(1)) for each in (first, second)]
-    cluster = Cluster(kind, [Moment(job(kind, "Failed"), pods)], {first: left} if left else {})
+    cluster = ending(kind, "Failed", pods, {first: left} if left else {})
     kept = Record(cluster.api(monkeypatch), run)
     for at_second, text in ((1, "of the start before"), (3, "early"), (8, "late")):
         kept.follow(LogLine(at(at_second), text))
@@ -312,25 +314,18 @@ def test_what_was_followed_is_kept_of_a_log_that_the_node_has_no_longer(
     assert "early" not in log_of(run, kind, second)
 
 
-@KINDS
-def test_a_record_with_its_end_is_not_written_again(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
-) -> None:
+def test_a_record_with_its_end_is_not_written_again(follow: Follow, run: Path, kind: JobKind) -> None:
     first, _ = names(kind)
-    cluster = Cluster(
-        kind, [Moment(job(kind, "Succeeded"), [pod(kind, first, state=ended(0))])], {first: line(3, "a")}
-    )
-    followed(monkeypatch, cluster, run)
+    follow(ending(kind, "Succeeded", [pod(kind, first, state=ended(0))], {first: line(3, "a")}))
     before = {each.name: each.read_bytes() for each in run.iterdir()}
-    again = Cluster(kind, [Moment(job(kind, "Succeeded"), [])])
-    followed(monkeypatch, again, run)
+    again = ending(kind, "Succeeded")
+    follow(again)
     assert again.asked == []
     assert {each.name: each.read_bytes() for each in run.iterdir()} == before
 
 
-@KINDS
 def test_an_end_stands_there_when_everything_is_done(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
 ) -> None:
     """Whoever is killed before that leaves the rest to the next one."""
     run.mkdir(parents=True)
@@ -338,27 +333,25 @@ def test_an_end_stands_there_when_everything_is_done(
     killed = Record(Cluster(kind, []).api(monkeypatch), run, "own.pt")
     killed.see(job(kind, "Succeeded"), [])
     assert (told(run)["outcome"], told(run)["end"]) == (None, None)
-    followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Succeeded"), [])]), run, "own.pt")
+    follow(ending(kind, "Succeeded"), "own.pt")
     assert told(run)["outcome"] == "Succeeded"
     assert (run.parents[1] / "own.pt").read_text() == "new"
 
 
-@KINDS
 @pytest.mark.parametrize("left", [[], [["2026-01-01T00:00:01Z", "job j", "Created"]]])
 def test_a_job_that_is_gone_at_the_first_look_takes_nothing_away(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, left: list[Any]
+    follow: Follow, run: Path, kind: JobKind, left: list[Any]
 ) -> None:
     run.mkdir(parents=True)
     (run / agreed.TIMELINE).write_text(json.dumps(left))
-    followed(monkeypatch, Cluster(kind, [Moment(JobGoneError("gone"), [])]), run)
+    follow(Cluster(kind, [Moment(JobGoneError("gone"), [])]))
     assert json.loads((run / agreed.TIMELINE).read_text()) == left
 
 
-@KINDS
 def test_a_job_that_is_tried_again_has_no_end_until_it_ends(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
 ) -> None:
-    followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Failed"), [])]), run)
+    follow(ending(kind, "Failed"))
     assert told(run)["outcome"] == "Failed"
     api = Cluster(kind, []).api(monkeypatch)
     api.uid = "another"
@@ -366,9 +359,8 @@ def test_a_job_that_is_tried_again_has_no_end_until_it_ends(
     assert (told(run)["uid"], told(run)["outcome"], told(run)["end"]) == ("another", None, None)
 
 
-@KINDS
 def test_a_job_that_takes_a_run_adds_nothing_but_its_timeline(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, run: Path, kind: JobKind
 ) -> None:
     run.mkdir(parents=True)
     (run / "own.pt").write_text("weights")
@@ -376,7 +368,7 @@ def test_a_job_that_takes_a_run_adds_nothing_but_its_timeline(
     taking = job(kind, "Succeeded", env=env)
     if kind is not PYTORCHJOB:
         taking["spec"]["trainer"]["env"] = env[1:]
-    followed(monkeypatch, Cluster(kind, [Moment(taking, [])]), run, "own.pt")
+    follow(Cluster(kind, [Moment(taking, [])]), "own.pt")
     assert {each.name for each in run.iterdir()} == {"own.pt", agreed.TIMELINE}
     assert not (run.parents[1] / "own.pt").exists(), "the job itself has put it there"
 
@@ -386,7 +378,7 @@ def test_a_job_that_takes_a_run_adds_nothing_but_its_timeline(
     [("Succeeded", True, True), ("Succeeded", False, False), ("Failed", True, False)],
 )
 def test_the_model_goes_on_top_of_the_volume_when_the_run_has_succeeded(
-    monkeypatch: pytest.MonkeyPatch, run: Path, outcome: str, newer: bool, placed: bool
+    follow: Follow, run: Path, outcome: str, newer: bool, placed: bool
 ) -> None:
     run.mkdir(parents=True)
     own, top = run / "own.pt", run.parents[1] / "own.pt"
@@ -394,7 +386,7 @@ def test_the_model_goes_on_top_of_the_volume_when_the_run_has_succeeded(
     top.write_text("old")
     os.utime(own, (1000, 1000))
     os.utime(top, (900, 900) if newer else (1000, 1000))
-    followed(monkeypatch, Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, outcome), [])]), run, "own.pt")
+    follow(ending(PYTORCHJOB, outcome), "own.pt")
     assert top.read_text() == ("new" if placed else "old")
     assert max(each.stat().st_mtime for each in run.iterdir()) == 1000, (
         "its own files tell when the run has ended"
@@ -419,8 +411,8 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
         if error:
             raise error
 
-    moment = Moment(job(PYTORCHJOB, outcome), [pod(PYTORCHJOB, "j-master-0", state=ended(0))])
-    cluster = Cluster(PYTORCHJOB, [moment], {"j-master-0": line(3, "accuracy=0.9")})
+    pods = [pod(PYTORCHJOB, "j-master-0", state=ended(0))]
+    cluster = ending(PYTORCHJOB, outcome, pods, {"j-master-0": line(3, "accuracy=0.9")})
     monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
     monkeypatch.setattr(provider, "send", send)
     place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1]), "model": "own.pt"}
@@ -434,17 +426,15 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
     assert ("alone, and not on the volume" in capsys.readouterr().out) is (error is not None)
 
 
-@KINDS
 def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
 ) -> None:
     """`make watch`, or the look before an update, makes no pod; nor may the pods be there any more."""
     first, _ = names(kind)
-    moment = Moment(job(kind, "Succeeded"), [pod(kind, first, state=ended(0))])
-    followed(monkeypatch, Cluster(kind, [moment], {first: line(3, "accuracy=0.9")}), run)
+    follow(ending(kind, "Succeeded", [pod(kind, first, state=ended(0))], {first: line(3, "accuracy=0.9")}))
     before = {**told(run), "sent": True}
     sent: list[Any] = []
-    cluster = Cluster(kind, [Moment(moment.job, [])])
+    cluster = ending(kind, "Succeeded")
     monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
     monkeypatch.setattr(provider, "send", lambda *words, on_top: sent.append((words[3], on_top)))
     place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1])}
@@ -459,18 +449,10 @@ def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
 
 
 @pytest.mark.parametrize("nodes", [1, 3, 20])
-def test_nodes_that_are_away_are_tried_a_few_times_in_all(
-    monkeypatch: pytest.MonkeyPatch, run: Path, nodes: int
-) -> None:
-    monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
-    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+def test_nodes_that_are_away_are_tried_a_few_times_in_all(follow: Follow, run: Path, nodes: int) -> None:
     pods = [pod(PYTORCHJOB, f"j-worker-{number}", state=ended(1)) for number in range(nodes)]
-    cluster = Cluster(
-        PYTORCHJOB,
-        [Moment(job(PYTORCHJOB, "Failed"), pods)],
-        {each["metadata"]["name"]: 500 for each in pods},
-    )
-    followed(monkeypatch, cluster, run)
+    cluster = ending(PYTORCHJOB, "Failed", pods, {each["metadata"]["name"]: 500 for each in pods})
+    follow(cluster)
     looks, tries = 2, 2
     assert len(cluster.asked) == looks * tries * min(nodes, replica_logs.MOST_SILENT)
     assert told(run)["outcome"] == "Failed"
@@ -486,62 +468,47 @@ def test_a_server_that_was_given_up_is_asked_for_no_log(monkeypatch: pytest.Monk
     assert cluster.asked == []
 
 
-@KINDS
 @pytest.mark.parametrize(("status", "said"), [(403, 1), (404, 0), (500, 0)])
 def test_a_log_that_cannot_be_read_costs_at_most_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, status: int, said: int
+    follow: Follow, run: Path, kind: JobKind, status: int, said: int
 ) -> None:
-    monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
-    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
     logs = dict.fromkeys(names(kind), status)
     pods = [pod(kind, each, state=ended(1)) for each in names(kind)]
-    shown = followed(monkeypatch, Cluster(kind, [Moment(job(kind, "Failed"), pods)], logs), run)
+    shown = follow(ending(kind, "Failed", pods, logs))
     assert len([each for each in shown if "the logs of its pods are not kept: 403" in each]) == said
     assert told(run)["outcome"] == "Failed"
 
 
-def test_a_folder_that_cannot_be_written_is_said_once(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_said_once(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path
+) -> None:
     run.parent.mkdir(parents=True)
     run.write_text("a file in its place")
     moments = [Moment(job(PYTORCHJOB, *how), []) for how in ((), ("Succeeded",))]
     monkeypatch.setattr(record, "KEEP_EVERY_S", 0)
-    shown = followed(monkeypatch, Cluster(PYTORCHJOB, moments), run)
+    shown = follow(Cluster(PYTORCHJOB, moments))
     assert len([each for each in shown if "its record is not kept" in each]) == 1
 
 
-def test_a_file_of_the_programs_own_stays(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_a_file_of_the_programs_own_stays(follow: Follow, run: Path) -> None:
     run.mkdir(parents=True)
     (run / agreed.RECORD).write_text('{"lr": 1}')
-    shown = followed(monkeypatch, Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), [])]), run)
+    shown = follow(ending(PYTORCHJOB, "Succeeded"))
     assert (run / agreed.RECORD).read_text() == '{"lr": 1}'
     assert "the program's own" in "\n".join(shown)
 
 
-def test_of_a_long_log_the_end_is_kept(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
-    monkeypatch.setattr(replica_logs, "LOG_BYTES", 2000)
-    long = "".join(line(3, f"step {number}") for number in range(500))
-    pods = [pod(PYTORCHJOB, "j-master-0", state=ended(0))]
-    followed(
-        monkeypatch,
-        Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), pods)], {"j-master-0": long}),
-        run,
-    )
-    text = log_of(run, PYTORCHJOB, "j-master-0")
-    assert len(text) <= 2000
-    assert text.startswith(replica_logs.CUT)
-    assert "step 499" in text
-    assert "step 5\n" not in text
-
-
-def test_of_many_printed_lines_some_are_left_out(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_of_a_long_log_the_end_is_kept(follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+    monkeypatch.setattr(replica_logs, "LOG_BYTES", 1000)
     monkeypatch.setattr(record, "MOST_PRINTED", 10)
     long = "".join(line(number, f"loss={number}") for number in range(50))
     pods = [pod(PYTORCHJOB, "j-master-0", state=ended(0))]
-    followed(
-        monkeypatch,
-        Cluster(PYTORCHJOB, [Moment(job(PYTORCHJOB, "Succeeded"), pods)], {"j-master-0": long}),
-        run,
-    )
+    follow(ending(PYTORCHJOB, "Succeeded", pods, {"j-master-0": long}))
+    text = log_of(run, PYTORCHJOB, "j-master-0")
+    assert len(text) <= 1000
+    assert text.startswith(replica_logs.CUT)
+    assert "loss=49" in text
+    assert "loss=5\n" not in text
     assert len(printed(run)) <= 10
     assert printed(run)[-1]["loss"] == 49
 

@@ -6,7 +6,9 @@ import http.client
 import json
 import ssl
 import time
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +23,17 @@ from infra.objects.patience import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import failure_lines
-from infra.run.metrics import is_progress, journal_metrics, metrics
+from infra.run.metrics import journal_metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
-from tests.unit.infra.objects.played_api import Request, play
+from tests.unit.infra.objects.played_api import play
 
+Ticks = Callable[[int], Iterator[int]]
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
 
 
 def job(*conditions: str, message: str = "") -> dict[str, Any]:
     held = [{"type": each, "status": "True", "message": message} for each in conditions]
-    return {
-        "metadata": {"uid": "u", "resourceVersion": "1"},
-        "spec": SPEC,
-        "status": {"conditions": held},
-    }
+    return {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": SPEC, "status": {"conditions": held}}
 
 
 def pod(name: str = "j-master-0", **state: Any) -> dict[str, Any]:
@@ -88,26 +87,23 @@ def end(api: FakeApi, **held: Any) -> str:
 @pytest.mark.parametrize(
     ("conditions", "now"),
     [
-        ((), "Pending"),
-        (("Created",), "Created"),
-        (("Created", "Running"), "Running"),
-        (("Created", "Running", "Succeeded"), "Succeeded"),
-        (("Failed", "Running"), "Failed"),
+        ("", "Pending"),
+        ("Created", "Created"),
+        ("Created Running", "Running"),
+        ("Created Running Succeeded", "Succeeded"),
+        ("Failed Running", "Failed"),
     ],
 )
-def test_the_condition_that_holds(conditions: tuple[str, ...], now: str) -> None:
-    assert job_status.condition(job(*conditions))[0] == now
+def test_the_condition_that_holds(conditions: str, now: str) -> None:
+    assert job_status.condition(job(*conditions.split()))[0] == now
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
 
 
 def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "Insufficient cpu",
-    }
-    (trouble,) = job_status.troubles([pod(conditions=[condition])])
-    assert str(trouble) == "pod j-master-0: Unschedulable: Insufficient cpu"
+    (trouble,) = job_status.troubles([pod(conditions=[UNSCHEDULABLE])])
+    assert str(trouble) == "pod j-master-0: Unschedulable: no cpu"
     assert not trouble.hopeless, "a node may come"
 
 
@@ -118,24 +114,10 @@ def test_what_keeps_a_container_from_starting(reason: str, hopeless: bool) -> No
 
 
 def test_the_first_to_fail_is_to_blame() -> None:
-    pods = [
-        ended("j-master-0", 1, "2026-01-01T00:00:09Z"),
-        ended("j-worker-0", 3, "2026-01-01T00:00:01Z", "lastState"),
-    ]
-    assert job_status.failed_containers(pods) == [
-        *(("j-worker-0", "pytorch", True), ("j-master-0", "pytorch", False))
-    ]
+    pods = [ended("j-master-0", 1, "00:09"), ended("j-worker-0", 3, "00:01", "lastState")]
+    blamed = [("j-worker-0", "pytorch", True), ("j-master-0", "pytorch", False)]
+    assert job_status.failed_containers(pods) == blamed
     assert job_status.failed_containers([ended("j-master-0", 0, "x")]) == []
-
-
-def test_the_last_metrics_count() -> None:
-    lines = ["accuracy=0.5", "Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975", "accuracy=0.9912", "loss=3.1e-2"]
-    assert metrics(lines) == {"accuracy": 0.9912, "loss": 0.031}
-
-
-def test_a_step_is_progress_and_an_epoch_is_not() -> None:
-    assert is_progress("Train Epoch: 1 [640/60000 (1%)]\tloss=2.2975")
-    assert not is_progress("accuracy=0.9912")
 
 
 def test_success_ends_the_wait() -> None:
@@ -150,22 +132,22 @@ def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
         end(api)
 
 
+RENDEZVOUS = (
+    "Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected"
+)
+
+
 @pytest.mark.parametrize(
     ("said", "name"),
     [
         *((f"KeyError: '{name}'", name) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR")),
-        (
-            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
-            "expected, but not set",
-            "RANK",
-        ),
+        (f"ValueError: {RENDEZVOUS}, but not set", "RANK"),
     ],
 )
 def test_a_script_for_torchrun_that_was_started_without_it_is_told_of_it(said: str, name: str) -> None:
     api = FakeApi([job("Failed")], [ended("j-worker-0", 1, "1")], ["Traceback", said])
-    with pytest.raises(
-        RunFailedError, match=rf"\n  {name} is a variable that torchrun sets.*own-project.md#"
-    ):
+    told = rf"\n  {name} is a variable that torchrun sets.*own-project.md#"
+    with pytest.raises(RunFailedError, match=told):
         end(api)
 
 
@@ -196,9 +178,7 @@ def report(rank: int, local: int) -> list[str]:
         "  error_file: <N/A>",
         "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
     ]
-    failed = (
-        f"E0101 00:00:00.0 1 torch/.../multiprocessing/api.py:869] failed (exitcode: 1) local_rank: {local}"
-    )
+    failed = f"E0101 00:00:00.0 1 torch/.../api.py:869] failed (exitcode: 1) local_rank: {local}"
     own = ["Traceback (most recent call last):", '  File "torchrun", line 33', "ChildFailedError: ", "=" * 60]
     others = ["x.py FAILED", "-" * 60, "Failures:", "[1]:", *cause, "-" * 60]
     return [failed, *own, *others, "Root Cause (first observed failure):", "[0]:", *cause, "=" * 60]
@@ -213,11 +193,7 @@ CAUSE, CONSEQUENCE = "ValueError: the cause", "DistBackendError: lost a peer"
     [
         [*raised("[rank5]: ", CAUSE), *raised("[rank4]: ", CONSEQUENCE)],
         [*raised("[rank4]: ", CONSEQUENCE), *raised("[rank5]: ", CAUSE)],
-        [
-            line
-            for pair in zip(raised("[rank5]: ", CAUSE), raised("[rank4]: ", CONSEQUENCE), strict=True)
-            for line in pair
-        ],
+        [*chain(*zip(raised("[rank5]: ", CAUSE), raised("[rank4]: ", CONSEQUENCE), strict=True))],
         [*raised("[default1]:", CAUSE), *raised("[default0]:", CONSEQUENCE)],
         [*raised("", CAUSE), *raised("", CONSEQUENCE)],
         [*raised("", "KeyError: of an earlier try"), *report(4, 0)[:1], *raised("", CAUSE), "closing signal"],
@@ -317,21 +293,27 @@ def test_a_hopeless_image_ends_the_wait_at_once() -> None:
         end(api)
 
 
-def test_a_pull_that_fails_for_long_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    """Lets so many seconds pass between two looks at the clock, which it returns."""
+
+    def of(seconds: int) -> Iterator[int]:
+        clock = count(0, seconds)
+        monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+        return clock
+
+    return of
+
+
+def test_a_pull_that_fails_for_long_ends_the_wait(ticks: Ticks) -> None:
+    ticks(10)
     with pytest.raises(RunFailedError, match="ImagePullBackOff"):
         end(FakeApi([job("Created")] * 5, [waiting_pod("ImagePullBackOff")]))
 
 
-KUBELET = (
-    'MountVolume.SetUp failed for volume "models" : mount failed: exit status 32\nMounting command: mount\n'
-)
+KUBELET = 'MountVolume.SetUp failed for volume "models" : mount failed: exit status 32\nMounting command: x\n'
 UNMOUNTED = {
-    "no helper": (
-        "mount: /x: bad option; for several filesystems you might need a /sbin/mount.<type> helper program.",
-        True,
-    ),
+    "no helper": ("mount: /x: bad option; you might need a /sbin/mount.<type> helper program.", True),
     "no kernel": ("mount.nfs: No such device", True),
     "unknown": ("mount: /x: unknown filesystem type 'nfs'.", True),
     "no server": ("mount.nfs: Failed to resolve server nfs.example: Name or service not known", False),
@@ -344,18 +326,14 @@ def without_volume(*messages: str) -> FakeApi:
     waits = {"state": {"waiting": {"reason": "ContainerCreating"}}}
     there = pod(phase="Pending", containerStatuses=[{"name": "pytorch", **waits}])
     there["spec"] = {"nodeName": "worker"}
-    events = [
-        {"reason": "FailedMount", "message": text, "lastTimestamp": str(place)}
-        for place, text in enumerate(messages)
-    ]
+    mounts = enumerate(messages)
+    events = [{"reason": "FailedMount", "message": text, "lastTimestamp": str(at)} for at, text in mounts]
     return FakeApi([job("Created")] * 60, [there], events=[{"reason": "BackOff", "message": "x"}, *events])
 
 
 @pytest.mark.parametrize("case", UNMOUNTED)
-def test_a_volume_that_cannot_be_mounted_ends_the_wait(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed, hopeless = UNMOUNTED[case]
-    clock = iter(range(0, 10000, 10))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+def test_a_volume_that_cannot_be_mounted_ends_the_wait(case: str, ticks: Ticks) -> None:
+    (printed, hopeless), clock = UNMOUNTED[case], ticks(10)
     api = without_volume(f"{KUBELET}Output: {printed}\n", f"{job_status.UNSAID}: timed out")
     with pytest.raises(RunFailedError) as failed:
         end(api)
@@ -421,10 +399,12 @@ def test_an_evicted_pod_is_told_in_its_own_words_with_what_to_change() -> None:
     with pytest.raises(RunFailedError) as failed:
         end(api)
     said = f"pod j-master-0: Evicted: {FULL}{ROOM}"
-    assert api.shown[:2] == [
-        *("j: pods: j-master-0 Failed (Evicted)", f"j: Restarting; {said}"),
-    ]
+    assert api.shown[:2] == ["j: pods: j-master-0 Failed (Evicted)", f"j: Restarting; {said}"]
     assert said in str(failed.value)
+
+
+SCRATCH = "`job: {pod: {spec: {volumes: [{name: scratch, emptyDir: {sizeLimit: 1500Mi}}]}}}`"
+MORE = "Give a replica more: `job: {{resources: {{ephemeral-storage: {}}}}}`"
 
 
 @pytest.mark.parametrize(
@@ -433,16 +413,12 @@ def test_an_evicted_pod_is_told_in_its_own_words_with_what_to_change() -> None:
         (FULL, ROOM),
         (
             'Usage of EmptyDir volume "scratch" exceeds the limit "300Mi". ',
-            "Give the volume scratch more room: "
-            "`job: {pod: {spec: {volumes: [{name: scratch, emptyDir: {sizeLimit: 1500Mi}}]}}}`",
+            f"Give the volume scratch more room: {SCRATCH}",
         ),
-        (
-            'Container pytorch exceeded its local ephemeral storage limit "8Gi". ',
-            "Give a replica more: `job: {resources: {ephemeral-storage: 40Gi}}`",
-        ),
+        ('Container pytorch exceeded its local ephemeral storage limit "8Gi". ', MORE.format("40Gi")),
         (
             "Pod ephemeral local storage usage exceeds the total limit of containers 200Mi. ",
-            "Give a replica more: `job: {resources: {ephemeral-storage: 1000Mi}}`",
+            MORE.format("1000Mi"),
         ),
         ('Container beside exceeded its local ephemeral storage limit "8Gi". ', ""),
         ("The node was low on resource: memory. ", ""),
@@ -478,6 +454,7 @@ def test_evictions_of_a_job_without_a_limit_are_counted_by_its_controller() -> N
 
 
 WORKER_SPEC = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}}
+ELASTIC_SPEC = {**WORKER_SPEC, "elasticPolicy": {"minReplicas": 1}}
 PAIR_SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 1}}}
 
 
@@ -524,20 +501,10 @@ def test_a_replica_that_waits_for_one_that_has_ended_is_given_up_at_once(
         (PAIR_SPEC, [started("j-master-0", 5), done("j-worker-0", 7)]),
         (PAIR_SPEC, [started("j-master-0", 9, restarts=0), done("j-worker-0", 7)]),
         (PAIR_SPEC, [started("j-master-0", 5), started("j-worker-1", 9), done("j-worker-0", 7)]),
-        (
-            {**WORKER_SPEC, "elasticPolicy": {"minReplicas": 1}},
-            [started("j-worker-1", 9), done("j-worker-0", 7)],
-        ),
+        (ELASTIC_SPEC, [started("j-worker-1", 9), done("j-worker-0", 7)]),
         ({"trainer": {"numNodes": 2}}, [started("j-node-0-0-a", 9), done("j-node-0-1-a", 7)]),
     ],
-    ids=[
-        "a single replica",
-        "trained with it since",
-        "its first start",
-        "another decides",
-        "elastic",
-        "all start again",
-    ],
+    ids=["one replica", "trained with it since", "first start", "another decides", "elastic", "all again"],
 )
 def test_a_replica_that_can_end_is_waited_for(spec: dict[str, Any], pods: list[dict[str, Any]]) -> None:
     api = FakeApi([{**job("Running"), "spec": spec}, {**job("Succeeded"), "spec": spec}], pods)
@@ -578,20 +545,18 @@ def test_a_queued_job_is_waited_for_and_so_is_one_that_is_preempted(queues: dict
     assert api.shown == ["j: Created", QUEUED, "j: Running", QUEUED, "j: Running", "j: Succeeded"]
 
 
-def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 1_000_000, waiting.NO_PROGRESS_S // 2))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+@pytest.fixture
+def slow(ticks: Ticks) -> None:
+    ticks(waiting.NO_PROGRESS_S // 2)
 
 
-def test_a_queue_may_be_long(queues: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_clock(monkeypatch)
+@pytest.mark.usefixtures("queues", "slow")
+def test_a_queue_may_be_long() -> None:
     assert end(FakeApi([*[job("Suspended")] * 50, job("Succeeded")]), queue="team-a") == "Succeeded"
 
 
-def test_an_admitted_job_has_to_make_progress(
-    queues: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow_clock(monkeypatch)
+@pytest.mark.usefixtures("queues", "slow")
+def test_an_admitted_job_has_to_make_progress() -> None:
     with pytest.raises(NoProgressError, match="condition Running"):
         end(FakeApi([*[job("Suspended")] * 9, *[job("Running")] * 9]), queue="team-a")
 
@@ -625,17 +590,15 @@ def test_what_a_job_reports_is_shown_as_seldom_as_steps(monkeypatch: pytest.Monk
     assert api.shown == ["j: Running", "j: 0 % done, 0:00:09 left", "j: Succeeded"]
 
 
-def test_a_report_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_clock(monkeypatch)
+@pytest.mark.usefixtures("slow")
+def test_a_report_is_progress() -> None:
     assert end(FakeApi([*(reported(part, 9) for part in range(50)), job("Succeeded")])) == "Succeeded"
 
 
+@pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("missing", [GROUP, LOCAL_QUEUE], ids=["no Kueue", "no such queue"])
-def test_a_queue_that_is_not_there_is_told_and_not_waited_for_for_ever(
-    queues: dict[str, Any], missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_queue_that_is_not_there_is_told_and_given_up(queues: dict[str, Any], missing: str) -> None:
     del queues[missing]
-    slow_clock(monkeypatch)
     api = FakeApi([job("Suspended")] * 50)
     with pytest.raises(NoProgressError, match="NoSuchQueue"):
         end(api, queue="team-a")
@@ -668,27 +631,15 @@ def test_a_pod_that_the_server_finds_invalid_ends_the_wait(reason: str) -> None:
         end(FakeApi([job("Created")], events=[event]))
 
 
+EXEC_FORMAT = {"terminated": {"exitCode": 128, "message": "exec format error"}}
+
+
 @pytest.mark.parametrize(
     ("pods", "log"),
     [
         ([waiting_pod("ErrImagePull", "no match for platform in manifest")], []),
-        (
-            [ended("j-master-0", 1, "1", "lastState")],
-            ["exec /usr/bin/python3: exec format error"],
-        ),
-        (
-            [
-                pod(
-                    containerStatuses=[
-                        {
-                            "name": "pytorch",
-                            "state": {"terminated": {"exitCode": 128, "message": "exec format error"}},
-                        }
-                    ]
-                )
-            ],
-            [],
-        ),
+        ([ended("j-master-0", 1, "1", "lastState")], ["exec /usr/bin/python3: exec format error"]),
+        ([pod(containerStatuses=[{"name": "pytorch", "state": EXEC_FORMAT}])], []),
     ],
     ids=["refused by containerd", "said by the log", "said by the runtime"],
 )
@@ -711,20 +662,19 @@ def test_a_log_that_comes_late_is_read_again_and_one_that_is_there_is_read_once(
     assert end(LateLog([job("Running"), job("Running"), job("Succeeded")], crashed)) == "Succeeded"
 
 
-def test_a_wait_without_progress_ends_with_reason_and_runbook(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 100_000, 600))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "cpu"}
-    api = FakeApi([job("Created")] * 9, [pod(conditions=[condition])])
-    with pytest.raises(NoProgressError, match=r"no progress for 30 minutes: .*Unschedulable: cpu") as error:
+def test_a_wait_without_progress_ends_with_reason_and_runbook(ticks: Ticks) -> None:
+    ticks(600)
+    api = FakeApi([job("Created")] * 9, [pod(conditions=[UNSCHEDULABLE])])
+    with pytest.raises(
+        NoProgressError, match=r"no progress for 30 minutes: .*Unschedulable: no cpu"
+    ) as error:
         end(api)
     assert (Path(__file__).resolve().parents[4] / waiting.RUNBOOK).exists()
     assert waiting.RUNBOOK in str(error.value)
 
 
-def test_any_change_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter(range(0, 100_000, 1000))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+def test_any_change_is_progress(ticks: Ticks) -> None:
+    ticks(1000)
     states = [job("Created"), job("Created", "Running"), job("Running"), job("Running", message="x")]
     assert end(FakeApi([*states, job("Succeeded")])) == "Succeeded"
 
@@ -757,17 +707,22 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+def failing(*errors: Exception) -> Callable[[], str]:
+    """A call that meets these errors, one after the other, before its answer."""
+    left = iter(errors)
+
+    def call() -> str:
+        for error in left:
+            raise error
+        return "there"
+
+    return call
+
+
 @pytest.mark.parametrize("error", TRANSIENT, ids=name_of)
 def test_a_server_that_is_away_is_waited_for_and_said_once(error: Exception, clock: list[float]) -> None:
     shown: list[str] = []
-    calls = iter([error] * 45)
-
-    def call() -> str:
-        for failing in calls:
-            raise failing
-        return "there"
-
-    assert Patience(shown.append).ask(call) == "there"
+    assert Patience(shown.append).ask(failing(*[error] * 45)) == "there"
     assert clock[0] >= 90, "a minute and a half without a break is survived"
     assert [line.partition(";")[0] for line in shown] == [
         "the API server does not answer",
@@ -779,43 +734,24 @@ def test_a_server_that_is_away_is_waited_for_and_said_once(error: Exception, clo
 def test_a_server_that_stays_away_is_an_error_that_changes_nothing(
     error: Exception, clock: list[float]
 ) -> None:
-    def call() -> None:
-        raise error
-
     with pytest.raises(UnreachableError, match="Nothing was changed"):
-        Patience(lambda _: None).ask(call)
+        Patience(lambda _: None).ask(failing(*[error] * 999))
     assert clock[0] >= 90
 
 
 def test_a_server_that_has_not_read_its_roles_yet_is_waited_for(clock: list[float]) -> None:
     """It says 403 to everybody for some seconds after its start."""
-    calls = iter([ApiException(status=403)] * 5)
-
-    def call() -> str:
-        for failing in calls:
-            raise failing
-        return "there"
-
-    assert Patience(lambda _: None).ask(call) == "there"
+    assert Patience(lambda _: None).ask(failing(*[ApiException(status=403)] * 5)) == "there"
 
 
-def test_a_refusal_that_lasts_is_believed(clock: list[float]) -> None:
-    def call() -> None:
-        raise ApiException(status=403)
-
+@pytest.mark.parametrize(
+    ("code", "asked_for_s"), [(403, STARTING_S), *((code, 0) for code in (400, 401, 404, 409, 410, 422))]
+)
+def test_a_servers_verdict_is_believed(code: int, asked_for_s: float, clock: list[float]) -> None:
+    """A refusal, once it lasts."""
     with pytest.raises(ApiException):
-        Patience(lambda _: None).ask(call)
-    assert clock[0] == STARTING_S
-
-
-@pytest.mark.parametrize("code", [400, 401, 404, 409, 410, 422])
-def test_a_servers_verdict_is_not_asked_for_again(code: int, clock: list[float]) -> None:
-    def call() -> None:
-        raise ApiException(status=code)
-
-    with pytest.raises(ApiException):
-        Patience(lambda _: None).ask(call)
-    assert clock[0] == 0
+        Patience(lambda _: None).ask(failing(*[ApiException(status=code)] * 999))
+    assert clock[0] == asked_for_s
 
 
 PROPS = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0"}
@@ -825,15 +761,9 @@ PROPS = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0":
 def test_a_refresh_during_a_blip_keeps_the_run(
     error: Exception, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter([error, error])
-
-    def get(_: Request) -> object:
-        for failing in answers:
-            raise failing
-        return job("Succeeded")
-
+    answer = failing(error, error)
     known = {**PROPS, "jobStatus": "Succeeded", "accuracy": 0.97, "loss": 0.1}
-    play(monkeypatch, get)
+    play(monkeypatch, lambda _: answer() and job("Succeeded"))
     assert provider.RunProvider().read("j-1", known).outs == known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from infra.objects.stack_state import StackState, from_outputs
 from infra.run import unfollowed
 from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.run import test_record as played
-from tests.unit.infra.run.test_record import KINDS, ended, line, log_of, names, running, told
+from tests.unit.infra.run.test_record import ended, line, log_of, names, running, told
 from tests.unit.infra.samples import stack
 from toolchain.operating import program_calls
 from toolchain.tools import venv
 
+kind = played.kind
+Kept = Callable[..., list[str]]
 AWAY = ConnectionRefusedError("refused")
 
 
@@ -69,30 +72,32 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "runs" / "j-1"
 
 
-def kept(
-    monkeypatch: pytest.MonkeyPatch, server: Server, uid: str = "u", known: Stack | None = None
-) -> list[str]:
-    shown: list[str] = []
-    play(monkeypatch, server)
-    unfollowed.keep(known or stack(), [of_state(server.kind, uid)], shown.append)
-    return shown
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, run: Path) -> Kept:
+    """What is shown while the job is kept that the state holds under `uid`."""
+
+    def of(server: Server, uid: str = "u", known: Stack | None = None) -> list[str]:
+        shown: list[str] = []
+        play(monkeypatch, server)
+        unfollowed.keep(known or stack(), [of_state(server.kind, uid)], shown.append)
+        return shown
+
+    return of
 
 
-@KINDS
 @pytest.mark.parametrize("conditions", [(), ("Failed",), ("Succeeded",)], ids=["runs", "failed", "succeeded"])
 def test_the_log_of_each_replica_is_kept_and_asked_for_once(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, conditions: tuple[str, ...]
+    kept: Kept, run: Path, kind: JobKind, conditions: tuple[str, ...]
 ) -> None:
-    assert kept(monkeypatch, Server(kind, *conditions)) == []
+    assert kept(Server(kind, *conditions)) == []
     for each in names(kind):
         assert f"the end of {each}" in log_of(run, kind, each)
     assert told(run)["outcome"] == (conditions[0] if conditions else None)
     again = Server(kind, *conditions)
-    kept(monkeypatch, again)
+    kept(again)
     assert bool(again.asked) is not bool(conditions), "a record with its end costs nothing"
 
 
-@KINDS
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
@@ -106,38 +111,35 @@ def test_the_log_of_each_replica_is_kept_and_asked_for_once(
     ids=["forbidden", "away", "forbidden pods", "forbidden logs", "logs gone", "job gone"],
 )
 def test_what_cannot_be_had_is_one_sentence_and_never_a_failure(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind, answers: dict[str, Any], said: int
+    kept: Kept, kind: JobKind, answers: dict[str, Any], said: int
 ) -> None:
-    assert len(kept(monkeypatch, Server(kind, "Failed", **answers))) == said
+    assert len(kept(Server(kind, "Failed", **answers))) == said
 
 
-@KINDS
-def test_others_jobs_and_pods_are_none_of_ours(
-    monkeypatch: pytest.MonkeyPatch, run: Path, kind: JobKind
-) -> None:
-    assert kept(monkeypatch, Server(kind, "Failed"), uid="of the state") == []
+def test_others_jobs_and_pods_are_none_of_ours(kept: Kept, run: Path, kind: JobKind) -> None:
+    assert kept(Server(kind, "Failed"), uid="of the state") == []
     assert not run.exists(), "a job of this name that the state does not hold"
     foreign = Server(kind, "Failed")
     for pod in foreign.pods:
         pod["metadata"]["ownerReferences"] = [{"uid": "another"}]
-    kept(monkeypatch, foreign)
+    kept(foreign)
     assert kind is not PYTORCHJOB or not [*run.glob("*.log")]
 
 
-def test_trials_under_way_are_left_to_their_search(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_trials_under_way_are_left_to_their_search(kept: Kept) -> None:
     server = Server(PYTORCHJOB)
-    kept(monkeypatch, server, known=replace(stack(), trials=frozenset({"j"})))
+    kept(server, known=replace(stack(), trials=frozenset({"j"})))
     assert server.asked == []
 
 
-def test_a_trial_that_has_ended_has_its_folder(monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
+def test_a_trial_that_has_ended_has_its_folder(kept: Kept, run: Path) -> None:
     server = Server(PYTORCHJOB, "Failed")
     place = {"name": "TRAINER_MODEL_DIR", "value": "/opt/mnist/models/sweep"}
     server.job = played.job(PYTORCHJOB, "Failed", env=[place])
-    kept(monkeypatch, server)
+    kept(server)
     assert (run.parents[1] / "sweep" / "runs" / "j-1" / agreed.RECORD).exists()
     again = Server(PYTORCHJOB, "Failed")
-    kept(monkeypatch, again)
+    kept(again)
     assert again.asked == []
 
 
@@ -155,7 +157,6 @@ def test_an_update_does_so_and_no_preview(
     assert found == [held.jobs] * asked
 
 
-@KINDS
 def test_the_state_tells_its_jobs(kind: JobKind) -> None:
     metadata = {"namespace": "kubeflow", "name": "j", "uid": "u", "labels": {RUN: "j-1"}}
     outputs = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}

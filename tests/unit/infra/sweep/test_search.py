@@ -125,24 +125,20 @@ def test_data_that_came_make_it_another_search(monkeypatch: pytest.MonkeyPatch) 
     assert search.identity(of()) != before
 
 
+SWEEP: dict[str, Any] = {"sweep": {"options": LR}}
+CLASS = {"storage": {"kind": "class", "storageClass": "x"}}
+
+
 @pytest.mark.parametrize(
     ("sections", "key", "fix"),
     [
-        ({"job": JOB}, "trainstack:sweep = (absent)", "docs/sweep.md"),
-        (
-            {"job": JOB, "sweep": {"options": LR}, **EXISTING},
-            "trainstack:cluster.kind = (existing",
-            "make promote",
-        ),
-        (
-            {"job": JOB, "sweep": {"options": LR}, "storage": {"kind": "class", "storageClass": "x"}},
-            "with storage.kind class",
-            "make promote",
-        ),
+        ({}, "trainstack:sweep = (absent)", "docs/sweep.md"),
+        ({**SWEEP, **EXISTING}, "trainstack:cluster.kind = (existing", "make promote"),
+        ({**SWEEP, **CLASS}, "with storage.kind class", "make promote"),
     ],
 )
 def test_a_search_that_cannot_be_done_here_is_refused(sections: dict[str, Any], key: str, fix: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        search.search(stack(**sections))
+        search.search(stack(job=JOB, **sections))
     assert key in str(refused.value)
     assert fix in str(refused.value)

@@ -33,12 +33,8 @@ def file(tmp_path: Path) -> Path:
 
 def named(file: Path, **cluster: Any) -> Stack:
     section = {"kind": "existing", "kubeconfig": str(file), **cluster}
-    return stack(
-        cluster=section,
-        image={"reference": IMAGE},
-        operator={"install": "never"},
-        storage={"kind": "claim", "claim": "theirs"},
-    )
+    storage = {"kind": "claim", "claim": "theirs"}
+    return stack(cluster=section, image={"reference": IMAGE}, operator={"install": "never"}, storage=storage)
 
 
 def answering(uid: object) -> Callable[[Request], object]:
@@ -60,11 +56,8 @@ def examine(found: Stack, limit_s: float = 0.0) -> None:
 @pytest.mark.parametrize(
     "cluster",
     [
-        {},
-        {"server": "https://a"},
-        {"server": "https://a/"},
+        *({}, {"server": "https://a"}, {"server": "https://a/"}, {"id": ID}),
         {"context": "home", "server": "https://planted"},
-        {"id": ID},
         {"context": "work", "server": "https://a", "id": ID},
     ],
     ids=str,

@@ -56,9 +56,7 @@ def no_link(*_given: object, **_options: object) -> None:
 
 
 def held(target: Path) -> dict[str, str]:
-    assert not [each for each in target.rglob("*") if each.is_symlink()], (
-        "a link leads to nothing in the pods"
-    )
+    assert not [each for each in target.rglob("*") if each.is_symlink()], "it leads to nothing in the pods"
     return {str(each.relative_to(target)): each.read_text() for each in target.rglob("*") if each.is_file()}
 
 
@@ -66,42 +64,36 @@ def of(source: Path | str, **job: Any) -> Stack:
     return stack(job={**JOB, "data": [{"path": "/data", "folder": str(source)}], **job})
 
 
-def test_a_folder_is_linked(source: Path, tmp_path: Path) -> None:
+@pytest.fixture(params=[True, False], ids=["linked", "copied"])
+def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the folder is on the file system of the clone."""
+    if not request.param:
+        monkeypatch.setattr(os, "link", no_link)
+    return bool(request.param)
+
+
+def test_a_folder_is_linked_or_copied(source: Path, tmp_path: Path, links: bool) -> None:
     target = tmp_path / "target"
     fill(source, target)
     assert held(target) == FILES
     assert (target / "empty").is_dir()
     for name in FILES:
-        assert (target / name).samefile(source / name)
+        assert (target / name).samefile(source / name) is links
+        assert (target / name).stat().st_mtime_ns == (source / name).stat().st_mtime_ns
 
 
-def test_a_folder_of_another_file_system_is_copied(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "link", no_link)
-    target = tmp_path / "target"
-    fill(source, target)
-    assert held(target) == FILES
-    assert not (target / "list.txt").samefile(source / "list.txt")
-    assert (target / "list.txt").stat().st_mtime_ns == (source / "list.txt").stat().st_mtime_ns
-
-
-@pytest.mark.parametrize("links", [True, False])
-def test_what_has_changed_is_filled_again(
-    links: bool, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not links:
-        monkeypatch.setattr(os, "link", no_link)
+@pytest.mark.usefixtures("links")
+def test_what_has_changed_is_filled_again(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     fill(source, target)
     mounted = target.stat().st_ino
     new = source / "cats" / "new.part"
     new.write_text("another")
     new.replace(source / "cats" / "one.jpg")
-    (source / "list.txt").unlink()
+    for name in ("list.txt", "dogs"):
+        (source / name).unlink()
     (source / "list.txt").mkdir()
     (source / "list.txt" / "a.txt").write_text("a")
-    (source / "dogs").unlink()
     (source / "dogs").write_text("none")
     fill(source, target)
     assert held(target) == {"cats/one.jpg": "another", "list.txt/a.txt": "a", "dogs": "none"}
@@ -179,9 +171,9 @@ def refused(folder: Path | str, **job: Any) -> str:
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    assert "fix: there is no folder" in refused(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    assert "fix: there is no folder" in refused(tmp_path / "file")
+    for name in ("nowhere", "file"):
+        assert "fix: there is no folder" in refused(tmp_path / name)
 
 
 def test_a_folder_with_the_clone_or_its_data_is_refused(tmp_path: Path, clone: Path) -> None:
@@ -273,12 +265,6 @@ def test_the_folder_is_there_before_the_volume(recorder: Recorder, source: Path)
     assert made.name == made.inputs["target"].rpartition("/")[2]
     registered = [each.name for each in recorder.registered]
     assert registered.index(made.name) < registered.index(f"PersistentVolume/{made.name}")
-
-
-def test_a_stack_without_folders_registers_none(recorder: Recorder) -> None:
-    configured(job=JOB)
-    run_program()
-    assert recorder.of(LINKED) == []
 
 
 @pytest.mark.parametrize(

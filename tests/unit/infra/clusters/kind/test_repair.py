@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -55,21 +56,24 @@ def test_a_refresh_starts_a_stopped_node_and_waits_for_its_api_server(
     assert sum("/readyz" in call for call in engine.calls) == 4
 
 
+@pytest.mark.parametrize(
+    "look",
+    [lambda made: ClusterProvider().read("c", made), lambda made: before.repair("c", print)],
+    ids=["refresh", "before Pulumi"],
+)
 def test_an_api_server_that_stays_away_replaces_nothing(
-    engine: Engine, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    engine: Engine, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch, look: Callable[[Any], object]
 ) -> None:
+    monkeypatch.setattr(registry, "start", lambda name: False)
     monkeypatch.setattr(repair, "READY_S", 0)
     engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
     engine.silent = 1000
-    with pytest.raises(
-        repair.NotReadyError, match=r"(?s)has not answered.*docker logs.*nothing was replaced"
-    ):
-        ClusterProvider().read("c", made)
+    told = r"(?s)has not answered.*docker logs.*nothing was replaced"
+    with pytest.raises(repair.NotReadyError, match=told):
+        look(made)
 
 
-def test_a_deleted_kubeconfig_is_written_again(
-    engine: Engine, props: dict[str, Any], made: dict[str, Any]
-) -> None:
+def test_a_deleted_kubeconfig_is_written_again(props: dict[str, Any], made: dict[str, Any]) -> None:
     paths.kubeconfig("c").unlink()
     assert ClusterProvider().diff("c", made, props).replaces == []
     found = ClusterProvider().read("c", made)
@@ -98,10 +102,8 @@ def test_a_restarted_worker_gets_its_routes_again(engine: Engine, made: dict[str
 
 def test_the_control_plane_starts_first(engine: Engine, made: dict[str, Any]) -> None:
     marker = paths.marker("c")
-    engine.nodes = [
-        node("c-a-worker", marker, "exited", role="worker"),
-        node("c-control-plane", marker, "exited"),
-    ]
+    names = {"c-a-worker": "worker", "c-control-plane": "control-plane"}
+    engine.nodes = [node(name, marker, "exited", role) for name, role in names.items()]
     ClusterProvider().read("c", made)
     assert engine.called("docker") == ["docker start c-control-plane", "docker start c-a-worker"]
 
@@ -111,11 +113,8 @@ def test_pods_count_as_started_only_after_the_node() -> None:
 
     def pod(start: datetime, owner: str = "ReplicaSet") -> dict[str, Any]:
         state = {"running": {"startedAt": start.strftime("%Y-%m-%dT%H:%M:%SZ")}}
-        statuses = [{"ready": True, "state": state}]
-        return {
-            "metadata": {"ownerReferences": [{"kind": owner}]},
-            "status": {"containerStatuses": statuses},
-        }
+        status = {"containerStatuses": [{"ready": True, "state": state}]}
+        return {"metadata": {"ownerReferences": [{"kind": owner}]}, "status": status}
 
     assert repair._started_after(pod(begun + timedelta(seconds=2)), begun)
     assert not repair._started_after(pod(begun - timedelta(minutes=1)), begun)
@@ -161,15 +160,3 @@ class TestBeforePulumi:
         engine.nodes = [node("c-control-plane", paths.marker("c"))]
         assert not paths.marker("c").exists()
         before.repair("c", print)
-
-    def test_a_failure_is_told(
-        self,
-        engine: Engine,
-        made: dict[str, Any],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr(repair, "READY_S", 0)
-        engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
-        engine.silent = 1000
-        with pytest.raises(repair.NotReadyError, match="nothing was replaced"):
-            before.repair("c", print)

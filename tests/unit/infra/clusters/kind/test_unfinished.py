@@ -51,9 +51,8 @@ def test_a_cluster_that_may_be_in_use_stays(engine: Engine, removed: list[str], 
 def test_another_engine_does_not_make_it_forgotten(engine: Engine, removed: list[str]) -> None:
     given(engine, Standing.UNFINISHED)
     engine.nodes, engine.identity = [], {"id": "CCCC:DDDD", "host": "tcp://build-machine:2376"}
-    with pytest.raises(
-        ownership.AnotherEngineError, match=r"export DOCKER_HOST=unix:///var/run/docker\.sock"
-    ):
+    there = r"export DOCKER_HOST=unix:///var/run/docker\.sock"
+    with pytest.raises(ownership.AnotherEngineError, match=there):
         repair.remove_unfinished("c", "dev")
     assert paths.marker("c").exists()
     assert removed == []

@@ -36,6 +36,10 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def created(props: dict[str, Any]) -> dict[str, Any]:
+    return MicroK8sProvider().create(props).outs or {}
+
+
 def state(file: Path) -> dict[str, Any]:
     known: dict[str, Any] = json.loads(file.read_text())
     return known
@@ -45,23 +49,18 @@ def called(file: Path, *words: str) -> bool:
     return any(call[: len(words)] == list(words) for call in state(file)["calls"])
 
 
-def test_an_absent_microk8s_is_installed_from_the_pinned_channel(
-    bin_folder: Path, props: dict[str, Any]
-) -> None:
+def test_an_absent_one_is_installed_from_the_pinned_channel(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
-    made = MicroK8sProvider().create(props)
+    assert created(props)["ours"] is True
     assert state(file)["channel"] == CHANNEL
     assert state(file)["enabled"] == ["dns", "hostpath-storage"]
-    assert made.outs is not None
-    assert made.outs["ours"] is True
     assert paths.kubeconfig("c").stat().st_mode & 0o777 == 0o600, "it holds an administrator's token"
 
 
 def test_an_installation_of_ours_is_removed_with_its_data(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
-    provider = MicroK8sProvider()
-    provider.create(props)
-    provider.delete("microk8s", props)
+    created(props)
+    MicroK8sProvider().delete("microk8s", props)
     assert not state(file)["installed"]
     assert state(file)["purged"]
     assert not paths.kubeconfig("c").exists()
@@ -69,11 +68,8 @@ def test_an_installation_of_ours_is_removed_with_its_data(bin_folder: Path, prop
 
 def test_an_installation_that_was_there_is_used_and_stays(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
-    provider = MicroK8sProvider()
-    made = provider.create(props)
-    provider.delete("microk8s", props)
-    assert made.outs is not None
-    assert made.outs["ours"] is False
+    assert created(props)["ours"] is False
+    MicroK8sProvider().delete("microk8s", props)
     assert state(file)["installed"]
     assert state(file)["channel"] == "1.33/stable"
     assert not called(file, "snap", "install")
@@ -82,18 +78,15 @@ def test_an_installation_that_was_there_is_used_and_stays(bin_folder: Path, prop
 
 def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder, faults={"stuck": True})
-    provider = MicroK8sProvider()
     with pytest.raises(commands.MicroK8sError, match="not ready after"):
-        provider.create(props)
+        created(props)
     file.write_text(json.dumps(state(file) | {"faults": {}}))
-    made = provider.create(props)
-    assert made.outs is not None
-    assert made.outs["ours"] is True
+    assert created(props)["ours"] is True
 
 
 def test_a_stopped_microk8s_is_started(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder, installed=True, running=False)
-    MicroK8sProvider().create(props)
+    created(props)
     assert state(file)["running"]
 
 
@@ -105,11 +98,7 @@ def test_a_slow_start_is_waited_for(bin_folder: Path, props: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("faults", "channel", "message"),
     [
-        (
-            {},
-            "9.99/stable",
-            "(?s)cannot be installed from channel 9.99/stable.*not available.*fix: `snap info",
-        ),
+        ({}, "9.99/stable", "(?s)installed from channel 9.99/stable.*not available.*fix: `snap info"),
         ({"denied": True}, CHANNEL, "Insufficient permissions"),
         ({"addon": "dns"}, CHANNEL, "(?s)add-on dns cannot be enabled.*connection refused"),
         ({"stuck": True}, CHANNEL, "(?s)not ready after.*microk8s inspect"),
@@ -124,18 +113,17 @@ def test_a_failure_says_what_and_how_to_go_on(
 
 
 def test_read_notices_that_it_was_removed(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = standin.install(bin_folder)
-    provider = MicroK8sProvider()
-    provider.create(props)
+    file, provider = standin.install(bin_folder), MicroK8sProvider()
+    created(props)
     assert provider.read("microk8s", props).id == "microk8s"
     file.write_text(json.dumps(state(file) | {"installed": False}))
     assert provider.read("microk8s", props).id == GONE
 
 
 def test_a_stopped_microk8s_is_no_reason_for_a_replacement(bin_folder: Path, props: dict[str, Any]) -> None:
-    file = standin.install(bin_folder)
-    provider = MicroK8sProvider()
-    made = provider.create(props).outs or {}
+    file, provider = standin.install(bin_folder), MicroK8sProvider()
+    made = created(props)
+    assert provider.diff("microk8s", made, props).changes is False
     file.write_text(json.dumps(state(file) | {"running": False}))
     paths.kubeconfig("c").unlink()
 
@@ -150,7 +138,7 @@ def test_a_stopped_microk8s_is_no_reason_for_a_replacement(bin_folder: Path, pro
 
 def test_it_is_started_before_pulumi_asks_it(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
-    MicroK8sProvider().create(props)
+    created(props)
     file.write_text(json.dumps(state(file) | {"running": False}))
     said: list[str] = []
     before.repair("c", said.append)
@@ -162,7 +150,7 @@ def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
     bin_folder: Path, props: dict[str, Any]
 ) -> None:
     standin.install(bin_folder)
-    made = MicroK8sProvider().create(props).outs or {}
+    made = created(props)
     (bin_folder / "snap").write_text("#!/bin/sh\necho 'error: cannot communicate with server' >&2; exit 1\n")
     with pytest.raises(CommandError, match="cannot communicate"):
         MicroK8sProvider().read("microk8s", made)
@@ -170,28 +158,18 @@ def test_a_snapd_that_does_not_answer_is_no_proof_that_it_is_gone(
 
 def test_a_changed_channel_moves_an_installation_of_ours(bin_folder: Path, props: dict[str, Any]) -> None:
     file = standin.install(bin_folder)
-    provider = MicroK8sProvider()
-    made = provider.create(props)
-    wanted = props | {"channel": "1.34/edge"}
-    assert provider.diff("microk8s", made.outs or {}, wanted).changes
-    provider.update("microk8s", made.outs or {}, wanted)
+    made, wanted = created(props), props | {"channel": "1.34/edge"}
+    assert MicroK8sProvider().diff("microk8s", made, wanted).changes
+    MicroK8sProvider().update("microk8s", made, wanted)
     assert state(file)["channel"] == "1.34/edge"
-
-
-def test_nothing_changed_means_no_difference(bin_folder: Path, props: dict[str, Any]) -> None:
-    standin.install(bin_folder)
-    provider = MicroK8sProvider()
-    made = provider.create(props)
-    assert provider.diff("microk8s", made.outs or {}, props).changes is False
 
 
 def test_an_image_is_imported_from_the_engine(bin_folder: Path) -> None:
     file = standin.install(bin_folder, installed=True, running=True)
     image = {"image": "trainstack/trainer:abc", "instance": "one", "command": list(commands.IMPORT_IMAGE)}
-    made = ImportedImageProvider().create(image)
+    made = ImportedImageProvider().create(image).outs or {}
     assert state(file)["imported"] == ["archive of trainstack/trainer:abc"]
-    assert made.outs is not None
-    assert made.outs["reference"] == "trainstack/trainer:abc"
+    assert made["reference"] == "trainstack/trainer:abc"
 
 
 @pytest.mark.parametrize(
