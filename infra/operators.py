@@ -93,7 +93,7 @@ OF_API = {
 QUEUES = Controllers(
     "Queue",
     "queue",
-    lambda stack, _: kueue.patched(vendored.objects(kueue.PROJECT), stack.name),
+    lambda stack, _: kueue.patched(vendored.objects(kueue.PROJECT), stack.name, stack.operator.api),
     {kueue.CONTROLLER: (agreed.KUEUE_IMAGE, kueue.IMAGE)},
     ("queue-webhook", KUEUE),
 )
@@ -256,7 +256,7 @@ def provide(stack: Stack, cluster: Cluster, planned: Plan, namespaces: list[pulu
     objects = installed(row, stack, planned, planned.crd, planned.operator)
     made = Operator(row, stack=stack, cluster=cluster, objects=objects, first=namespaces)
     if stack.operator.queue is Queueing.KUEUE:
-        # After the API, which Kueue would else look for after ever longer pauses.
+        # After the API: see infra/kueue/patches.py.
         objects = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
         made = Operator(QUEUES, stack=stack, cluster=cluster, objects=objects, first=made.ready)
         made.add(quota(stack, planned))

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from infra.objects.job_kinds import KUEUE, NAMES
+from infra.config.operator import OperatorApi
+from infra.objects.job_kinds import KUEUE, PYTORCHJOB, TRAINJOB, JobKind
 from infra.objects.manifest import Manifest
 from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, secret, service
 from infra.upstream import vendored
@@ -21,10 +22,18 @@ IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
 CONTROLLER = "kueue-controller-manager"
 CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
 CONFIGURATION_DIGEST = "trainstack/kueue-config"
-FRAMEWORKS = [f"{each.group}/{each.kind.lower()}" for each in NAMES.values()]
-"""Kueue waits for the API of one that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go)."""
 # A server behind the API server, for lists of what waits: while it is away, no namespace of the cluster can be deleted.
 VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
+
+
+def kinds(api: OperatorApi) -> list[JobKind]:
+    """The kinds of jobs that are switched on, where the stack's are of `api`.
+
+    Kueue waits for an API that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). Of
+    TrainJobs it fails when that comes ("setting index on runtimeClass"), and its webhook then refuses each of them. So
+    they are switched on where their definition is there before Kueue.
+    """
+    return [PYTORCHJOB, *([TRAINJOB] if api is OperatorApi.V2 else [])]
 
 
 def is_wanted(each: Manifest, bound: set[str]) -> bool:
@@ -41,24 +50,24 @@ def is_wanted(each: Manifest, bound: set[str]) -> bool:
     )
 
 
-def configuration(upstream: Manifest) -> Manifest:
-    """Kueue's configuration with both kinds of jobs alone."""
+def configuration(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
+    """Kueue's configuration with these kinds of jobs alone."""
     settings = yaml.safe_load(upstream["data"][FILE])
-    settings["integrations"] = {"frameworks": FRAMEWORKS}
+    settings["integrations"] = {"frameworks": [f"{each.group}/{each.kind.lower()}" for each in jobs]}
     settings["featureGates"] = {VISIBILITY_GATE: False}
     return {**upstream, "data": {FILE: yaml.safe_dump(settings, sort_keys=False)}}
 
 
-def webhooks(upstream: Manifest) -> Manifest:
-    """The webhooks of Kueue's own kinds and of both kinds of jobs.
+def webhooks(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
+    """The webhooks of Kueue's own kinds and of these kinds of jobs.
 
     Upstream's others are asked about each pod and Deployment of the cluster, of which none is made while Kueue is away.
     """
-    jobs = {(each.group, each.plural) for each in NAMES.values()}
+    known = {(each.group, each.plural) for each in jobs}
 
     def is_ours(hook: dict[str, Any]) -> bool:
         return all(
-            group == KUEUE or (group, resource) in jobs
+            group == KUEUE or (group, resource) in known
             for rule in hook["rules"]
             for group in rule["apiGroups"]
             for resource in rule["resources"]
@@ -85,24 +94,25 @@ def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
     return changed
 
 
-def patched(upstreams: Iterable[Manifest], stack: str) -> list[Manifest]:
+def patched(upstreams: Iterable[Manifest], stack: str, api: OperatorApi) -> list[Manifest]:
     """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
 
     Parameters:
         upstreams: Kueue's objects.
         stack: the stack's name, for the labels.
+        api: that of the stack's jobs.
     """
-    found = [*upstreams]
+    found, jobs = [*upstreams], kinds(api)
     bound = {each["roleRef"]["name"] for each in found if "roleRef" in each}
     wanted = [each for each in found if is_wanted(each, bound)]
-    (configured,) = [configuration(each) for each in wanted if each["kind"] == "ConfigMap"]
+    (configured,) = [configuration(each, jobs) for each in wanted if each["kind"] == "ConfigMap"]
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "ConfigMap": configuration,
+        "ConfigMap": lambda each: configuration(each, jobs),
         "Deployment": lambda each: deployment(each, configured),
-        "MutatingWebhookConfiguration": webhooks,
+        "MutatingWebhookConfiguration": lambda each: webhooks(each, jobs),
         "Secret": secret,
         "Service": service,
-        "ValidatingWebhookConfiguration": webhooks,
+        "ValidatingWebhookConfiguration": lambda each: webhooks(each, jobs),
     }
     objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]
     return sorted(
