@@ -8,11 +8,12 @@ import pulumi
 
 from infra import paths, process
 from infra.config import Stack
+from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
 from infra.config.storage import KeepRuns
 from infra.config.training import Dataset
 from infra.image import inputs
-from infra.objects.manifest import read_from
+from infra.objects.manifest import Object
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,6 @@ class JobContext:
     group: int = 0
 
 
-def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
-    """`image`, such that a job with it is deleted before any of `objects` is."""
-    held = [read_from(each, "") for each in objects]
-    return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
-
-
 def context(
     stack: Stack, image: pulumi.Input[str], dataset: Dataset | None, scheduler: str = ""
 ) -> JobContext:
@@ -77,3 +72,20 @@ def context(
         scheduler=scheduler,
         group=stack.storage.group,
     )
+
+
+@dataclass(frozen=True)
+class Job:
+    """A registered job.
+
+    Parameters:
+        config: its section of the stack file.
+        context: what the stack decides for it.
+        object: its resource.
+        run: the id of its run.
+    """
+
+    config: JobConfig
+    context: JobContext
+    object: Object
+    run: str

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from infra import operators
+from infra import operators, stack_plan
 from infra.clusters.discovery import Question, read_contents
 from infra.config import Stack
 from infra.gang_scheduler import patches
@@ -24,7 +24,6 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import GANG_CRDS, GANG_SCHEDULER, PODGROUP
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest
-from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -233,7 +232,7 @@ def test_the_server_takes_all_of_it_and_it_keeps_to_the_policies(
         kept = full.server.try_out(each)
         if each["kind"] != CRD_KIND:
             assert_kept({key: each[key] for key in each if key != "metadata"}, kept)
-    rendering.ensure_allowed(asked, manifests)
+    stack_plan.ensure_allowed(asked, manifests)
 
 
 def test_a_scheduler_of_somebody_elses_is_found(full: Cluster, manifests: list[Manifest]) -> None:

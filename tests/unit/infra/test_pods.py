@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import paths, stack_plan
 from infra.config import Stack
 from infra.guard.rule_scopes import pod_specs
 from infra.job import auxiliary_pods
 from infra.job.trainjob import jobs_of
-from infra.review.rendering import rendered_plan, workload
 from infra.run import reader_pod
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
@@ -52,7 +51,7 @@ def named(pod: dict[str, Any]) -> dict[str, Any]:
 
 def applied(known: Stack) -> dict[str, list[dict[str, Any]]]:
     """`Kind/name` -> what each of its pods' specs says of FIELDS."""
-    objects = workload(known, rendered_plan(known), IMAGE, dict.fromkeys(["a", "b"]))
+    objects = [each.manifest for each in stack_plan.of(known, stack_plan.reviewed(known))]
     found = {
         f"{each['kind']}/{each['metadata']['name']}": [
             named(pod) for made in (each, *jobs_of(each)) for pod in pod_specs(made)

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import agreed, dataset, paths, program
+from infra import agreed, dataset, decision, paths, program, stack_plan
 from infra.clusters import foreign_objects, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import ownership
@@ -306,16 +306,16 @@ def test_what_no_review_shows_is_said_or_refused(
         "image": {"reference": IMAGE},
     }
     known, protected = stack(**given), stack(**given, protected=True)
-    planned = plan(known, found)
+    planned = stack_plan.of(known, plan(known, found))
     nothing, namespace = StackState(), StackState(objects=frozenset({"Namespace/kubeflow"}))
-    program.ensure_shown(known, planned, nothing, is_there=True)
-    program.ensure_shown(protected, planned, nothing, is_there=False)
+    decision.ensure_shown(known, planned, nothing, is_there=True)
+    decision.ensure_shown(protected, planned, nothing, is_there=False)
     assert ["Namespace/kubeflow" in each for each in messages] == [True, True]
     with pytest.raises(ConfigError, match="Namespace/kubeflow") as refused:
-        program.ensure_shown(protected, planned, nothing, is_there=True)
+        decision.ensure_shown(protected, planned, nothing, is_there=True)
     assert fix in str(refused.value)
     if found.operator:
-        program.ensure_shown(protected, planned, namespace, is_there=True)
+        decision.ensure_shown(protected, planned, namespace, is_there=True)
         assert len(messages) == 2
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from infra.review.rendering import ensure_allowed, rendered_plan, workload
 
 from infra import paths, volumes
 from infra.clusters.kind.config import DATA
@@ -20,7 +21,6 @@ from infra.job import apis
 from infra.job.context import context
 from infra.objects.manifest import Manifest
 from infra.review.key_changes import key_changes
-from infra.review.rendering import ensure_allowed, rendered_plan, workload
 from storage.manifests import persistent_volume
 from tests.unit.infra.config.test_pod_template import templates_in
 from tests.unit.infra.samples import IMAGE, JOB, stack

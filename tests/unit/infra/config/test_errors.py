@@ -22,7 +22,7 @@ PROGRAM = Path(paths.__file__).parent / "__main__.py"
 def test_is_refused(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     recorder = Recorder()
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
+    monkeypatch.setattr("infra.operators.manifests", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
     monkeypatch.setenv("PULUMI_CONFIG", "")

@@ -13,14 +13,14 @@ import pulumi
 import pytest
 import yaml
 
-from infra import dataset, paths, stack_edits
+from infra import dataset, operators, paths, stack_edits
 from infra.config import ConfigError, from_file, job_keys
 from infra.config.encrypted import is_encrypted, leaves
 from infra.config.errors import Extending, key_of, model_in, takes_null
 from infra.config.job import JobConfig
 from infra.config.load import Sections, own, read, source
 from infra.config.training import Dataset
-from infra.review import folder, rendering
+from infra.review import folder
 from tests.unit.infra.config.wrong_stacks import CASES
 from tests.unit.infra.recorder import Recorder, hand_over
 from tests.unit.infra.samples import JOB
@@ -203,7 +203,7 @@ def test_an_error_names_the_file_and_line_of_the_value(
     """Each wrong stack file, with all its values in a base: the key stands in the line that is named."""
     recorder, case = Recorder(), CASES[name]
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
+    monkeypatch.setattr("infra.operators.manifests", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(tmp_path))
     monkeypatch.setenv("PULUMI_CONFIG", "")
@@ -255,7 +255,7 @@ MOVED = [path for path, _ in leaves(moved_sections())]
 def test_a_value_that_moves_into_the_base_changes_neither_rendering_nor_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str | int, ...]
 ) -> None:
-    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(operators, "manifests", lambda stack, planned: [])
     whole = tmp_path / "whole"
     whole.mkdir()
     file = write(whole, {}, moved_sections())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from infra.review.rendering import ensure_allowed, rendered_plan, workload
 
 from infra import paths
 from infra.config import ConfigError
@@ -15,7 +16,6 @@ from infra.config.pod_template import MOVED, OURS
 from infra.job.run_id import run_id
 from infra.objects.labels import OF_JOB
 from infra.objects.manifest import Manifest
-from infra.review.rendering import ensure_allowed, rendered_plan, workload
 from tests.unit.infra.job.test_manifest import built
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 

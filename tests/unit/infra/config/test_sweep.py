@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra import agreed, program
+from infra import agreed, program, registration
 from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.job import JobConfig
 from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
@@ -203,8 +203,8 @@ def test_the_program_reads_the_search_that_the_stack_file_has(
 def test_a_model_stays_where_it_was_while_there_are_trials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    before = program.model_path(of(), of().jobs[0], "mnist-0")
+    before = registration.model_path(of(), of().jobs[0], "mnist-0")
     monkeypatch.setenv(agreed.TRIALS, str(under_way(tmp_path, 1)))
     stack = program.with_trials(of())
     assert len(stack.jobs) == 2
-    assert program.model_path(stack, stack.jobs[0], "mnist-0") == before
+    assert registration.model_path(stack, stack.jobs[0], "mnist-0") == before

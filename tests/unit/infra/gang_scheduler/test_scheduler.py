@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import operators
+from infra import operators, stack_plan
 from infra.clusters.discovery import ClusterContents, gang_schedulers
 from infra.config import Stack
 from infra.gang_scheduler import patches
 from infra.objects.job_kinds import GANG_CRDS, GANG_SCHEDULER, POD_GROUP
 from infra.objects.labels import STACK
-from infra.review import folder, gitops, rendering
+from infra.review import folder, gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -88,7 +88,7 @@ def test_all_is_labelled_confined_and_allowed(objects: list[dict[str, Any]], ask
         assert each["readinessProbe"]["periodSeconds"] == 1
         assert "command" not in each
     assert "hostNetwork" not in str(objects), "the server leaves out what is false"
-    rendering.ensure_allowed(asked, objects)
+    stack_plan.ensure_allowed(asked, objects)
 
 
 def test_the_profile_has_the_name_that_pods_ask_for(objects: list[dict[str, Any]]) -> None:

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from infra import stack_plan
 from infra.config import ConfigError
 from infra.config.names import quantity
-from infra.folder_preparation import manifest as preparation
-from infra.guard import component, namespace_limits
+from infra.guard import namespace_limits
 from infra.objects.api import ApiAddress
-from infra.review import folder, rendering
+from infra.review import folder
 from infra.run.reader_pod import MountedClaim
 from infra.run.reader_pod import manifest as reader
+from infra.stack_plan import preparation
 from infra.training_operator import patches
 from infra.upstream import vendored
 from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, stack, upstreams
@@ -84,7 +85,7 @@ def test_an_operator_in_the_jobs_namespace_counts(key: str, limit: object, looke
         known = stack(cluster={"quota": {**FIVE, key: limit}}, operator=operator)
         if looked_at == "review":
             return folder.files(known)
-        return rendering.preview(known, rendering.rendered_plan(known))
+        return stack_plan.of(known, stack_plan.reviewed(known))
 
     with pytest.raises(ConfigError, match=rf"(?s)cluster.quota.{key}.*controllers.*operator\.namespace"):
         objects()
@@ -97,7 +98,7 @@ def test_an_operator_in_the_jobs_namespace_counts(key: str, limit: object, looke
 @pytest.mark.parametrize(("key", "limit"), ENOUGH)
 def test_room_for_both_is_enough(key: str, limit: object) -> None:
     known = stack(cluster={"quota": {**FIVE, key: limit}})
-    assert rendering.preview(known, rendering.rendered_plan(known))
+    assert stack_plan.of(known, stack_plan.reviewed(known))
 
 
 @pytest.mark.usefixtures("overlay_of_samples")
@@ -105,7 +106,7 @@ def test_room_for_both_is_enough(key: str, limit: object) -> None:
 def test_somebody_elses_operator_is_not_the_stacks_to_count(key: str, limit: object) -> None:
     cluster = {"kind": "existing", "quota": {**FIVE, key: limit}}
     known = stack(cluster=cluster, image={"reference": IMAGE})
-    assert rendering.preview(known, rendering.rendered_plan(known))
+    assert stack_plan.of(known, stack_plan.reviewed(known))
 
 
 def controller(name: str, namespace: str, replicas: int = 1) -> Any:
@@ -127,7 +128,7 @@ def test_each_pod_of_each_controller_counts(number: int, replicas: int) -> None:
 
 def test_a_ratio_below_a_jobs_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"(?s)memoryRatio = 3.*limit is 2Gi and whose request 512Mi"):
-        component.manifests(stack(cluster={"limitRange": {"memoryRatio": 3}}))
+        namespace_limits.manifests(stack(cluster={"limitRange": {"memoryRatio": 3}}))
 
 
 @pytest.mark.parametrize("section", ["quota", "limitRange"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import agreed, operators
+from infra import agreed, operators, stack_plan
 from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, outcome
 from infra.config.cluster import ClusterKind
@@ -22,7 +22,7 @@ from infra.guard.policy_rules import RULES
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.manifest import title
 from infra.review import __main__ as command
-from infra.review import conformity, consequences, folder, page, rendering
+from infra.review import conformity, consequences, folder, page
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from infra.review.object_changes import object_changes
@@ -37,13 +37,14 @@ KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secre
 ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"name": "mnist"}}
 ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
 NO_TRAINING = "No training starts from its beginning: no job has another run to train."
+REGISTERED = operators.manifests
 SECRET = {"secure": "v1:first:cipher"}
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the operator's manifests, kubeconform and schemas."""
-    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(operators, "manifests", lambda stack, planned: [])
     monkeypatch.delenv(agreed.OPENAPI, raising=False)
 
 
@@ -367,7 +368,7 @@ def test_another_image_alone_replaces_what_runs_it(
 ) -> None:
     """The trainer has changed, the stack file has not."""
     repository.before(**{"storage.prepare": True})
-    monkeypatch.setattr(rendering, "ensure_allowed", lambda stack, manifests: None)
+    monkeypatch.setattr(stack_plan, "ensure_allowed", lambda stack, manifests: None)
     monkeypatch.setattr(folder, "rendered_reference", lambda stack: "localhost:5000/trainer:2")
     text = repository.shown(**{"storage.prepare": True})
     assert page.NO_KEY in text
@@ -520,7 +521,7 @@ def test_of_a_base_that_is_refused_no_shared_object_is_called_new(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
-    monkeypatch.setattr(rendering, "operator", operators.manifests)
+    monkeypatch.setattr(operators, "manifests", REGISTERED)
     repository.before(**ON_KIND)
     (repository.base / f"Pulumi.{NAME}.yaml").write_text("config: 7\n")
     assert part(repository.shown(**ON_KIND), "Objects") == ["No object changes."]
@@ -532,7 +533,7 @@ def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
 ) -> None:
     """As docs/trainer-v2.md promises, there and back."""
     monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
-    monkeypatch.setattr(rendering, "operator", operators.manifests)
+    monkeypatch.setattr(operators, "manifests", REGISTERED)
     (other,) = set(OperatorApi) - {api}
     repository.before(**ON_KIND, **{"operator.api": other.value})
     text = repository.shown(**ON_KIND, **{"operator.api": api.value})
@@ -560,11 +561,11 @@ def shown_of(api: OperatorApi) -> set[str]:
     """Titles of what a stack has with this API alone: job, operator, definitions."""
     given = with_changes({**ON_KIND, "operator.api": api.value})
     stack = from_raw(NAME, given, "")
-    planned = rendering.rendered_plan(stack)
-    jobs = rendering.workload(stack, planned, "", rendering.rendered_datasets(stack))
+    planned = stack_plan.reviewed(stack)
+    objects = [each.manifest for each in stack_plan.of(stack, planned)]
     kinds = {OF_API[api].kind, RUNTIME}
-    found = [each for each in jobs if each["kind"] in kinds] + rendering.operator(stack, planned)
-    return {title(each) for each in found}
+    operator = operators.manifests(stack, planned)
+    return {title(each) for each in objects if each["kind"] in kinds or each in operator}
 
 
 def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:
