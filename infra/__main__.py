@@ -1,6 +1,9 @@
 """Read the stack file, look at the cluster, decide, register, follow the jobs: in this order."""
 
+import pulumi
+
 from infra import decision, program, registration, stack_plan
+from infra.agreed import ProgramError
 from infra.clusters import selection
 from infra.clusters.kind import data_folders
 from infra.image.component import Image
@@ -22,8 +25,8 @@ def main() -> None:
         program.keep_unfollowed(stack, owned.held, is_there=look.is_there)
         owner.mark_objects(stack.name)
         cluster = selection.provide(stack)
-    except program.REFUSALS as error:
-        program.refuse(error)
+    except ProgramError as error:
+        raise pulumi.RunError(str(error)) from None
     image = Image(stack=stack, cluster=cluster)
     if not only_cluster:
         runs = registration.provide(stack, cluster, image, parts, planned, folders, datasets, contents.nodes)

@@ -6,50 +6,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pulumi
 
-from infra import agreed, dataset, docker
+from infra import agreed, dataset
 from infra.clusters.cluster import Cluster
-from infra.clusters.kind.old_objects import OldObjectsError
-from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
-from infra.clusters.microk8s.commands import MicroK8sError
-from infra.clusters.replacement import ReplacementRefusedError
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
 from infra.config.errors import paragraph
 from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
 from infra.config.training import Dataset
 from infra.image.component import Image
-from infra.objects import adoption, owner, stack_state
+from infra.objects import owner, stack_state
 from infra.objects.adoption import Ownership
-from infra.objects.look import UnknownError
 from infra.objects.stack_state import StackState
-from infra.process import CommandError
 from infra.run import unfollowed
 from infra.run.component import JobRun
 from infra.sweep import search
-
-REFUSALS = (
-    ConfigError,
-    dataset.DataError,
-    owner.OwnerIdError,
-    adoption.OthersObjectsError,
-    adoption.LostObjectsError,
-    OldObjectsError,
-    ReplacementRefusedError,
-    MicroK8sError,
-    CommandError,
-    docker.EngineError,
-    ForeignClusterError,
-    AnotherEngineError,
-    UnknownError,
-)
-"""Errors that need no traceback: they say what to change."""
-SHOWN = 5
-
-"""Variable with the name of a file: `make sweep` writes the trials there that are under way."""
 
 
 def stack_config() -> Stack:
@@ -132,11 +106,6 @@ def keep_unfollowed(stack: Stack, held: StackState, *, is_there: bool) -> None:
     """Keep what is left of jobs that nobody has followed, before this update may replace them; nothing in a preview."""
     if is_there and not pulumi.runtime.is_dry_run():
         unfollowed.keep(stack, held.jobs, pulumi.log.info)
-
-
-def refuse(error: Exception) -> NoReturn:
-    """End the program with an error that needs no traceback: raises pulumi.RunError."""
-    raise pulumi.RunError(str(error)) from None
 
 
 def export(stack: Stack, cluster: Cluster, image: Image, runs: Mapping[str, JobRun]) -> None:

@@ -23,7 +23,7 @@ from infra import agreed
 _MAY_BE_DROPPED = os.environ.pop(agreed.DELETE_UNREACHABLE, "") == "true"
 
 
-class OldObjectsError(RuntimeError):
+class OldObjectsError(agreed.ProgramError):
     """A cluster would be replaced, and its objects could not be deleted any more."""
 
 

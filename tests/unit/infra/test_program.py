@@ -16,9 +16,11 @@ from infra.clusters import foreign_objects, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import ownership
 from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import Standing
 from infra.config import ConfigError
 from infra.config.training import Dataset
+from infra.objects import adoption, owner
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ, StackState
 from infra.sweep import search
@@ -320,7 +322,15 @@ def test_what_no_review_shows_is_said_or_refused(
 
 
 @pytest.mark.parametrize(
-    "error", [ownership.ForeignClusterError("another's"), ownership.AnotherEngineError("elsewhere")]
+    "error",
+    [
+        ownership.ForeignClusterError("another's"),
+        ownership.AnotherEngineError("elsewhere"),
+        OldObjectsError("old objects"),
+        owner.OwnerIdError("no id"),
+        adoption.OthersObjectsError("others'"),
+        adoption.LostObjectsError("lost"),
+    ],
 )
 def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, error: Exception
