@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from infra import agreed, operators, paths, volumes
+from infra import agreed, operators, paths, stack_plan, volumes
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind import data_folders
 from infra.clusters.node_folders import Taints
@@ -22,19 +22,7 @@ from infra.job.manifest import run_of
 from infra.objects.manifest import Manifest, Object, read_from, register, title
 from infra.run.component import JobRun
 from infra.shared_folder import component as shared_folder
-from infra.stack_plan import (
-    FOLDERS,
-    GUARD,
-    IMAGE,
-    OPERATOR,
-    PREPARED,
-    SHARED,
-    SPACES,
-    VOLUMES,
-    Planned,
-    of_job,
-    of_run,
-)
+from infra.stack_plan import Planned
 from infra.training_operator.plan import Plan
 from storage.directory import NodeDirectory
 
@@ -122,27 +110,27 @@ def provide(
     """
     registration = Registration(cluster, planned)
     made = registration.made
-    registration.register(SPACES)
-    made[OPERATOR] = operators.provide(stack, cluster, parts, made[SPACES]).ready
-    registration.register(GUARD)
-    made[FOLDERS] = data_folders.provide(stack, folders)
+    registration.register(stack_plan.SPACES)
+    made[stack_plan.OPERATOR] = operators.provide(stack, cluster, parts, made[stack_plan.SPACES]).ready
+    registration.register(stack_plan.GUARD)
+    made[stack_plan.FOLDERS] = data_folders.provide(stack, folders)
     storage = pulumi.ComponentResource("trainstack:storage:Storage", f"{stack.name}-storage")
-    registration.register(VOLUMES, storage)
+    registration.register(stack_plan.VOLUMES, storage)
     storage.register_outputs({"claims": [each.claim for each in volumes.volumes(stack)]})
-    registration.image, made[IMAGE] = image.reference, image.on_nodes
-    registration.register(PREPARED)
-    made[PREPARED] += _on_node(stack, cluster)
-    pulled = [*made[VOLUMES], *made[PREPARED], *made[IMAGE]]
-    made[SHARED] = shared_folder.provide(stack, cluster, image.reference, datasets, nodes, pulled)
+    registration.image, made[stack_plan.IMAGE] = image.reference, image.on_nodes
+    registration.register(stack_plan.PREPARED)
+    made[stack_plan.PREPARED] += _on_node(stack, cluster)
+    pulled = [*made[stack_plan.VOLUMES], *made[stack_plan.PREPARED], *made[stack_plan.IMAGE]]
+    made[stack_plan.SHARED] = shared_folder.provide(stack, cluster, image.reference, datasets, nodes, pulled)
     for job in stack.jobs:
         given = _job(stack, job, registration, datasets[job.name])
         if job.name not in stack.trials:
             folder, here = paths.models(stack.name), stack.models_are_here
             model = model_path(stack, job, given.run)
-            made[of_run(job.name)] = [
+            made[stack_plan.of_run(job.name)] = [
                 JobRun(job=given, cluster=cluster, models=folder, is_volume=here, model=model)
             ]
-    return {job.name: made[of_run(job.name)][0] for job in stack.own_jobs}
+    return {job.name: made[stack_plan.of_run(job.name)][0] for job in stack.own_jobs}
 
 
 def _on_node(stack: Stack, cluster: Cluster) -> list[pulumi.Resource]:
@@ -165,12 +153,12 @@ def _on_node(stack: Stack, cluster: Cluster) -> list[pulumi.Resource]:
 def _job(stack: Stack, job: JobConfig, registration: Registration, dataset: Dataset | None) -> Job:
     """Register the objects of a job."""
     part = pulumi.ComponentResource(agreed.JOB, job.name)
-    registration.register(of_job(job.name), part)
-    rows = [each for each in registration.planned if each.phase == of_job(job.name)]
+    registration.register(stack_plan.of_job(job.name), part)
+    rows = [each for each in registration.planned if each.phase == stack_plan.of_job(job.name)]
     run = run_of(rows[-1].manifest)
     part.register_outputs({"run": run})
     image = registration.pushed(next(each for each in rows if each.image))
-    return Job(job, context(stack, image, dataset), registration.made[of_job(job.name)][-1], run)
+    return Job(job, context(stack, image, dataset), registration.made[stack_plan.of_job(job.name)][-1], run)
 
 
 def model_path(stack: Stack, job: JobConfig, run: str) -> Path:

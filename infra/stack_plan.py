@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pulumi
 
@@ -11,25 +11,22 @@ from infra import dataset, operators, volumes
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
 from infra.config.job import JobConfig
-from infra.config.operator import OPERATOR_NAMESPACE, Install
+from infra.config.operator import OPERATOR_NAMESPACE, Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.guard import admission, job_network, namespace_limits, policy_rules
 from infra.image.component import rendered_reference
-from infra.job import auxiliary_pods, queue, secret
-from infra.job.apis import objects as job_objects
+from infra.job import auxiliary_pods, manifest, queue, secret, trainjob
 from infra.job.context import JobContext, context
-from infra.job.manifest import run_of
-from infra.job.trainjob import jobs_of
 from infra.objects.job_kinds import GANG_SCHEDULER
 from infra.objects.kinds import CLAIM
 from infra.objects.labels import stack_labels
 from infra.objects.manifest import Manifest, title
 from infra.objects.pod_security import namespace_labels
 from infra.training_operator.plan import Plan, plan
+from storage.directory import job as preparing_job
 from storage.manifests import Claim, ProvisionedClaim, Volume
 from storage.manifests import manifests as volume_manifests
-from storage.preparation import job as preparing_job
 
 # A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = ClusterContents(
@@ -240,16 +237,26 @@ def unseen(stack: Stack, planned: Iterable[Planned]) -> list[str]:
     return [name for name, phase in found if phase == OPERATOR or name in assumed]
 
 
+def job_objects(job: JobConfig, given: JobContext) -> list[Manifest]:
+    """The job in the API that the stack asks for, after what it refers to."""
+    found = _of_api(job, given)
+    return queue.noted(found, _of_api(job, replace(given, image=""))) if job.queue else found
+
+
+def _of_api(job: JobConfig, given: JobContext) -> list[Manifest]:
+    return trainjob.manifests(job, given) if given.api is OperatorApi.V2 else [manifest.manifest(job, given)]
+
+
 def run_id(stack: Stack, job: JobConfig, chosen: Dataset | None) -> str:
     """The id of the run that `job` makes on the data set `chosen`."""
-    return run_of(job_objects(job, context(stack, rendered_reference(stack), chosen))[-1])
+    return manifest.run_of(job_objects(job, context(stack, rendered_reference(stack), chosen))[-1])
 
 
 def ensure_allowed(stack: Stack, manifests: Iterable[Manifest]) -> None:
     """Raises ConfigError naming each policy that the stack's manifests break."""
     pinned_later = frozenset(() if stack.image.reference else (rendered_reference(stack),))
     objects = [*manifests]
-    made = [job for each in objects for job in jobs_of(each)]
+    made = [job for each in objects for job in trainjob.jobs_of(each)]
     found = policy_rules.violations([*objects, *made], admission.allowed(stack, pinned_later))
     if found:
         raise ConfigError("\n".join(f"{stack.file}: policy: {each}" for each in found))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from infra.review.rendering import ensure_allowed, rendered_plan, workload
 
 from infra import paths
 from infra.config import ConfigError
@@ -16,8 +15,9 @@ from infra.config.pod_template import MOVED, OURS
 from infra.job.run_id import run_id
 from infra.objects.labels import OF_JOB
 from infra.objects.manifest import Manifest
+from infra.stack_plan import ensure_allowed
 from tests.unit.infra.job.test_manifest import built
-from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
+from tests.unit.infra.samples import IMAGE, JOB, job_context, shown, stack
 
 GIVEN: dict[str, Any] = {
     "priorityClass": "high",
@@ -122,9 +122,9 @@ def test_a_moved_key_with_a_bad_value_is_refused_too(key: str, value: Any, pod: 
 @pytest.mark.parametrize("api", OperatorApi)
 def test_the_labels_by_which_pods_are_found_stay(metadata: Any, api: OperatorApi) -> None:
     found = stack(operator={"api": api}, job={**JOB, "pod": {"metadata": metadata}})
-    objects = workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None})
+    objects = shown(found)
     templates = [
-        template for each in objects for template in templates_in(each) if "pytorch" in str(template)
+        template for each in objects for template in templates_in(each) if JOB["name"] in str(template)
     ]
     assert templates
     for each in templates:
@@ -252,10 +252,10 @@ def test_what_the_page_shows_is_taken_and_breaks_no_policy(job: dict[str, Any], 
         operator={"api": api},
         job={**JOB, **job},
     )
-    ensure_allowed(found, workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None}))
+    ensure_allowed(found, shown(found))
 
 
 def test_limits_of_a_container_beside_are_asked_for_where_they_stand() -> None:
     found = stack(job={**JOB, "pod": {"spec": {"containers": [{"name": "beside", "image": IMAGE}]}}})
     with pytest.raises(ConfigError, match=r"container beside has no cpu limit(?s:.*)`job\.pod`"):
-        ensure_allowed(found, workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None}))
+        ensure_allowed(found, shown(found))
