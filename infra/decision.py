@@ -17,6 +17,7 @@ from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import predecessor
+from infra.clusters.kind.component import ensure_replaceable
 from infra.clusters.kind.predecessor import Step
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
@@ -77,7 +78,9 @@ def decide(
     ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
     ensure_usable(stack, look, owned.held.objects)
     ensure_free(stack, look, owned.held, {title(each) for each in objects})
-    return only_cluster(stack, look, objects, owned)
+    alone = only_cluster(stack, look, objects, owned)
+    ensure_replaceable(stack, owned.held)
+    return alone
 
 
 def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, is_there: bool) -> None:

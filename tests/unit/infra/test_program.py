@@ -15,8 +15,8 @@ from infra import agreed, dataset, decision, paths, program, stack_plan
 from infra.clusters import foreign_objects, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import ownership
+from infra.clusters.kind.component import OldObjectsError
 from infra.clusters.kind.config import KindConfig
-from infra.clusters.kind.old_objects import OldObjectsError
 from infra.clusters.kind.ownership import Standing
 from infra.config import ConfigError
 from infra.config.training import Dataset
@@ -173,6 +173,29 @@ def test_another_cluster_is_refused_before_anything_is_registered(
     with pytest.raises(pulumi.RunError, match=r"(?s)cluster.name: old -> trainstack-dev.*default/notes"):
         run_program()
     assert recorder.registered == []
+
+
+@pytest.mark.parametrize("others", [[], ["configmaps/default/notes"]])
+def test_a_cluster_that_is_made_anew_is_refused_before_anything_is_registered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: list[str]
+) -> None:
+    """What is not the stack's is named; without that `make up` is told to go on by itself."""
+    config = KindConfig(name="trainstack-dev", stack="dev", workers=1).encode()
+    space = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
+    held = {
+        "cluster": {"type": CLUSTER, "outputs": {"config": config}},
+        "object": {"type": f"{agreed.OBJECT}core/v1:Namespace", "outputs": space},
+    }
+    told = tmp_path / "told"
+    monkeypatch.setenv(agreed.LOST_OBJECTS, str(told))
+    monkeypatch.setattr(recorder, "call", lambda args: ({"outputs": held} if args.token == READ else {}, []))
+    monkeypatch.setattr(ownership, "own_nodes", lambda name, uid=None: [{"Name": name}])
+    monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: others)
+    configured(job=JOB)
+    with pytest.raises(pulumi.RunError, match="default/notes" if others else "goes on by itself"):
+        run_program()
+    assert recorder.registered == []
+    assert told.exists() is not bool(others)
 
 
 @pytest.mark.parametrize(
